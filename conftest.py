@@ -1,0 +1,21 @@
+"""Whose code the suite runs. pytest reads command-line options from here only, not from tests/."""
+
+import pytest
+
+pytest_plugins = ["tests.suite.plugin"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--impl`` and ``--lessons``."""
+    group = parser.getgroup("fx-kata")
+    group.addoption(
+        "--impl",
+        choices=("lessons", "solutions", "torch"),
+        default="lessons",
+        help="whose code runs: your lessons (the default), the reference, or torch itself",
+    )
+    group.addoption(
+        "--lessons",
+        metavar="DIR",
+        help="where the lessons lie, if not in lessons/",
+    )

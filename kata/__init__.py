@@ -1,0 +1,1 @@
+"""The runner: what stands around the lessons, for participants, instructors and maintainers."""

@@ -1,0 +1,270 @@
+"""Write the stubs in ``lessons/`` from the reference in ``solutions/``.
+
+A stub keeps what the learner needs to know (signatures, docstrings, dataclasses, constants, what
+is marked ``# given``) and drops what the learner is to find out (bodies, private helpers). It is
+cut from the solution's own text, so formatting and comments stay as they were written.
+
+``python -m kata.stubs`` writes every stub, ``python -m kata.stubs --check`` names the stale ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lessons import LESSONS
+
+ROOT = Path(__file__).resolve().parent.parent
+SOLUTIONS = ROOT / "solutions"
+STUBS = ROOT / "lessons"
+GIVEN = re.compile(r"#\s*given\b")
+LINE_LENGTH = 100
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def stub_of(source: str, lesson: str) -> str:
+    """Cut the stub of one module from the solution's source.
+
+    Args:
+        source: text of a module in ``solutions/``.
+        lesson: the lesson's name; every ``NotImplementedError`` of the stub begins with it.
+
+    Returns:
+        The text of the module in ``lessons/``.
+    """
+    solution = Solution(source, lesson)
+    kept = [part for statement in solution.tree.body for part in solution.cut(statement)]
+    return drop_unused("\n".join(kept) + "\n")
+
+
+class Solution:
+    """The source of one solution module, and how each of its statements is cut."""
+
+    def __init__(self, source: str, lesson: str) -> None:
+        self.lines = source.splitlines()
+        self.tree = ast.parse(source)
+        self.lesson = lesson
+
+    def cut(self, statement: ast.stmt, owner: str = "") -> Iterator[str]:
+        """Yield what the stub keeps of a statement: its text, a shorter text, or nothing."""
+        if self.is_given(statement) or not isinstance(statement, DEFINITIONS):
+            yield self.spacing(statement) + self.text(statement)
+        elif is_public(statement.name):
+            qualified_name = f"{owner}{statement.name}"
+            yield self.spacing(statement) + self.header(statement)
+            if isinstance(statement, ast.ClassDef):
+                yield from self.class_body(statement, qualified_name)
+            else:
+                yield from self.exercise(statement, qualified_name)
+
+    def class_body(self, definition: ast.ClassDef, qualified_name: str) -> Iterator[str]:
+        kept = [part for child in definition.body for part in self.cut(child, f"{qualified_name}.")]
+        yield from kept or [indented("...", definition.body[0].col_offset)]
+
+    def exercise(self, definition: Definition, qualified_name: str) -> Iterator[str]:
+        """Yield the docstring and the line that says what is still to be written."""
+        first = definition.body[0]
+        docstring = ast.get_docstring(definition)
+        if docstring is not None:
+            yield self.text(first)
+        task = first_sentence(docstring) if docstring else f"write {qualified_name}"
+        yield indented(raise_todo(f"{self.lesson}: {task}", first.col_offset), first.col_offset)
+
+    def is_given(self, statement: ast.stmt) -> bool:
+        """Whether the statement's first line (of a definition: any line of its header) says so."""
+        last = statement.body[0].lineno - 1 if isinstance(statement, DEFINITIONS) else None
+        header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
+        return any(GIVEN.search(line) for line in header)
+
+    def header(self, definition: Definition) -> str:
+        """The text from the first decorator to the colon."""
+        return "\n".join(self.lines[first_line(definition) - 1 : definition.body[0].lineno - 1])
+
+    def text(self, statement: ast.stmt) -> str:
+        """The statement's own lines, decorators and leading comments included."""
+        first = first_line(statement)
+        while first > 1 and self.lines[first - 2].lstrip().startswith("#"):
+            first -= 1
+        return "\n".join(self.lines[first - 1 : statement.end_lineno])
+
+    def spacing(self, statement: ast.stmt) -> str:
+        """The blank lines in front of a statement, comments between skipped."""
+        line = first_line(statement) - 2
+        while line >= 0 and self.lines[line].lstrip().startswith("#"):
+            line -= 1
+        blank = 0
+        while line - blank >= 0 and not self.lines[line - blank].strip():
+            blank += 1
+        return "\n" * blank
+
+
+def first_line(statement: ast.stmt) -> int:
+    decorators = statement.decorator_list if isinstance(statement, DEFINITIONS) else []
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def is_public(name: str) -> bool:
+    return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
+
+
+def indented(text: str, column: int) -> str:
+    return textwrap.indent(text, " " * column)
+
+
+def first_sentence(docstring: str) -> str:
+    """The contract of a docstring: everything up to the first full stop, on one line."""
+    paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
+    sentence = re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0].rstrip(".")
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+def raise_todo(message: str, column: int) -> str:
+    """The ``raise`` of an exercise, broken as the formatter would break it."""
+    literal = f'"{message}"' if '"' not in message else repr(message)
+    line = f"raise NotImplementedError({literal})"
+    if column + len(line) <= LINE_LENGTH:
+        return line
+    return f"raise NotImplementedError(\n    {literal}\n)"
+
+
+def drop_unused(source: str) -> str:
+    """Drop the private assignments and the imported names that nothing refers to any more."""
+    while True:
+        tree = ast.parse(source)
+        used = used_names(tree)
+        lines: list[str | None] = list(source.splitlines())
+        for statement in walk_statements(tree.body):
+            replacement = without_unused(statement, used)
+            if replacement is not None:
+                start, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+                lines[start:end] = [replacement or None] + [None] * (end - start - 1)
+        shorter = tidy(line for line in lines if line is not None)
+        if shorter == source:
+            return source
+        source = shorter
+
+
+def walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The module's own statements, and those below a top-level ``if`` or ``try``."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try):
+            yield from walk_statements(statement.body)
+
+
+def without_unused(statement: ast.stmt, used: set[str]) -> str | None:
+    """The statement's new text without unused names; empty to drop it, ``None`` to keep it."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return import_without_unused(statement, used)
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        private = names and not any(is_public(name) for name in names)
+        return "" if private and not used.intersection(names) else None
+    if isinstance(statement, ast.If) and all(
+        without_unused(child, used) == "" for child in statement.body
+    ):
+        return ""
+    return None
+
+
+def import_without_unused(statement: ast.Import | ast.ImportFrom, used: set[str]) -> str | None:
+    if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+        return None
+    names = [alias for alias in statement.names if bound_name(alias) in used]
+    if len(names) == len(statement.names):
+        return None
+    if not names:
+        return ""
+    statement.names = names
+    line = indented(ast.unparse(statement), statement.col_offset)
+    if len(line) <= LINE_LENGTH:
+        return line
+    head, _, tail = line.partition(" import ")
+    return f"{head} import (\n" + "".join(f"    {name},\n" for name in tail.split(", ")) + ")"
+
+
+def bound_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.split(".")[0]
+
+
+def used_names(tree: ast.Module) -> set[str]:
+    """Every name that the module reads, in quoted annotations and ``__all__`` too."""
+    used = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
+            used.update(re.findall(r"\b[A-Za-z_]\w*\b", node.value) if is_code(node.value) else ())
+    return used
+
+
+def is_code(text: str) -> bool:
+    """Whether a short string may be a quoted annotation or an exported name."""
+    return re.fullmatch(r"[\w.\[\], |]+", text) is not None and "\n" not in text
+
+
+def tidy(lines: Iterable[str]) -> str:
+    """Join lines; no blank ones at the start, at most two in a row, no trailing white space."""
+    text = "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+    return re.sub(r"\n{4,}", "\n\n\n", text)
+
+
+def modules_of(lesson: str) -> Iterator[Path]:
+    """The solution's public modules, relative to ``solutions/``: one file, or a package's files."""
+    if (SOLUTIONS / f"{lesson}.py").exists():
+        yield Path(f"{lesson}.py")
+    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
+        if is_public(path.stem):
+            yield path.relative_to(SOLUTIONS)
+
+
+def stubs() -> dict[Path, str]:
+    """Every stub's text by its path relative to ``lessons/``."""
+    return {
+        path: stub_of((SOLUTIONS / path).read_text(encoding="utf-8"), lesson.name)
+        for lesson in LESSONS
+        for path in modules_of(lesson.name)
+    }
+
+
+def write(folder: Path) -> list[Path]:
+    """Write every stub below ``folder``, and return the paths whose text changed."""
+    stale = stale_in(folder)
+    for path, text in stubs().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return stale
+
+
+def stale_in(folder: Path) -> list[Path]:
+    """The paths below ``folder`` that are missing or aren't the stubs of today's solutions."""
+    return [
+        path
+        for path, text in stubs().items()
+        if not (folder / path).exists() or (folder / path).read_text(encoding="utf-8") != text
+    ]
+
+
+def main() -> int:
+    """Write the stubs, or check that they are fresh; the exit code is 1 if some are stale."""
+    parser = argparse.ArgumentParser(description="Write the stubs in lessons/ from solutions/.")
+    parser.add_argument("--check", action="store_true", help="write nothing, name stale stubs")
+    arguments = parser.parse_args()
+    stale = stale_in(STUBS) if arguments.check else write(STUBS)
+    for path in stale:
+        print(f"lessons/{path} {'is stale: run `nox -s stubs`' if arguments.check else 'written'}")
+    return int(arguments.check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Your code: one file a lesson, in the order of ``LESSONS``.
+
+``LESSONS`` is the one table of the lessons. The runner, the README, the site's navigation and the
+reports are derived from it or checked against it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Lesson(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: the lesson's name in every room: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
+        title: what the learner builds, as a heading.
+        minutes: how long the core takes somebody who uses PyTorch daily.
+        needs: the lessons it stands on; pieces not written yet are lent from the reference.
+        summary: one line: what you write.
+    """
+
+    name: str
+    title: str
+    minutes: int
+    needs: tuple[str, ...]
+    summary: str
+
+
+LESSONS = (
+    Lesson(
+        name="path_of_module",
+        title="Where a module lives",
+        minutes=15,
+        needs=(),
+        summary="name a module by its path",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The reference: the same files as in ``lessons/``, solved."""

@@ -1,0 +1,1 @@
+"""The shared suite: it judges your lessons, the reference and torch itself."""

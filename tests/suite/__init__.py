@@ -1,0 +1,10 @@
+"""What the tests are written with: comparisons that explain themselves, and the machinery below.
+
+The tests of a lesson need no more than this: the fixture ``lesson`` (the module under test) and
+the comparisons exported here.
+"""
+
+from tests.suite.expect import equal, holds, refuses, same_numbers
+from tests.suite.graphs import rows, same_graph
+
+__all__ = ["equal", "holds", "refuses", "rows", "same_graph", "same_numbers"]

@@ -1,0 +1,164 @@
+"""Answers that a learner might write, and how the suite judges them.
+
+An answer is a change to a fresh copy of the reference. ``tests/answers/<lesson>.py`` holds them::
+
+    @wrong(fails="test_the_first_of_two_names_is_the_path", says="first registered name")
+    def the_last_name_wins(lesson):
+        '''Builds the index by overwriting.'''
+
+        class PathOfModule: ...
+
+        lesson.PathOfModule = PathOfModule
+
+    @right
+    def a_plain_scan(lesson): ...
+
+The suite is only as good as what it rejects: each wrong answer must fail the test it names, and
+the learner must read the words it names; each right one must pass the whole file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kata.stubs import ROOT
+from lessons import LESSONS
+from tests.suite.implementations import Implementation, changed_reference
+from tests.suite.plugin import LOADER
+
+Change = Callable[[ModuleType], None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a lesson.
+
+    Attributes:
+        change: edits the fresh copy of the reference.
+        fails: the test that must catch a wrong answer; empty for a right one.
+        says: the words its failure must show the learner.
+        core_only: a right answer that passes the core, and leaves the stretch.
+    """
+
+    change: Change
+    fails: str = ""
+    says: str = ""
+    core_only: bool = False
+
+    @property
+    def lesson(self) -> str:
+        return self.change.__module__.rpartition(".")[2]
+
+    def __str__(self) -> str:
+        return f"{self.lesson}-{self.change.__name__}"
+
+
+def wrong(*, fails: str, says: str) -> Callable[[Change], Answer]:
+    """Mark a change as a wrong answer: the test that must catch it, the words it must show."""
+    return lambda change: Answer(change, fails=fails, says=says)
+
+
+def right(change: Change | None = None, *, core_only: bool = False):
+    """Mark a change as a right answer of another shape (with ``core_only``, of the core)."""
+    if change is None:
+        return lambda change: Answer(change, core_only=core_only)
+    return Answer(change)
+
+
+def all_answers() -> list[Answer]:
+    """Every answer of every lesson, in order."""
+    return [
+        answer
+        for lesson in LESSONS
+        for answer in vars(importlib.import_module(f"tests.answers.{lesson.name}")).values()
+        if isinstance(answer, Answer)
+    ]
+
+
+@dataclass
+class Verdict:
+    """What a run of the suite said: reports by outcome, and the text on the terminal."""
+
+    reports: list[pytest.TestReport] = field(default_factory=list)
+    terminal: str = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            self.reports.append(report)
+
+    def texts(self, *, of: str = "") -> list[str]:
+        """What the learner reads for the failures of the test ``of`` (or of all)."""
+        return [
+            str(report.longrepr)
+            for report in self.reports
+            if report.failed and of in (test_name(report), "")
+        ]
+
+    def count(self, outcome: str) -> int:
+        if outcome == "todo":
+            return sum(getattr(report, "todo", False) for report in self.reports)
+        return sum(
+            report.outcome == outcome and not getattr(report, "todo", False)
+            for report in self.reports
+        )
+
+
+def test_name(report: pytest.TestReport) -> str:
+    """The test function's name, without its parameters."""
+    return report.nodeid.split("::")[-1].split("[")[0]
+
+
+test_name.__test__ = False  # type: ignore[attr-defined]
+
+
+def judge(answer: Answer) -> Verdict:
+    """Run the lesson's tests on an answer: a wrong one meets the test that must catch it."""
+
+    def load(lesson: str) -> Implementation:
+        implementation = changed_reference(lesson)
+        if lesson == answer.lesson:
+            with implementation.active() as module:
+                answer.change(module)
+        return implementation
+
+    tests = f"tests/test_{answer.lesson}.py" + (f"::{answer.fails}" if answer.fails else "")
+    only_core = ["-m", "not stretch and not beyond"] if answer.core_only else []
+    return run_suite(tests, "-x" if answer.fails else "-q", *only_core, load=load)
+
+
+def judge_folder(folder: Path, *arguments: str) -> Verdict:
+    """Run the suite as a learner does, on the lessons in ``folder``."""
+    return run_suite(f"--lessons={folder}", *arguments, load=None)
+
+
+def run_suite(*arguments: str, load: Callable[[str], Implementation] | None) -> Verdict:
+    """Run pytest in this process, as a learner sees it, and collect what it says."""
+    verdict = Verdict()
+    plugins: list[object] = [verdict] if load is None else [verdict, Loading(load)]
+    quiet = ["-p", "no:faulthandler", "-p", "no:benchmark", "-p", "no:xdist", "--impl=lessons"]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
+        pytest.main([*arguments, *quiet], plugins=plugins)
+    verdict.terminal = out.getvalue()
+    return verdict
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A plugin that puts another loader in place before the suite's own."""
+
+    load: Callable[[str], Implementation]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        known: dict[str, Implementation] = {}
+        config.stash[LOADER] = lambda lesson: (
+            known[lesson] if lesson in known else known.setdefault(lesson, self.load(lesson))
+        )

@@ -1,0 +1,115 @@
+"""Tell a learner why a test failed: no frames of ours or torch's, 25 lines of 80 columns."""
+
+from __future__ import annotations
+
+import linecache
+import textwrap
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from kata.stubs import ROOT
+from tests.suite.expect import WIDTH, Mismatch, labelled
+
+LINES = 25
+FRAMES = 3
+ANSWERS = ROOT / "tests" / "answers"
+
+
+def explain(error: BaseException, folder: Path) -> str:
+    """The failure in at most 25 lines of 80 columns.
+
+    Args:
+        error: what the test, or the import of the lesson, raised.
+        folder: where the judged code lies; only its frames are shown.
+    """
+    linecache.checkcache()
+    return "\n".join(clipped(lines_about(error, folder)))
+
+
+def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
+    if isinstance(error, Mismatch):
+        yield from str(error).splitlines()
+    elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
+        yield from about_syntax(error, folder)
+    elif isinstance(error, RecursionError):
+        yield from about_recursion(error, folder)
+    else:
+        yield from about_exception(error, folder)
+
+
+def about_syntax(error: SyntaxError, folder: Path) -> Iterator[str]:
+    yield f"{short_path(error.filename, folder)}, line {error.lineno}: {error.msg}"
+    source = (error.text or "").rstrip()
+    if source:
+        indent = len(source) - len(source.lstrip())
+        yield f"    {source.strip()}"
+        yield "    " + " " * max(0, (error.offset or 1) - 1 - indent) + "^"
+    yield labelled("likely cause", f"Python cannot read the file ({type(error).__name__})")
+    yield labelled("try", "mend this line first: nothing below it was run")
+
+
+def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
+    frames = own_frames(error, folder)
+    yield "endless recursion: " + str(error)
+    for frame, times in Counter(map(place(folder), frames)).most_common(FRAMES):
+        yield f"  {frame} ({times} times)"
+    cause = "a method calls itself with the same value, or never reaches its simplest case"
+    yield labelled("likely cause", cause)
+    hint = "find the value that comes round again; delegate to super() where you mean the base"
+    yield labelled("try", hint)
+
+
+def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
+    yield from message_lines(error)
+    frames = own_frames(error, folder)
+    for frame in frames[-FRAMES:]:
+        yield f"  {place(folder)(frame)}"
+        yield f"      {(frame.line or '').strip()}"
+    if not frames:
+        where = traceback.extract_tb(error.__traceback__)
+        yield (
+            f"  the test failed at: {where[-1].line}" if where else "  no line of yours is involved"
+        )
+
+
+def message_lines(error: BaseException) -> Iterator[str]:
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    for line in [*message.splitlines(), *getattr(error, "__notes__", ())]:
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ") or [""]
+
+
+def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:
+    """The frames that lie in the judged code, outermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if is_below(frame.filename, folder)]
+
+
+def place(folder: Path):
+    """A function that names a frame: file, line and function."""
+    return lambda frame: (
+        f"{short_path(frame.filename, folder)}, line {frame.lineno}, in {frame.name}"
+    )
+
+
+def short_path(filename: str | None, folder: Path) -> str:
+    """The path as the learner knows it: below the repository, or the folder's own name."""
+    path = Path(filename or "?")
+    base = ROOT if path.is_relative_to(ROOT) else folder.parent
+    return str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+
+
+def is_below(filename: str | None, folder: Path) -> bool:
+    if filename is None:
+        return False
+    path = Path(filename)
+    return path.is_relative_to(folder) or path.is_relative_to(ANSWERS)
+
+
+def clipped(lines: Iterator[str]) -> list[str]:
+    """At most 25 lines of 80 columns, saying so where something was cut."""
+    kept = [line for text in lines for line in text.split("\n")]
+    if len(kept) > LINES:
+        kept = [*kept[: LINES - 1], f"… {len(kept) - LINES + 1} more lines"]
+    return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in kept]

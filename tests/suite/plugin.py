@@ -1,0 +1,138 @@
+"""The pytest side of the suite: whose code runs, what counts as todo, what a learner reads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from kata.stubs import STUBS
+from lessons import LESSONS
+from tests.suite import scoreboard
+from tests.suite.explain import explain
+from tests.suite.implementations import (
+    Implementation,
+    learners,
+    reference,
+    torch_itself,
+)
+
+Loader = Callable[[str], Implementation]
+LOADER = pytest.StashKey[Loader]()
+NAMES = tuple(lesson.name for lesson in LESSONS)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whose code this run judges, and whether a learner reads the result."""
+
+    impl: str
+    folder: Path
+
+    @property
+    def is_learners(self) -> bool:
+        return self.impl == "lessons"
+
+    def loader(self) -> Loader:
+        load = {"solutions": reference, "torch": torch_itself}.get(self.impl)
+        return cache(load or (lambda lesson: learners(lesson, self.folder)))
+
+
+def judged(config: pytest.Config) -> Judged:
+    folder = config.getoption("--lessons")
+    return Judged(config.getoption("--impl"), Path(folder).resolve() if folder else STUBS)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash.setdefault(LOADER, judged(config).loader())
+    if judged(config).is_learners:
+        scoreboard.replace_pytest_report(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The maintainer's own tests (the house rules, the answers) run beside the reference only."""
+    stem = collection_path.stem
+    if collection_path.suffix != ".py" or not stem.startswith("test_"):
+        return None
+    house = stem.removeprefix("test_") not in NAMES
+    return True if house and config.getoption("--impl") != "solutions" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On torch itself, what is marked ``beyond`` must fail, so that we notice when it's mended."""
+    if config.getoption("--impl") != "torch":
+        return
+    for item in items:
+        marker = item.get_closest_marker("beyond")
+        if marker is not None:
+            item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True))
+
+
+def lesson_of(item: pytest.Item) -> str | None:
+    """The lesson a test belongs to, or ``None`` for the maintainer's own tests."""
+    name = item.path.stem.removeprefix("test_")
+    return name if name in NAMES else None
+
+
+@pytest.fixture
+def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
+    """The module under test: yours, the reference's, or torch's own names."""
+    implementation = request.config.stash[LOADER](lesson_of(request.node) or "")
+    with modules_left_alone(), implementation.active() as module:
+        yield module
+
+
+@contextlib.contextmanager
+def modules_left_alone() -> Iterator[None]:
+    """Undo what a trace may have left on ``nn.Module``, so that tests don't fail in a chain."""
+    module, flags = torch.nn.Module, torch.fx._symbolic_trace
+    before = (module.__call__, module.__getattr__, flags._is_fx_tracing_flag)
+    try:
+        yield
+    finally:
+        module.__call__, module.__getattr__, flags._is_fx_tracing_flag = before
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[pytest.TestReport]:
+    """Call a stub's ``NotImplementedError`` todo, and explain any other failure to learners."""
+    report: pytest.TestReport = yield
+    lesson = lesson_of(item)
+    report.lesson = lesson
+    report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
+    if lesson is None or call.excinfo is None or not report.failed:
+        return report
+    if is_todo(call.excinfo.value):
+        report.outcome, report.todo = "skipped", True
+        report.longrepr = (str(item.path), 0, str(call.excinfo.value))
+    elif judged(item.config).is_learners:
+        folder = item.config.stash[LOADER](lesson).folder
+        report.longrepr = explain(call.excinfo.value, folder)
+    return report
+
+
+def is_todo(error: BaseException) -> bool:
+    """Whether a stub raised this: its message begins with the name of a lesson."""
+    return isinstance(error, NotImplementedError) and str(error).startswith(
+        tuple(f"{name}: " for name in NAMES)
+    )
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
+    if getattr(report, "todo", False):
+        return "todo", "t", ("TODO", {"yellow": True})
+    return None
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if judged(config).is_learners:
+        scoreboard.show(terminalreporter, config.stash[LOADER])

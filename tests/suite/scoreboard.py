@@ -1,0 +1,125 @@
+"""What a learner reads at the end of a run: the first failure of each lesson, then the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from lessons import LESSONS
+from tests.suite.implementations import Implementation
+
+CATEGORIES = ("passed", "failed", "error", "todo")
+NAMED = 5
+
+
+@dataclass
+class Score:
+    """How one lesson stands: its reports by outcome."""
+
+    lesson: str
+    reports: dict[str, list[pytest.TestReport]] = field(
+        default_factory=lambda: {category: [] for category in CATEGORIES}
+    )
+
+    @property
+    def red(self) -> list[pytest.TestReport]:
+        return self.reports["failed"] + self.reports["error"]
+
+    def count(self, *, stretch: bool) -> tuple[int, int]:
+        """Tests passed and tests in all, of the core or of the stretch."""
+        counts = [
+            sum(report.is_stretch == stretch for report in self.reports[category])
+            for category in CATEGORIES
+        ]
+        return counts[0], sum(counts)
+
+    @property
+    def state(self) -> str:
+        """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
+        core, all_core = self.count(stretch=False)
+        stretch, all_stretch = self.count(stretch=True)
+        if not core + stretch + len(self.red):
+            return "todo"
+        if core == all_core:
+            return "starred" if stretch == all_stretch else "done"
+        return "red" if any(not report.is_stretch for report in self.red) else "started"
+
+
+COLOURS = {"todo": "yellow", "started": "yellow", "red": "red", "done": "green", "starred": "green"}
+
+
+def replace_pytest_report(config: pytest.Config) -> None:
+    """Switch off pytest's own failure section: ours says more in fewer lines."""
+    if config.pluginmanager.hasplugin("terminalreporter"):
+        config.option.tbstyle = "no"
+        config.option.reportchars = ""
+
+
+def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation]) -> None:
+    """Write the failures, then one line a lesson, then what was lent."""
+    scores = list(scores_of(terminal))
+    for score in scores:
+        show_failures(terminal, score)
+    if scores:
+        terminal.section("lessons")
+    for score in scores:
+        show_score(terminal, score)
+        lent = load(score.lesson).lent
+        if lent and score.state != "todo":
+            terminal.line(f"          lent by the reference: {', '.join(lent)}")
+
+
+def scores_of(terminal: pytest.TerminalReporter) -> Iterator[Score]:
+    for lesson in LESSONS:
+        score = Score(lesson.name)
+        for category in CATEGORIES:
+            score.reports[category] = [
+                report
+                for report in terminal.stats.get(category, ())
+                if getattr(report, "lesson", None) == lesson.name
+            ]
+        if any(score.reports.values()):
+            yield score
+
+
+def show_failures(terminal: pytest.TerminalReporter, score: Score) -> None:
+    """Write the first failure in full and the others by name, those of the same text by number."""
+    if not score.red:
+        return
+    first, *others = sorted(score.red, key=lambda report: report.is_stretch)
+    alike = sum(report.longrepr == first.longrepr for report in others)
+    terminal.section(f"{score.lesson}: {sentence(first)}", red=True)
+    terminal.line(str(first.longrepr))
+    if alike:
+        terminal.line(f"(and the same in {alike} more tests)")
+    rest = [sentence(report) for report in others if report.longrepr != first.longrepr]
+    if rest:
+        terminal.line("")
+        terminal.line(
+            f"also red: {'; '.join(rest[:5])}{f'; {len(rest) - 5} more' * (len(rest) > 5)}"
+        )
+
+
+def sentence(report: pytest.TestReport) -> str:
+    """The test's name as the sentence it is."""
+    name = report.nodeid.split("::")[-1].removeprefix("test_")
+    return name.replace("_", " ")
+
+
+def show_score(terminal: pytest.TerminalReporter, score: Score) -> None:
+    core, all_core = score.count(stretch=False)
+    stretch, all_stretch = score.count(stretch=True)
+    terminal.write(f"{score.state:<10}", **{COLOURS[score.state]: True})
+    line = f"{score.lesson:<16}{core:>3} of {all_core}"
+    if all_stretch:
+        line += f", stretch {stretch} of {all_stretch}"
+    if score.state == "todo":
+        line = f"{score.lesson:<16}not started: open {row(score.lesson)}"
+    terminal.line(line)
+
+
+def row(lesson: str) -> str:
+    summary = next(entry.summary for entry in LESSONS if entry.name == lesson)
+    return f"lessons/{lesson}.py and {summary}"
