@@ -35,4 +35,25 @@ LESSONS = (
         needs=(),
         summary="name a module by its path",
     ),
+    Lesson(
+        name="create_arg",
+        title="What a node may hold",
+        minutes=35,
+        needs=(),
+        summary="turn any value into a node argument",
+    ),
+    Lesson(
+        name="placeholders",
+        title="A signature becomes placeholders",
+        minutes=35,
+        needs=(),
+        summary="turn the root's signature into placeholders",
+    ),
+    Lesson(
+        name="tracer",
+        title="Record a run as a graph",
+        minutes=45,
+        needs=("path_of_module", "create_arg", "placeholders"),
+        summary="record a run as a graph",
+    ),
 )

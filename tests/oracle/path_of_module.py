@@ -1,7 +1,7 @@
-"""torch's ``path_of_module`` as a mixin."""
+"""torch's ``path_of_module``."""
 
 import torch
 
 
 class PathOfModule(torch.fx.Tracer):
-    pass
+    """torch's ``Tracer`` as it is: its ``path_of_module`` judges the tests."""

@@ -4,7 +4,8 @@ The tests of a lesson need no more than this: the fixture ``lesson`` (the module
 the comparisons exported here.
 """
 
+from tests.suite.cost import growth, lines_run
 from tests.suite.expect import equal, holds, refuses, same_numbers
 from tests.suite.graphs import rows, same_graph
 
-__all__ = ["equal", "holds", "refuses", "rows", "same_graph", "same_numbers"]
+__all__ = ["equal", "growth", "holds", "lines_run", "refuses", "rows", "same_graph", "same_numbers"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,6 +13,7 @@ from torch.fx.node import map_aggregate
 from tests.suite.expect import Mismatch, labelled
 
 COLUMN = 38
+CONSTANT = re.compile(r"^(_tensor_constant)\d+")
 CONTEXT = 2
 LINES_SHOWN = 12
 
@@ -57,18 +59,26 @@ class Named(str):
 
 
 def rows(graph: Graph, meta: tuple[str, ...] = ()) -> list[Row]:
-    """A graph as a list of comparable rows, with the named metadata of each node."""
-    return [row(node, meta) for node in graph.nodes]
+    """A graph as a list of comparable rows, with the named metadata of each node.
+
+    The number in ``_tensor_constantN`` depends on what was traced before; here constants are
+    numbered in the order in which the graph reads them.
+    """
+    constants: dict[str, str] = {}
+    return [row(node, meta, constants) for node in graph.nodes]
 
 
-def row(node: Node, meta: tuple[str, ...]) -> Row:
+def row(node: Node, meta: tuple[str, ...], constants: dict[str, str]) -> Row:
+    def renumbered(text: str) -> str:
+        return CONSTANT.sub(lambda m: constants.setdefault(m[0], f"{m[1]}{len(constants)}"), text)
+
     def by_name(value: object) -> object:
-        return Named(value.name) if isinstance(value, Node) else value
+        return Named(renumbered(value.name)) if isinstance(value, Node) else value
 
     return Row(
         op=node.op,
-        target=node.target,
-        name=node.name,
+        target=renumbered(node.target) if node.op == "get_attr" else node.target,
+        name=renumbered(node.name),
         args=map_aggregate(node.args, by_name),
         kwargs=map_aggregate(node.kwargs, by_name),
         type=node.type,

@@ -21,6 +21,7 @@ from tests.suite.implementations import (
     reference,
     torch_itself,
 )
+from tests.suite.todo import is_todo
 
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
@@ -116,13 +117,6 @@ def pytest_runtest_makereport(
         folder = item.config.stash[LOADER](lesson).folder
         report.longrepr = explain(call.excinfo.value, folder)
     return report
-
-
-def is_todo(error: BaseException) -> bool:
-    """Whether a stub raised this: its message begins with the name of a lesson."""
-    return isinstance(error, NotImplementedError) and str(error).startswith(
-        tuple(f"{name}: " for name in NAMES)
-    )
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:

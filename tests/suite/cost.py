@@ -1,0 +1,35 @@
+"""Count the work a call does, for tests of growth: counts repeat where seconds don't."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+
+def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
+    """How many times the lines run when the size doubles: 2 is linear, 4 is quadratic.
+
+    Args:
+        work: makes the call to count for a size; what it does itself isn't counted.
+        size: the smaller of the two sizes.
+    """
+    return lines_run(work(2 * size)) / lines_run(work(size))
+
+
+def lines_run(call: Callable[[], object]) -> int:
+    """How many lines of Python ran during ``call()``, in every frame below it."""
+    count = 0
+
+    def count_lines(frame: FrameType, event: str, argument: object) -> Callable:
+        nonlocal count
+        count += event == "line"
+        return count_lines
+
+    before = sys.gettrace()
+    sys.settrace(count_lines)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count

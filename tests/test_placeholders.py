@@ -1,0 +1,468 @@
+"""``create_args_for_root``: your mixin, plugged in front of torch's own ``Tracer``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import PH, Graph, GraphModule, Proxy
+from torch.fx._symbolic_trace import PHWithMeta
+
+from tests import zoo
+from tests.suite import equal, holds, refuses, same_graph, same_numbers
+
+
+def plugged(lesson) -> torch.fx.Tracer:
+    return type("Plugged", (lesson.Placeholders, torch.fx.Tracer), {})()
+
+
+def arguments_for(lesson, function: Callable, root: nn.Module | None = None, **options):
+    """What ``create_args_for_root`` returns, and the tracer whose graph holds the placeholders."""
+    tracer = plugged(lesson)
+    tracer.root, tracer.graph, tracer.tensor_attrs = root or nn.Module(), Graph(), {}
+    callable_, args = tracer.create_args_for_root(function, root is not None, **options)
+    return callable_, args, tracer
+
+
+def placeholders(graph: Graph) -> list[tuple]:
+    return [(node.target, node.args, node.type) for node in graph.nodes if node.op == "placeholder"]
+
+
+def signature_of(lesson, function: Callable) -> list[tuple]:
+    return placeholders(arguments_for(lesson, function)[2].graph)
+
+
+def graph_module(lesson, root: nn.Module | Callable, **options) -> GraphModule:
+    tracer = plugged(lesson)
+    graph = tracer.trace(root, **options)
+    return GraphModule(tracer.root, graph)
+
+
+def same_trace(lesson, build: Callable, cause: str = "", hint: str = "", **options) -> None:
+    """Fail unless the trace with the lesson's mixin is torch's, generated code included."""
+    actual = plugged(lesson).trace(build(), **options)
+    expected = torch.fx.Tracer().trace(build(), **options)
+    same_graph(actual, expected, cause=cause, hint=hint)
+    equal(code(actual), code(expected), cause=cause or CODE, hint=hint or CODE_HINT)
+
+
+CODE = "the graph's code generator doesn't flatten and rebuild the inputs as torch's does"
+CODE_HINT = "compare `graph.python_code('self').src` with torch's"
+
+
+def code(graph: Graph) -> str:
+    return graph.python_code("self").src
+
+
+# --- one placeholder a parameter ----------------------------------------------------------------
+
+
+def test_each_parameter_becomes_a_placeholder_in_order(lesson):
+    equal(
+        signature_of(lesson, lambda first, second, third: None),
+        [("first", (), None), ("second", (), None), ("third", (), None)],
+        cause="a parameter was left out, or the order or the names differ",
+        hint="one `self.create_proxy('placeholder', name, …)` for each, as in the signature",
+    )
+
+
+def test_the_arguments_are_the_proxies(lesson):
+    _, args, tracer = arguments_for(lesson, lambda x, y: None)
+    holds(
+        [type(argument) for argument in args] == [Proxy, Proxy]
+        and [argument.node for argument in args] == list(tracer.graph.nodes),
+        "a list with the proxy of each placeholder",
+        got=args,
+        cause="nodes or names were returned, or the proxies are in another order",
+        hint="the function is called with these: `create_proxy` returns what you need",
+    )
+
+
+def test_the_root_takes_the_place_of_self(lesson):
+    model = zoo.SMALL["KeywordArguments"]().model
+    _, args, tracer = arguments_for(lesson, type(model).forward, model)
+    holds(
+        args[0] is model,
+        "the root itself as the first argument",
+        got=args[0],
+        cause="`self` became a placeholder, or was left out",
+        hint="`forward` is a plain function here: its first argument is `self.root`",
+    )
+    equal([target for target, *_ in placeholders(tracer.graph)], ["x", "y"], cause=SELF)
+
+
+SELF = "`self` became a placeholder"
+
+
+def test_a_function_without_parameters_has_no_placeholders(lesson):
+    function, args, tracer = arguments_for(lesson, lambda: 1)
+    equal([function(*args), len(tracer.graph.nodes)], [1, 0], cause="a placeholder too many")
+
+
+def test_a_default_is_kept(lesson):
+    def function(x, zero=0, none=None, flag=False, pair=(1, 2)):
+        return x
+
+    equal(
+        [default for _, default, _ in signature_of(lesson, function)],
+        [(), (0,), (None,), (False,), ((1, 2),)],
+        cause="a default that is None or false was taken for no default (`if default:`)",
+        hint="compare with `inspect.Parameter.empty` by identity",
+    )
+
+
+def test_a_default_is_used_when_the_graph_is_called(lesson):
+    def function(x, scale=3.0):
+        return x * scale
+
+    same_numbers(
+        graph_module(lesson, function)(torch.ones(2)),
+        torch.full((2,), 3.0),
+        cause="the default is not in the placeholder's args",
+        hint="`self.create_proxy('placeholder', name, (default,), {})`",
+    )
+
+
+def test_an_annotation_becomes_the_type_of_the_node(lesson):
+    def function(x, y, *, z):
+        return x
+
+    function.__annotations__ = {"x": torch.Tensor, "z": int, "return": torch.Tensor}
+    equal(
+        [annotation for *_, annotation in signature_of(lesson, function)],
+        [torch.Tensor, None, int],
+        cause="the annotation wasn't handed to `create_proxy`, or not for every parameter",
+        hint="`type_expr=` takes it; a parameter without one has None",
+    )
+
+
+def test_keyword_only_parameters_are_placeholders_too(lesson):
+    def function(x, *, y, scale=2.0):
+        return x * y * scale
+
+    equal(
+        [target for target, *_ in signature_of(lesson, function)],
+        ["x", "y", "scale"],
+        cause="only the positional parameters were listed (`co_argcount` leaves the others out)",
+        hint="keyword-only parameters come after the positional ones",
+    )
+
+
+def test_keyword_only_parameters_are_passed_by_position(lesson):
+    def function(x, *, y, scale=2.0):
+        return x * y * scale
+
+    same_numbers(
+        graph_module(lesson, function)(torch.ones(2), torch.ones(2)),
+        torch.full((2,), 2.0),
+        cause="the function that you return still insists on keywords",
+        hint="the returned function takes every argument by position",
+    )
+
+
+def test_positional_only_parameters_are_placeholders(lesson):
+    def function(x, y=1, /, z=2):
+        return x
+
+    equal(
+        [(target, default) for target, default, _ in signature_of(lesson, function)],
+        [("x", ()), ("y", (1,)), ("z", (2,))],
+        cause="parameters before `/` were passed over",
+        hint="`inspect.signature` and `co_argcount` both know them",
+    )
+
+
+def test_variadic_parameters_are_one_placeholder_each(lesson):
+    def function(x, *rest, flag=True, **options):
+        return x
+
+    equal(
+        [target for target, *_ in signature_of(lesson, function)],
+        ["x", "flag", "*rest", "**options"],
+        cause="`*args` or `**kwargs` were left out, lost their stars, or stand elsewhere",
+        hint="named parameters first, then `*args`, then `**kwargs`; the stars are in the target",
+    )
+
+
+def test_inside_the_function_variadic_parameters_are_proxies(lesson):
+    seen = []
+
+    def function(x, *rest, **options):
+        seen.extend([type(rest), type(options)])
+        return rest[0] + options["y"]
+
+    callable_, args, _ = arguments_for(lesson, function)
+    callable_(*args)
+    equal(
+        seen,
+        [Proxy, Proxy],
+        cause="the function still packs its arguments into a tuple and a dict",
+        hint="give the function new code whose flags lack CO_VARARGS and CO_VARKEYWORDS",
+    )
+
+
+def test_a_variadic_trace_computes_the_same(lesson):
+    specimen = zoo.SMALL["Variadic"]()
+    same_numbers(
+        graph_module(lesson, specimen.model)(*specimen.inputs, extra=1),
+        specimen.model(*specimen.inputs, extra=1),
+        cause="the variadic arguments reach the function in another shape",
+        hint="print the generated code: `print(graph_module.code)`",
+    )
+
+
+def test_the_function_that_was_given_stays_as_it_is(lesson):
+    def function(*rest):
+        return len(rest)
+
+    arguments_for(lesson, function)
+    equal(
+        function(1, 2, 3),
+        3,
+        cause="the code of the caller's own function was changed",
+        hint="make a new function from the changed code; leave the given one alone",
+    )
+
+
+def test_a_variadic_function_keeps_its_closure_and_globals(lesson):
+    factor = 3
+
+    def function(*rest):
+        return torch.as_tensor(rest[0]) * factor
+
+    function_of_one_tuple, _, _ = arguments_for(lesson, function)
+    same_numbers(
+        function_of_one_tuple((2,)),
+        torch.tensor(6),
+        cause="the new function lost its closure, globals or defaults",
+        hint="`types.FunctionType` takes all of them",
+    )
+
+
+def test_forward_without_self_is_refused(lesson):
+    class Careless(nn.Module):
+        def forward(*args):
+            return args[1]
+
+    model = Careless()
+    with refuses(
+        RuntimeError,
+        "self",
+        cause="`self` would be swallowed by `*args`: the root has no place of its own",
+        hint="a module's forward needs at least one named parameter",
+    ):
+        arguments_for(lesson, Careless.forward, model)
+
+
+def logged(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def test_a_decorated_function_is_seen_through(lesson):
+    @logged
+    @logged
+    def function(x, y: int = 1):
+        return x + y
+
+    equal(
+        signature_of(lesson, function),
+        [("x", (), None), ("y", (1,), "int")],
+        cause="the wrapper's own `*args, **kwargs` were taken for the signature",
+        hint="`inspect.unwrap` leads to the innermost function",
+    )
+
+
+def test_a_decorated_function_still_runs_its_decorator(lesson):
+    def doubled(function: Callable) -> Callable:
+        return functools.wraps(function)(lambda *args: function(*args) * 2)
+
+    same_numbers(
+        graph_module(lesson, doubled(lambda x: x + 1))(torch.ones(2)),
+        torch.full((2,), 4.0),
+        cause="the inner function is called instead of the decorated one",
+        hint="the innermost function tells the names; the outer one is called",
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["KeywordOnly", "PositionalOnly", "Variadic", "NoInput", "Operators"]
+)
+def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
+    same_trace(lesson, lambda: zoo.SMALL[name]().model)
+
+
+# --- concrete arguments -------------------------------------------------------------------------
+
+
+def branching(x, flag, scale=2):
+    return x * scale if flag else x - scale
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    "concrete",
+    [{"flag": True}, {"flag": False, "scale": 3}, {"scale": 2.5, "flag": True}],
+    ids=repr,
+)
+def test_a_concrete_argument_decides_the_branch(lesson, concrete):
+    same_trace(
+        lesson,
+        lambda: branching,
+        cause="the concrete value didn't reach the function, or no check of it was recorded",
+        hint="the placeholder stays; an assertion compares it with the value",
+        concrete_args=concrete,
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.filterwarnings("ignore:Was not able to add assertion")
+def test_a_wrong_value_for_a_concrete_argument_is_noticed(lesson):
+    traced = graph_module(lesson, branching, concrete_args={"flag": True})
+    with refuses(
+        AssertionError,
+        "flag",
+        "True",
+        cause="the graph forgets for which value it was traced",
+        hint="record `torch._assert(placeholder == value, message)`",
+    ):
+        traced(torch.ones(1), False, 2)
+
+
+@pytest.mark.stretch
+def test_a_concrete_none_is_checked(lesson):
+    def function(x, mask=None):
+        return x if mask is None else x * mask
+
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="None needs a check of its own kind: `proxy == None` is no assertion",
+        hint="torch records a call of its `_assert_is_none`",
+        concrete_args={"mask": None},
+    )
+
+
+@pytest.mark.stretch
+def test_a_value_that_cannot_be_checked_is_warned_of(lesson):
+    with pytest.warns(UserWarning, match="flag"):
+        graph_module(lesson, branching, concrete_args={"flag": torch.tensor(data=True)})
+
+
+@pytest.mark.stretch
+def test_concrete_arguments_may_be_a_tuple(lesson):
+    same_trace(
+        lesson,
+        lambda: branching,
+        cause="a tuple stands for the parameters in order",
+        hint="pair it with the names and go on as with a dict",
+        concrete_args=(PH, True, 3),
+    )
+
+
+@pytest.mark.stretch
+def test_a_tuple_of_another_length_is_refused(lesson):
+    with refuses(
+        RuntimeError,
+        "3",
+        "2",
+        cause="names and values were paired by `zip`, which stops at the shorter",
+        hint="compare the lengths, and name both",
+    ):
+        graph_module(lesson, branching, concrete_args=(PH, True))
+
+
+@pytest.mark.stretch
+def test_a_tuple_for_a_variadic_function_names_the_inputs(lesson):
+    class Model(nn.Module):
+        def forward(self, *args, **kwargs):
+            return args[0] + args[1]
+
+    same_trace(
+        lesson,
+        Model,
+        cause="with nothing but `*args`, a tuple gives one placeholder a value",
+        hint="they are called input_0, input_1, …, and the function is called as it is",
+        concrete_args=(PH, PH),
+    )
+
+
+def nested(x):
+    return x["left"] + x["both"][0] * x["both"][1]
+
+
+@pytest.mark.stretch
+def test_a_nested_input_is_flattened_into_placeholders(lesson):
+    same_trace(
+        lesson,
+        lambda: nested,
+        cause="the structure became one placeholder",
+        hint="one placeholder a leaf, `x_1`, `x_2`, …; the code generator flattens the input",
+        concrete_args={"x": {"left": PH, "both": (PH, PH)}},
+    )
+
+
+@pytest.mark.stretch
+def test_a_graph_with_a_nested_input_is_called_with_the_structure(lesson):
+    traced = graph_module(lesson, nested, concrete_args={"x": {"left": PH, "both": (PH, PH)}})
+    value = {"left": torch.ones(2), "both": (torch.full((2,), 2.0), torch.full((2,), 3.0))}
+    same_numbers(
+        traced(value),
+        nested(value),
+        cause="the leaves reach the placeholders in another order",
+        hint="`torch.utils._pytree` fixes the order of the leaves",
+    )
+
+
+@pytest.mark.stretch
+def test_the_structure_of_the_output_is_rebuilt(lesson):
+    def function(x):
+        return {"sum": x[0] + x[1], "all": [x[0], (x[1],)]}
+
+    traced = graph_module(lesson, function, concrete_args={"x": [PH, PH]})
+    value = [torch.ones(2), torch.zeros(2)]
+    same_numbers(
+        traced(value),
+        function(value),
+        cause="the output was flattened and never put together again",
+        hint="remember the output's structure in the code generator's `pytree_info`",
+    )
+
+
+@pytest.mark.stretch
+def test_a_placeholder_with_attributes_hands_them_to_the_node(lesson):
+    marked = PHWithMeta(ph_key="images")
+    marked.example_shape = (1, 3)
+    graph = plugged(lesson).trace(nested, {"x": {"left": marked, "both": (PH, PH)}})
+    node = next(iter(graph.nodes))
+    equal(
+        [getattr(node, "ph_key", None), getattr(node, "example_shape", None)],
+        ["images", (1, 3)],
+        cause="what the user wrote on the PH object got lost",
+        hint="copy its own public attributes to the node",
+    )
+
+
+@pytest.mark.stretch
+def test_a_nested_input_of_a_module_keeps_self(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x, y):
+            return self.linear(x[0] + x[1]) + y
+
+    same_trace(
+        lesson,
+        Model,
+        cause="the root counts as an input to flatten, or the names are off by one",
+        hint="the root is an argument like the others and has no leaves to flatten",
+        concrete_args={"x": [PH, PH]},
+    )

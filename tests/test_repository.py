@@ -1,0 +1,157 @@
+"""The house rules: one name in every room, fresh stubs, one order, arrows that run one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kata.stubs import ROOT, modules_of, stale_in, write
+from lessons import LESSONS
+from tests.suite.answers import judge_folder
+
+NAMES = [lesson.name for lesson in LESSONS]
+ROOMS = {
+    "lessons": "lessons/{}.py",
+    "solutions": "solutions/{}.py",
+    "tests": "tests/test_{}.py",
+    "oracles": "tests/oracle/{}.py",
+    "answers": "tests/answers/{}.py",
+    "pages": "docs/lessons/{}.md",
+}
+# Helpers and tables that live beside the lessons' files and are no lesson.
+OTHERS = {"__init__", "repository", "answers", "participant", "machinery", "setup"}
+# What the code of a room may import from this repository.
+ARROWS = {
+    "solutions": {"solutions"},
+    "lessons": {"lessons"},
+    "kata": {"kata", "lessons", "solutions"},
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_lesson_has_its_place_in_every_room(room: str):
+    pattern = ROOMS[room]
+    missing = [name for name in NAMES if not is_there(ROOT / pattern.format(name))]
+    assert not missing, f"{room}: no {pattern} for {missing}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_holds_what_is_no_lesson(room: str):
+    folder, stem = (ROOT / ROOMS[room]).parent, (ROOT / ROOMS[room]).stem
+    found = {path.stem.removeprefix(stem.format("")) for path in folder.glob("*") if is_file(path)}
+    assert found - OTHERS <= set(NAMES), f"{room}: {sorted(found - OTHERS - set(NAMES))}"
+
+
+def is_there(file: Path) -> bool:
+    """A lesson is a file, or a package of the same name."""
+    return file.exists() or (file.with_suffix("") / "__init__.py").exists()
+
+
+def is_file(path: Path) -> bool:
+    return path.suffix in (".py", ".md") or (path / "__init__.py").exists()
+
+
+def test_names_have_no_digits():
+    assert not [name for name in NAMES if re.search(r"\d", name)]
+
+
+def test_a_lesson_stands_on_earlier_ones_only():
+    for position, lesson in enumerate(LESSONS):
+        assert set(lesson.needs) <= set(NAMES[:position]), f"{lesson.name} needs {lesson.needs}"
+
+
+def test_a_lesson_imports_exactly_the_siblings_it_needs():
+    for lesson in LESSONS:
+        files = [ROOT / "solutions" / path for path in modules_of(lesson.name)]
+        siblings = {name for file in files for name in imported_siblings(file)}
+        assert siblings - {lesson.name} == set(lesson.needs), lesson.name
+
+
+def imported_siblings(file: Path) -> Iterator[str]:
+    """The other lessons that a solution's module imports."""
+    level = len(file.relative_to(ROOT / "solutions").parts)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == level and node.module:
+            yield node.module.split(".")[0]
+
+
+def test_the_stubs_are_fresh(tmp_path: Path):
+    assert not stale_in(ROOT / "lessons"), "run `nox -s stubs`"
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_on_the_pristine_stub_every_test_is_todo(lesson: str, tmp_path: Path):
+    write(tmp_path)
+    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py")
+    strangers = [report for report in verdict.reports if not getattr(report, "todo", False)]
+    allowed = [report for report in strangers if report.skipped and "CUDA" in str(report.longrepr)]
+    assert [report.nodeid for report in strangers] == [report.nodeid for report in allowed]
+    assert verdict.count("todo") > 0
+
+
+@pytest.mark.parametrize("body", ["pass", "return None", "return {first}"])
+@pytest.mark.parametrize("lesson", NAMES)
+def test_a_trivial_body_passes_no_lesson(lesson: str, body: str, tmp_path: Path):
+    write(tmp_path)
+    for path in modules_of(lesson):
+        file = tmp_path / path
+        file.write_text(with_trivial_bodies(file.read_text(), body))
+    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-m", "not slow", "-x")
+    assert verdict.texts(), f"{lesson} is passed by `{body}`"
+
+
+def with_trivial_bodies(stub: str, body: str) -> str:
+    """The stub with every ``raise NotImplementedError`` replaced by a body that does nothing."""
+    tree = ast.parse(stub)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and isinstance(function.body[-1], ast.Raise):
+            function.body[-1:] = ast.parse(body.format(first=first_argument(function))).body
+    return ast.unparse(tree)
+
+
+def first_argument(function: ast.FunctionDef) -> str:
+    names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+    return names[0] if names else "None"
+
+
+def test_the_readme_lists_the_lessons_in_order():
+    table = re.findall(r"^\| \d+ \| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert table == NAMES
+
+
+def test_the_navigation_lists_the_lessons_in_order():
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    pages = next(entry["Lessons"] for entry in navigation if "Lessons" in entry)
+    assert [list(page.values()) for page in pages] == [[f"lessons/{name}.md"] for name in NAMES]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_a_page_has_the_lessons_title_and_three_hints(lesson):
+    page = (ROOT / f"docs/lessons/{lesson.name}.md").read_text()
+    assert page.startswith(f"# {lesson.title}\n")
+    assert re.findall(r'^\?\?\? tip "Hint (\d)', page, re.MULTILINE)[:3] == ["1", "2", "3"]
+    assert f"pytest tests/test_{lesson.name}.py" in page
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_imports_run_one_way(room: str):
+    rooms = {"kata", "lessons", "solutions", "tests", "benchmarks"}
+    for file in (ROOT / room).rglob("*.py"):
+        foreign = imported_packages(file) & rooms - ARROWS[room]
+        assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+def imported_packages(file: Path) -> set[str]:
+    """The first part of every absolute import in a file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return names

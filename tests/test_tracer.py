@@ -1,0 +1,987 @@
+"""``tracer``: your pieces as an engine, beside ``torch.fx.Tracer`` on the same models."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import operator
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from math import sqrt
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import Graph, GraphModule, Proxy
+from torch.fx.proxy import TraceError
+from torch.nn import functional as F
+
+from tests import zoo
+from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
+
+META = ("nn_module_stack",)
+LINEAR = 2.5
+ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+
+
+def same_trace(lesson, build: Callable[[], object], cause: str = "", hint: str = "", **options):
+    """Fail unless the lesson's graph of a fresh model is torch's, metadata included."""
+    actual = lesson.Tracer(**options).trace(build())
+    expected = torch.fx.Tracer(**options).trace(build())
+    same_graph(actual, expected, meta=META, cause=cause, hint=hint)
+
+
+def traced(lesson, root: nn.Module | Callable) -> GraphModule:
+    return lesson.symbolic_trace(root)
+
+
+def call_targets(graph: Graph) -> list[object]:
+    return [node.target for node in graph.nodes if node.op.startswith("call")]
+
+
+def restored() -> bool:
+    return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
+
+
+RESTORE = "`nn.Module` is still patched: the restoring was forgotten, or an error skipped it"
+RESTORE_HINT = "patch in a context manager and restore in its `finally`"
+
+
+# --- the same graph as torch --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_small_model_gives_the_graph_of_torch(lesson, name):
+    same_trace(lesson, lambda: zoo.SMALL[name]().model)
+
+
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_small_model_traced_computes_the_same(lesson, name):
+    specimen = zoo.SMALL[name]()
+    same_numbers(
+        traced(lesson, specimen.model)(*specimen.inputs, **specimen.kwargs),
+        zoo.SMALL[name]().eager(),
+        cause="the graph leaves out, doubles or reorders what the model does",
+        hint="print the generated code: `print(symbolic_trace(model).code)`",
+    )
+
+
+def test_resnet18_gives_the_graph_of_torch(lesson):
+    specimen = zoo.resnet18()
+    graph = lesson.Tracer().trace(specimen.model)
+    same_graph(graph, torch.fx.Tracer().trace(specimen.model), meta=META)
+
+
+def test_resnet18_traced_computes_the_same(lesson):
+    specimen = zoo.resnet18()
+    same_numbers(
+        traced(lesson, specimen.model)(*specimen.inputs),
+        specimen.eager(),
+        cause="the graph leaves out, doubles or reorders what the model does",
+        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
+    )
+
+
+def classifiers() -> list[str]:
+    from kata.torchvision_compat import torchvision
+
+    return torchvision.models.list_models(module=torchvision.models)
+
+
+@pytest.mark.slow
+@pytest.mark.stretch
+@pytest.mark.parametrize("name", classifiers())
+def test_every_classifier_of_torchvision_gives_the_graph_of_torch(lesson, name):
+    model = zoo.skeleton(name)
+    same_graph(lesson.Tracer().trace(model), torch.fx.Tracer().trace(model), meta=META)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
+    same_trace(lesson, lambda: zoo.grown(seed).model)
+
+
+def test_a_function_is_traced(lesson):
+    def function(x, y=2):
+        return torch.relu(x) * y + 1
+
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="only modules were provided for",
+        hint="for a function the root is an empty `nn.Module()`, and there is no self",
+    )
+
+
+def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
+    tracer, constant = lesson.Tracer(), torch.rand(2)
+    tracer.trace(lambda x: x + constant)
+    holds(
+        isinstance(tracer.root, nn.Module) and tracer.root._tensor_constant0 is constant,
+        "the constant on `tracer.root`, an empty module",
+        cause="the root wasn't set, or the constant went elsewhere",
+        hint="`self.root = nn.Module()` where the root is a function",
+    )
+
+
+def test_retracing_a_graph_module_gives_the_same_graph(lesson):
+    first = traced(lesson, zoo.SMALL["EveryOpcode"]().model)
+    same_graph(
+        lesson.Tracer().trace(first),
+        torch.fx.Tracer().trace(first),
+        meta=META,
+        cause="generated code is traced like any other `forward`: something was special-cased",
+        hint="take `forward` from `type(root)`",
+    )
+
+
+def test_the_graph_knows_its_tracer_class(lesson):
+    equal(
+        lesson.Tracer().trace(nn.ReLU())._tracer_cls,
+        lesson.Tracer,
+        cause="the graph was made without the class of its tracer",
+        hint="`Graph(tracer_cls=type(self))`: a copied graph is retraced by the same class",
+    )
+
+
+def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
+    class Encoder(nn.Module):
+        def forward(self, x):
+            return x
+
+    equal(
+        [type(traced(lesson, Encoder())).__name__, type(traced(lesson, named)).__name__],
+        ["Encoder", "named"],
+        cause="the class of the result wasn't named after the model or function",
+        hint="`GraphModule(root, graph, class_name)`",
+    )
+
+
+def named(x):
+    return x
+
+
+# --- what is recorded ---------------------------------------------------------------------------
+
+
+def test_a_module_of_torch_is_a_leaf(lesson):
+    equal(
+        call_targets(lesson.Tracer().trace(zoo.SMALL["LeafCalls"]().model)),
+        ["linear", "relu"],
+        cause="modules of torch.nn were traced through, or their paths differ",
+        hint="`is_leaf_module` says yes to what lives in torch.nn, except containers that run code",
+    )
+
+
+def test_a_sequential_is_no_leaf(lesson):
+    equal(
+        call_targets(lesson.Tracer().trace(nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())))),
+        ["0", "1.0"],
+        cause="`nn.Sequential` was recorded as one call",
+        hint="it lives in torch.nn too, but it only calls others: trace through it",
+    )
+
+
+def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesson):
+    class OwnLinear(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).relu()
+
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(OwnLinear(2, 2)),
+        cause="leaves were told by `isinstance` instead of by where the class was written",
+        hint="look at `type(m).__module__`",
+    )
+
+
+def test_a_parameter_read_twice_is_one_node(lesson):
+    model = zoo.SMALL["ParametersWithoutForward"]().model
+    reads = [n.target for n in lesson.Tracer().trace(model).nodes if n.op == "get_attr"]
+    equal(
+        len(reads),
+        len(set(reads)),
+        cause="every read of a parameter made a node of its own",
+        hint="keep the proxy of each parameter for the length of one trace",
+    )
+
+
+def test_a_buffer_is_read_at_its_use(lesson):
+    same_trace(
+        lesson,
+        lambda: zoo.SMALL["Buffers"]().model,
+        cause="buffers became proxies on being read, as parameters do",
+        hint="torch does that for buffers only where `proxy_buffer_attributes` is set",
+    )
+
+
+def test_buffers_become_proxies_where_asked(lesson):
+    class Asking(lesson.Tracer):
+        proxy_buffer_attributes = True
+
+    class TorchAsking(torch.fx.Tracer):
+        proxy_buffer_attributes = True
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.rand(2))
+
+        def forward(self, x):
+            return (self.mean.sum() + x, self.mean)
+
+    same_graph(
+        Asking().trace(Model()),
+        TorchAsking().trace(Model()),
+        cause="what is done to a buffer ran for real",
+        hint="`getattr` returns a proxy for a buffer where `proxy_buffer_attributes` is set",
+    )
+
+
+def test_the_module_stack_is_written_on_each_node(lesson):
+    graph = lesson.Tracer().trace(zoo.SMALL["SharedModules"]().model)
+    expected = torch.fx.Tracer().trace(zoo.SMALL["SharedModules"]().model)
+    equal(
+        [list(node.meta.get("nn_module_stack", {})) for node in graph.nodes],
+        [list(node.meta.get("nn_module_stack", {})) for node in expected.nodes],
+        cause="a second call of one module must get a key of its own, `path@1`",
+        hint="`num_calls` counts how often each path was called so far",
+    )
+
+
+def test_the_scope_of_each_node_is_kept_by_name(lesson):
+    tracer, expected = lesson.Tracer(), torch.fx.Tracer()
+    tracer.trace(zoo.SMALL["DeepNesting"]().model)
+    expected.trace(zoo.SMALL["DeepNesting"]().model)
+    equal(
+        dict(tracer.node_name_to_scope),
+        dict(expected.node_name_to_scope),
+        cause="the scope wasn't set on entering a module, or not restored on leaving it",
+        hint="`ScopeContextManager(self.scope, Scope(path, type(m)))` around the call",
+    )
+
+
+def test_after_a_trace_the_module_stack_is_empty(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(zoo.SMALL["DeepNesting"]().model)
+    equal(
+        [len(tracer.module_stack), tracer.scope.module_path],
+        [0, ""],
+        cause="what was pushed on entering a module wasn't taken off on leaving it",
+        hint="push and pop in one place",
+    )
+
+
+def test_the_annotation_of_the_result_is_on_the_output(lesson):
+    def function(x: int) -> torch.Tensor:
+        return x
+
+    function.__annotations__["return"] = torch.Tensor
+    *_, output = lesson.Tracer().trace(function).nodes
+    equal(
+        output.type,
+        torch.Tensor,
+        cause="the return annotation wasn't handed to the output node",
+        hint="`type_expr=` of the output node",
+    )
+
+
+# --- hooks for subclasses -----------------------------------------------------------------------
+
+
+def test_a_subclass_decides_what_is_a_leaf(lesson):
+    class Whole(lesson.Tracer):
+        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+            return module_qualified_name in ("block.inner", "0")
+
+    equal(
+        call_targets(Whole().trace(zoo.SMALL["DeepNesting"]().model))[:1],
+        ["block.inner"],
+        cause="`is_leaf_module` isn't asked for every call, or not with the path",
+        hint="`self.is_leaf_module(m, self.path_of_module(m))` in `call_module`",
+    )
+
+
+def test_a_subclass_sees_every_call_of_a_module(lesson):
+    class Watching(lesson.Tracer):
+        calls: list[tuple]
+
+        def call_module(self, m, forward, args, kwargs):
+            self.calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
+            return super().call_module(m, forward, args, kwargs)
+
+    tracer = Watching()
+    tracer.calls = []
+    tracer.trace(zoo.SMALL["KeywordArguments"]().model)
+    equal(
+        tracer.calls,
+        [("bilinear", 0, ["input1", "input2"])],
+        cause="calls bypass `call_module`, the root's own call is among them, or kwargs are lost",
+        hint="the patched `nn.Module.__call__` asks `self.call_module(mod, forward, args, kwargs)`",
+    )
+
+
+def test_the_forward_that_call_module_gets_runs_the_module(lesson):
+    class Doubling(lesson.Tracer):
+        def call_module(self, m, forward, args, kwargs):
+            return forward(*args, **kwargs) * 2
+
+    tracer = Doubling()
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    same_numbers(
+        GraphModule(model, tracer.trace(model))(torch.ones(1, 2)),
+        (model[0](torch.ones(1, 2)) * 2).relu() * 2,
+        cause="`forward` asks the tracer again (endless), or calls another module",
+        hint="`forward` calls the unpatched `nn.Module.__call__` with this module",
+    )
+
+
+def test_hooks_of_a_module_run_while_it_is_traced_through(lesson):
+    def build() -> nn.Module:
+        model = nn.Sequential(nn.Sequential(nn.ReLU()))
+        model[0].register_forward_hook(lambda module, args, output: output + 1)
+        return model
+
+    same_trace(
+        lesson,
+        build,
+        cause="`forward` of the module was called directly, past its hooks",
+        hint="call the unpatched `nn.Module.__call__`, which runs the hooks",
+    )
+
+
+def test_a_subclass_may_keep_parameters_as_they_are(lesson):
+    class Raw(lesson.Tracer):
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            return attr_val
+
+    class TorchRaw(torch.fx.Tracer):
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            return attr_val
+
+    same_graph(
+        Raw().trace(zoo.SMALL["ParametersWithoutForward"]().model),
+        TorchRaw().trace(zoo.SMALL["ParametersWithoutForward"]().model),
+        cause="attributes don't go through `getattr`, so a subclass cannot change it",
+        hint="the patched `nn.Module.__getattr__` asks `self.getattr(attr, value, cache)`",
+    )
+
+
+def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
+    def changed(base: type) -> Graph:
+        class Changed(base):
+            def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+                if target is operator.add:
+                    target = torch.add
+                return super().create_node(kind, target, args, kwargs, name, type_expr)
+
+            def create_arg(self, a):
+                return 5 if type(a) is int else super().create_arg(a)
+
+            def proxy(self, node):
+                node.meta["seen"] = True
+                return super().proxy(node)
+
+        return Changed().trace(zoo.SMALL["EveryOpcode"]().model)
+
+    same_graph(
+        changed(lesson.Tracer),
+        changed(torch.fx.Tracer),
+        meta=("seen",),
+        cause="nodes, arguments or proxies are made past the methods a subclass overrides",
+        hint="always go through `self.create_proxy`, `self.create_node`, `self.create_arg`",
+    )
+
+
+def test_a_subclass_may_iterate_and_decide(lesson):
+    class Lenient(lesson.Tracer):
+        def iter(self, obj: Proxy) -> Iterator:
+            return iter([obj[0], obj[1]])
+
+        def to_bool(self, obj: Proxy) -> bool:
+            return True
+
+    def function(x):
+        pair = [*iter(x)]
+        return pair[0] if x.sum() > 0 else pair[1]
+
+    tracer = Lenient()
+    gm = GraphModule(nn.Module(), tracer.trace(function))
+    same_numbers(
+        gm(torch.tensor([1.0, 2.0])),
+        torch.tensor(1.0),
+        cause="proxies are made by another tracer, so that its methods aren't asked",
+        hint="a proxy belongs to `self`: `self.proxy(node)`",
+    )
+
+
+def test_another_method_than_forward_may_be_traced(lesson):
+    class Encode(lesson.Tracer):
+        traced_func_name = "encode"
+
+    class Model(nn.Module):
+        def encode(self, x):
+            return x * 2
+
+        def forward(self, x):
+            return x * 3
+
+    equal(
+        [node.args[1] for node in Encode().trace(Model()).nodes if node.op == "call_function"],
+        [2],
+        cause="`forward` was traced instead of the method that the tracer names",
+        hint="`getattr(type(root), self.traced_func_name)`",
+    )
+
+
+# --- control flow and errors --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x if x.sum() > 0 else -x, lambda x: [y for y in x], lambda x: torch.add(*x)],
+    ids=["if", "for", "star"],
+)
+def test_control_flow_on_a_proxy_is_refused(lesson, function):
+    with refuses(
+        TraceError,
+        cause="a proxy has no value yet: neither a branch nor a loop can depend on it",
+        hint="`TracerBase` refuses this by itself; don't catch it",
+    ):
+        lesson.Tracer().trace(function)
+
+
+@pytest.mark.stretch
+def test_an_assertion_meets_the_same_fate_as_in_torch(lesson):
+    """Whether torch's proxies recognise an ``assert`` depends on the version of Python."""
+
+    def outcome(base: type) -> object:
+        class Asserting(base):
+            trace_asserts = True
+
+        try:
+            return [row.target for row in rows(Asserting().trace(zoo.asserts_positive))]
+        except TraceError as error:
+            return str(error)
+
+    equal(
+        outcome(lesson.Tracer),
+        outcome(torch.fx.Tracer),
+        cause="proxies don't find `trace_asserts` on their tracer",
+        hint="a proxy belongs to `self`; `TracerBase` has the flag",
+    )
+
+
+def test_an_in_place_operation_on_a_parameter_is_checked_where_asked(lesson):
+    class Strict(lesson.Tracer):
+        check_mutable_operations = True
+
+    with refuses(
+        RuntimeError,
+        "mutable",
+        cause="nodes are made past `TracerBase`'s check",
+        hint="honour `check_mutable_operations`: `super().create_node` does",
+    ):
+        Strict().trace(lambda x: torch.relu_(x))
+
+
+def test_a_module_that_is_not_below_the_root_is_refused(lesson):
+    outside = nn.ReLU()
+    with refuses(
+        NameError,
+        cause="a module that the graph could not refer to was called for real or recorded",
+        hint="`path_of_module` refuses it; don't catch that",
+    ):
+        lesson.Tracer().trace(lambda x: outside(x))
+
+
+# --- nothing stays behind -----------------------------------------------------------------------
+
+
+class Failing(nn.Module):
+    """Raises in the middle of its forward, two modules deep."""
+
+    def __init__(self, error: BaseException):
+        super().__init__()
+        self.error = error
+        self.inner = nn.Sequential(nn.ReLU(), Raising(error))
+
+    def forward(self, x):
+        return self.inner(x * 2)
+
+
+class Raising(nn.Module):
+    def __init__(self, error: BaseException):
+        super().__init__()
+        self.error = error
+
+    def forward(self, x):
+        raise self.error
+
+
+def test_after_a_trace_modules_are_called_as_before(lesson):
+    lesson.Tracer().trace(nn.ReLU())
+    holds(
+        restored(),
+        "`nn.Module.__call__` and `__getattr__` as before",
+        cause=RESTORE,
+        hint=RESTORE_HINT,
+    )
+
+
+@pytest.mark.parametrize("error", [ValueError("inside"), KeyboardInterrupt()], ids=repr)
+def test_after_an_error_modules_are_called_as_before(lesson, error):
+    with refuses(type(error), cause="the error in forward was swallowed"):
+        lesson.Tracer().trace(Failing(error))
+    holds(
+        restored(),
+        "`nn.Module.__call__` and `__getattr__` as before",
+        cause=RESTORE,
+        hint=RESTORE_HINT,
+    )
+
+
+def test_while_it_traces_torch_says_so(lesson):
+    seen = []
+
+    def function(x):
+        seen.append(torch.fx._symbolic_trace.is_fx_symbolic_tracing())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        [*seen, torch.fx._symbolic_trace.is_fx_symbolic_tracing()],
+        [True, False],
+        cause="torch's flag wasn't set during the trace, or not restored after it",
+        hint="`torch.fx._symbolic_trace._is_fx_tracing_flag`: code asks it to behave",
+    )
+
+
+def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
+    inner = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = nn.ReLU()
+
+        def forward(self, x):
+            inner.append(lesson.Tracer().trace(nn.Sequential(nn.Tanh())))
+            return self.relu(x)
+
+    graph = lesson.Tracer().trace(Model())
+    equal(
+        [call_targets(inner[0]), call_targets(graph), restored()],
+        [["0"], ["relu"], True],
+        cause="the inner trace restored the originals, or recorded into the outer graph",
+        hint="restore what was there before, which may be another trace's patch",
+    )
+
+
+def test_one_tracer_traces_many_models(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(zoo.SMALL["Constants"]().model)
+    same_graph(
+        tracer.trace(zoo.SMALL["Buffers"]().model),
+        torch.fx.Tracer().trace(zoo.SMALL["Buffers"]().model),
+        cause="something of the first trace is still there in the second",
+        hint="what belongs to one trace is set at its start",
+    )
+
+
+@pytest.mark.beyond("torch leaves module_stack, num_calls and submodule_paths as they were")
+def test_a_trace_after_a_failed_one_starts_clean(lesson):
+    tracer = lesson.Tracer()
+    with refuses(ValueError, cause="the error in forward was swallowed"):
+        tracer.trace(Failing(ValueError("inside")))
+    graph = tracer.trace(zoo.SMALL["DeepNesting"]().model)
+    same_graph(
+        graph,
+        torch.fx.Tracer().trace(zoo.SMALL["DeepNesting"]().model),
+        meta=META,
+        cause="the module stack or the call counts of the failed trace are still there",
+        hint="pop in a `finally`; set what belongs to one trace at its start",
+    )
+
+
+class HoldsAnUnhashable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Unhashable(), Unhashable()
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Unhashable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashable)
+
+    def forward(self, x):
+        return self.relu(x)
+
+
+@pytest.mark.beyond("torch keys its table of modules by the modules, which have no hash here")
+def test_modules_with_an_equality_of_their_own_are_traced(lesson):
+    equal(
+        call_targets(lesson.Tracer().trace(HoldsAnUnhashable())),
+        ["first.relu", "second.relu"],
+        cause="modules were compared with `==` or used as keys of a dict",
+        hint="tell modules apart by identity",
+    )
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+class Waiting(nn.Module):
+    """A model that lets another thread run in the middle of its trace."""
+
+    def __init__(self, meanwhile: Callable[[], object]):
+        super().__init__()
+        self.meanwhile = meanwhile
+        self.relu = nn.ReLU()
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        x = self.relu(x)
+        self.meanwhile()
+        return self.relu(x * self.weight)
+
+
+def in_another_thread(action: Callable[[], object]) -> list[object]:
+    """Run ``action`` in a thread; its result or its error comes back in a list."""
+    outcome: list[object] = []
+
+    def run() -> None:
+        try:
+            outcome.append(action())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return outcome
+
+
+THREADS = "modules of other threads are caught by this trace: the patch is everybody's"
+THREADS_HINT = "the patched methods ask who is tracing in this thread, and else do as always"
+
+
+@pytest.mark.beyond("torch patches `nn.Module` for all threads")
+def test_another_thread_runs_its_modules_as_always(lesson):
+    model, outcomes = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
+    expected = model(torch.ones(2))
+    waiting = Waiting(lambda: outcomes.extend(in_another_thread(lambda: model(torch.ones(2)))))
+    graph = lesson.Tracer().trace(waiting)
+    same_numbers(outcomes[0], expected, cause=THREADS, hint=THREADS_HINT)
+    equal(call_targets(graph), ["relu", operator.mul, "relu"], cause=THREADS, hint=THREADS_HINT)
+
+
+def test_two_traces_in_two_threads_both_come_out_right(lesson):
+    outcomes = []
+    other = nn.Sequential(nn.Tanh(), Waiting(lambda: None))
+    waiting = Waiting(
+        lambda: outcomes.extend(in_another_thread(lambda: lesson.Tracer().trace(other)))
+    )
+    graph = lesson.Tracer().trace(waiting)
+    same_graph(outcomes[0], torch.fx.Tracer().trace(other), meta=META, cause=THREADS)
+    equal(call_targets(graph), ["relu", operator.mul, "relu"], cause=THREADS, hint=THREADS_HINT)
+    holds(restored(), "`nn.Module` as before", cause=RESTORE, hint=RESTORE_HINT)
+
+
+@pytest.mark.beyond("torch restores whatever was there when its own trace began")
+def test_traces_that_overlap_leave_nothing_behind(lesson):
+    inside, go_on = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        inside.set()
+        go_on.wait(10)
+
+    thread = threading.Thread(target=lambda: lesson.Tracer().trace(Waiting(pause)))
+    thread.start()
+    inside.wait(10)
+    threading.Timer(0.05, go_on.set).start()
+    graph = lesson.Tracer().trace(Waiting(thread.join))
+    equal(call_targets(graph), ["relu", operator.mul, "relu"], cause=THREADS, hint=THREADS_HINT)
+    holds(restored(), "`nn.Module` as before", cause=RESTORE, hint=RESTORE_HINT)
+
+
+# --- wrapped functions --------------------------------------------------------------------------
+
+
+@torch.fx.wrap
+def decorated(x, scale):
+    """A function that must not be traced through: it decides by a value."""
+    return x * scale if x.sum() > 0 else x
+
+
+def wrapped_by_name(x):
+    return x + len(x) if len(x) > 1 else x
+
+
+torch.fx.wrap("wrapped_by_name")
+torch.fx.wrap("len")
+
+
+def uses_wrapped(x):
+    return decorated(wrapped_by_name(x), 2) + len(x)
+
+
+@pytest.mark.stretch
+def test_a_wrapped_function_is_one_node(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_wrapped,
+        cause="a function that the user wrapped was traced through",
+        hint="`torch.fx._symbolic_trace._wrapped_fns_to_patch` names the globals to patch",
+    )
+
+
+@pytest.mark.stretch
+def test_after_a_trace_wrapped_functions_are_themselves(lesson):
+    before = (decorated, wrapped_by_name, "len" in globals())
+    lesson.Tracer().trace(uses_wrapped)
+    holds(
+        (decorated, wrapped_by_name, "len" in globals()) == before,
+        "the module's globals as before, a builtin's shadow removed",
+        cause="the patched globals weren't restored",
+        hint="remember for each name what was there, or that nothing was",
+    )
+
+
+@pytest.mark.stretch
+def test_a_wrapped_function_without_proxies_just_runs(lesson):
+    seen = []
+
+    def function(x):
+        seen.append(decorated(torch.ones(2), 3).tolist())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        seen,
+        [[3.0, 3.0]],
+        cause="a call without any proxy was recorded",
+        hint="look for a proxy among the arguments, nested ones too; without one, call it",
+    )
+
+
+@pytest.mark.stretch
+def test_a_wrapped_function_finds_a_nested_proxy(lesson):
+    def function(x):
+        return decorated(torch.ones(1), {"scale": [x]})
+
+    equal(
+        len(call_targets(lesson.Tracer().trace(function))),
+        1,
+        cause="only the top level of the arguments was searched for a proxy",
+        hint="`torch.fx.node.map_aggregate` walks through containers",
+    )
+
+
+def uses_math(x):
+    return math.floor(x.sum()) + sqrt(x.mean()) + math.pi
+
+
+@pytest.mark.stretch
+def test_functions_of_math_are_recorded(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_math,
+        cause="a function of `math` was called with a proxy",
+        hint="`autowrap_modules`: wrap what of theirs is found in the globals of traced code",
+    )
+
+
+def own_helper(x):
+    return x if x.shape[0] > 1 else -x
+
+
+def uses_own_helper(x):
+    return own_helper(x) + 1
+
+
+@pytest.mark.stretch
+def test_functions_named_to_the_tracer_are_recorded(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_own_helper,
+        cause="`autowrap_functions` was not heeded",
+        hint="wrap them by identity wherever traced code's globals hold them",
+        autowrap_functions=(own_helper,),
+    )
+
+
+class TensorPair(metaclass=torch.fx.ProxyableClassMeta):
+    """A class whose construction is recorded when a proxy goes in."""
+
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def total(self):
+        return self.left + self.right
+
+
+@pytest.mark.stretch
+def test_a_proxyable_class_is_built_by_a_node(lesson):
+    same_trace(
+        lesson,
+        lambda: lambda x: TensorPair(x, x * 2).total(),
+        cause="the class was built with proxies inside",
+        hint="`ProxyableClassMeta` asks whether a trace is on: set torch's flag",
+    )
+
+
+# --- copies, metadata, options ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda gm: pickle.loads(pickle.dumps(gm))], ids=["deepcopy", "pickle"]
+)
+def test_the_result_can_be_copied(lesson, copied):
+    specimen = zoo.SMALL["EveryOpcode"]()
+    gm = traced(lesson, specimen.model)
+    same_numbers(
+        copied(gm)(*specimen.inputs),
+        specimen.eager(),
+        cause="something that cannot be copied hangs on the graph",
+        hint="keep what belongs to the trace on the tracer",
+    )
+
+
+@pytest.mark.stretch
+def test_the_tracer_can_be_copied(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(zoo.SMALL["EveryOpcode"]().model)
+    same_graph(
+        copy.deepcopy(tracer).trace(zoo.SMALL["EveryOpcode"]().model),
+        torch.fx.Tracer().trace(zoo.SMALL["EveryOpcode"]().model),
+        cause="Python modules cannot be copied: the tracer remembers some",
+        hint="`__deepcopy__` shares the list of modules to wrap",
+    )
+
+
+@pytest.mark.stretch
+def test_stack_traces_begin_in_the_users_code(lesson):
+    class Recording(lesson.Tracer):
+        record_stack_traces = True
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    node = next(n for n in Recording().trace(Model()).nodes if n.op == "call_function")
+    first_two = (node.stack_trace or "").splitlines()[:2]
+    holds(
+        "in forward" in first_two[0] and first_two[1].strip() == "return torch.relu(x)",
+        "a stack trace that begins in the model's forward",
+        got=node.stack_trace,
+        cause="no frames were recorded, or frames of the tracer are among them",
+        hint="`TracerBase.create_node` records them where `record_stack_traces` is set",
+    )
+
+
+@pytest.mark.stretch
+def test_shapes_of_parameters_are_plain_values_where_asked(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 2))
+
+        def forward(self, x):
+            return x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+
+    same_trace(
+        lesson,
+        Model,
+        cause="the shape of a parameter was recorded instead of evaluated",
+        hint="`param_shapes_constant`: make a `torch.fx.proxy.ParameterProxy`",
+        param_shapes_constant=True,
+    )
+
+
+@pytest.mark.stretch
+def test_concrete_arguments_reach_the_function(lesson):
+    def function(x, flag):
+        return x + 1 if flag else x - 1
+
+    actual = lesson.symbolic_trace(function, concrete_args={"flag": False})
+    expected = torch.fx.symbolic_trace(function, concrete_args={"flag": False})
+    same_graph(
+        actual.graph,
+        expected.graph,
+        cause="`concrete_args` were not handed on to `create_args_for_root`",
+        hint="`symbolic_trace(root, concrete_args)` → `trace(root, concrete_args)`",
+    )
+
+
+@pytest.mark.stretch
+def test_preserved_metadata_is_written_on_nodes(lesson):
+    origin = next(iter(torch.fx.symbolic_trace(named_relu).graph.nodes))
+    origin.meta["custom"] = {"origin": "here"}
+
+    def custom_meta(tracer: torch.fx.Tracer) -> list:
+        with torch.fx.traceback.preserve_node_meta(), torch.fx.traceback.set_current_meta(origin):
+            return [node.meta.get("custom") for node in tracer.trace(named_relu).nodes]
+
+    equal(
+        custom_meta(lesson.Tracer()),
+        custom_meta(torch.fx.Tracer()),
+        cause="`torch.fx.traceback.preserve_node_meta` was not heeded",
+        hint="`TracerBase.create_node` does it where it is asked",
+    )
+
+
+def named_relu(x):
+    return F.relu(x)
+
+
+def test_the_constructor_takes_what_torchs_takes(lesson):
+    ours = inspect.signature(lesson.Tracer).parameters
+    equal(
+        list(ours),
+        ["autowrap_modules", "autowrap_functions", "param_shapes_constant"],
+        cause="an option is missing or has another name",
+        hint="same names, same order, same defaults as `torch.fx.Tracer`",
+    )
+
+
+# --- growth -------------------------------------------------------------------------------------
+
+
+class ReadsParameters(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+        for number in range(size):
+            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
+
+    def forward(self, x):
+        for number in range(self.size):
+            x = x + getattr(self, f"weight{number}")
+        return x
+
+
+@pytest.mark.beyond("torch scans all parameters for each one that is read")
+def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
+    def trace(size: int) -> Callable[[], object]:
+        model = ReadsParameters(size)
+        return lambda: lesson.Tracer().trace(model)
+
+    factor = growth(trace, 200)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the parameters",
+        got=f"{factor:.1f} times the steps",
+        cause="every read searches all parameters",
+        hint="an index by identity, built once a trace",
+    )

@@ -1,0 +1,467 @@
+"""The models the suites trace: small adversarial ones, generated ones, and torchvision's.
+
+Tracing writes constants onto a model, so every entry is a function that builds a fresh one.
+``SMALL`` covers each opcode and each kind of argument, ``grown(seed)`` builds a random module tree,
+``classifier(name)`` is one of torchvision's, imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A model in eval mode and the arguments to call it with."""
+
+    model: nn.Module
+    inputs: tuple
+    kwargs: dict
+
+    def eager(self) -> object:
+        """What the model gives when it is called."""
+        return self.model(*self.inputs, **self.kwargs)
+
+
+SMALL: dict[str, Callable[[], Specimen]] = {}
+
+
+def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], type]:
+    """Enter a module class in ``SMALL``, with seeded inputs of these shapes."""
+
+    def enter(module: type[nn.Module]) -> type[nn.Module]:
+        def build() -> Specimen:
+            torch.manual_seed(0)
+            inputs = tuple(torch.rand(shape) for shape in shapes)
+            return Specimen(module().eval(), inputs, dict(kwargs))
+
+        SMALL[module.__name__] = build
+        return module
+
+    return enter
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@dataclass
+class Box:
+    inside: object
+    label: str = "box"
+
+
+@specimen((2, 4))
+class LeafCalls(nn.Module):
+    """``call_module`` alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.linear(x))
+
+
+@specimen((2, 4))
+class EveryOpcode(nn.Module):
+    """All six opcodes in one graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x) * self.weight).sum(dim=-1)
+
+
+@specimen((2, 4), (2, 4))
+class KeywordArguments(nn.Module):
+    """Keyword arguments to a module, a function and a method."""
+
+    def __init__(self):
+        super().__init__()
+        self.bilinear = nn.Bilinear(4, 4, 3)
+
+    def forward(self, x, y):
+        z = self.bilinear(input1=x, input2=y)
+        return torch.clamp(input=z, min=-1.0, max=1.0).sum(dim=1, keepdim=True)
+
+
+@specimen((2, 4), (2, 4))
+class NestedContainers(nn.Module):
+    """Proxies inside lists, tuples, dicts and slices, at several depths."""
+
+    def forward(self, x, y):
+        both = torch.cat([x, torch.stack((y, x), dim=0).sum(0)], dim=1)
+        return {"whole": both, "parts": [both[:, 1:3], (both[..., -1], both[0:1])]}
+
+
+@specimen((3, 4))
+class SliceByProxy(nn.Module):
+    """A slice whose end is a proxy."""
+
+    def forward(self, x):
+        return x[: x.size(0) - 1, None]
+
+
+@specimen((2, 4))
+class NamedTuples(nn.Module):
+    """A named tuple is built by a node of its own."""
+
+    def forward(self, x):
+        pair = Pair(x + 1, right=[x, 2])
+        return torch.relu(pair.left), pair
+
+
+@specimen((2, 4))
+class Dataclasses(nn.Module):
+    """A dataclass as an argument is built by a node of its own."""
+
+    def forward(self, x):
+        return operator.getitem([Box(x.neg()), x], 1)
+
+
+@specimen((2, 4))
+class PlainValues(nn.Module):
+    """dtype, device, layout, memory format, ``None``, ``...``, ``range``-like and size values."""
+
+    def forward(self, x):
+        x = x.to(torch.float64).to(device=torch.device("cpu"), memory_format=torch.preserve_format)
+        x = x + torch.zeros(torch.Size([2, 4]), dtype=torch.float64, layout=torch.strided)
+        return x[..., None].sum(dim=(0, 1), dtype=None)
+
+
+@specimen((2, 4))
+class Constants(nn.Module):
+    """Tensors that are no parameter: an attribute, one made in forward, one used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.attribute = torch.rand(4)
+
+    def forward(self, x):
+        made = torch.ones(4)
+        return x * self.attribute + made - made * torch.full((4,), 2.0)
+
+
+@specimen((2, 4))
+class Buffers(nn.Module):
+    """Buffers, persistent or not, read as attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(4))
+        self.register_buffer("shift", torch.rand(4), persistent=False)
+
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+
+class RawWeight(nn.Module):
+    """A child whose parameters are read without calling it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+        self.bias = nn.Parameter(torch.rand(4))
+
+
+@specimen((2, 4))
+class ParametersWithoutForward(nn.Module):
+    """Parameters of a child that is never called, one of them twice, and a tied one."""
+
+    def __init__(self):
+        super().__init__()
+        self.child = RawWeight()
+        self.tied = self.child.bias
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = x * self.child.weight + self.tied + self.child.bias
+        return F.linear(x, self.linear.weight, self.linear.bias) + self.child.weight
+
+
+@specimen((2, 4))
+class SharedModules(nn.Module):
+    """One module under two names, called twice; the first registered name is its path."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.again = self.first
+        self.blocks = nn.ModuleList([nn.Sequential(self.first, nn.ReLU()), nn.Identity()])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(self.again(x))
+        return self.first(x)
+
+
+class Block(nn.Module):
+    def __init__(self, depth: int):
+        super().__init__()
+        self.inner = Block(depth - 1) if depth else nn.Tanh()
+        self.register_parameter("gain", nn.Parameter(torch.rand(4)))
+
+    def forward(self, x, *, flip: bool = False):
+        x = self.inner(x) * self.gain
+        return -x if flip else x
+
+
+@specimen((2, 4))
+class DeepNesting(nn.Module):
+    """Modules inside modules; the same block called with two concrete keyword arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block(3)
+
+    def forward(self, x):
+        return self.block(x, flip=True) + self.block(x)
+
+
+@specimen((2, 4), (2, 4), (2, 4))
+class Variadic(nn.Module):
+    """``*args`` and ``**kwargs`` become one placeholder each."""
+
+    def forward(self, x, *args, **kwargs):
+        return x + args[0] * args[1], kwargs
+
+
+@specimen((2, 4), y=torch.ones(4))
+class KeywordOnly(nn.Module):
+    """Keyword-only parameters, with and without a default."""
+
+    def forward(self, x: Tensor, *, y: Tensor, scale: float = 2.0) -> Tensor:
+        return x * y * scale
+
+
+@specimen((2, 4))
+class PositionalOnly(nn.Module):
+    """Positional-only parameters and defaults of several types."""
+
+    def forward(self, x, /, bias=1, *, name=None, flags=(True, 0.5)):
+        return (x + bias, name, flags)
+
+
+@specimen((2, 4))
+class InPlace(nn.Module):
+    """In-place methods and operators, and a result that is the input."""
+
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = x.clone()
+        y += 1
+        y.mul_(2)
+        return self.relu(y)
+
+
+@specimen((2, 4))
+class Operators(nn.Module):
+    """Reflected, unary, comparison and matrix operators."""
+
+    def forward(self, x):
+        y = 2 - x @ x.t() + (-x).abs().sum() ** 2 / 3
+        return (y > 0) & ~(1 // (y + 5) < 0), 2**y % 3
+
+
+@specimen((2, 4))
+class Attributes(nn.Module):
+    """Attributes of a proxy: read as a value, and called as a method."""
+
+    def forward(self, x):
+        return x.T.reshape(x.shape[1], -1), x.ndim, getattr(x, "dtype")
+
+
+@specimen((2, 3))
+class Unpacking(nn.Module):
+    """A proxy taken apart: by as many names as it is asked for."""
+
+    def forward(self, x):
+        first, second = torch.split(x, 1, dim=0)
+        a, (b, c) = first.squeeze(0)[0], torch.chunk(second, 2, dim=1)
+        return a + b + c
+
+
+@specimen((2, 4))
+class ReturnsStructure(nn.Module):
+    """The output holds plain values, the input and the same node twice."""
+
+    def forward(self, x):
+        y = x.relu()
+        return (y, [x, {"again": y, "number": 3, "nothing": None}], "text", math.pi)
+
+
+@specimen((2, 4))
+class UnusedResults(nn.Module):
+    """Recorded, though nobody uses it."""
+
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(4, 4)
+        self.used = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.idle(x)
+        torch.sin(x)
+        return self.used(x)
+
+
+@specimen()
+class NoInput(nn.Module):
+    """A forward without arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+
+    def forward(self):
+        return self.weight * 2
+
+
+@specimen((2, 4))
+class EmptyForward(nn.Module):
+    """Nothing happens between the placeholder and the output."""
+
+    def forward(self, x):
+        return x
+
+
+@specimen((2, 4, 8))
+class Attention(nn.Module):
+    """A transformer layer's parts, written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1)
+        return x + F.dropout(weights @ v, p=0.1, training=self.training)
+
+
+@specimen((2, 3, 8, 8))
+class SmallResNet(nn.Module):
+    """A residual block with batch norm and a downsampling branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(4)
+        self.downsample = nn.Sequential(nn.Conv2d(3, 4, 1, stride=2), nn.BatchNorm2d(4))
+        self.relu = nn.ReLU(inplace=True)
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.relu(self.bn1(self.conv1(x))) + self.downsample(x)
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.relu(y), 1), 1))
+
+
+def asserts_positive(x):
+    """A function whose assertion a tracer may record (pytest rewrites those in test files)."""
+    assert x.sum() > 0, "must be positive"
+    return x
+
+
+class Grown(nn.Module):
+    """A random module: its children, parameters and buffers, and the steps its forward takes."""
+
+    def __init__(self, chance: random.Random, depth: int, shared: list[nn.Module]):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+        self.register_buffer("offset", torch.rand(4))
+        self.constant = torch.rand(4)
+        self.children_list = nn.ModuleList()
+        for _ in range(chance.randint(1, 3)):
+            self.children_list.append(self.child(chance, depth, shared))
+        self.steps = [chance.choice(STEPS) for _ in range(chance.randint(1, 5))]
+
+    def child(self, chance: random.Random, depth: int, shared: list[nn.Module]) -> nn.Module:
+        if shared and chance.random() < 0.3:
+            return chance.choice(shared)
+        if depth and chance.random() < 0.6:
+            module: nn.Module = Grown(chance, depth - 1, shared)
+        else:
+            module = chance.choice([nn.Linear(4, 4), nn.ReLU(), nn.Sequential(nn.Tanh())])
+        shared.append(module)
+        return module
+
+    def forward(self, x, scale: float = 1.0):
+        for number, step in enumerate(self.steps):
+            x = step(self, x, number) * scale
+        for module in self.children_list:
+            x = module(x)
+        return x
+
+
+STEPS: list[Callable[[Grown, Tensor, int], Tensor]] = [
+    lambda module, x, number: x * module.weight,
+    lambda module, x, number: x + module.offset,
+    lambda module, x, number: torch.sub(x, other=module.constant, alpha=number),
+    lambda module, x, number: torch.stack([x, x.tanh()], dim=0)[number % 2],
+    lambda module, x, number: F.linear(x, module.weight.expand(4, 4)),
+    lambda module, x, number: torch.cat((x, x), dim=-1)[..., number : number + 4],
+    lambda module, x, number: module.children_list[number % len(module.children_list)](x),
+    lambda module, x, number: (x.mean(dim=0, keepdim=True) - number).clamp(min=-1.0).expand(2, 4),
+]
+
+
+def grown(seed: int) -> Specimen:
+    """A random module tree with shared modules, and an input of shape (2, 4)."""
+    torch.manual_seed(seed)
+    chance = random.Random(seed)
+    return Specimen(Grown(chance, depth=3, shared=[]).eval(), (torch.rand(2, 4),), {})
+
+
+def resnet18() -> Specimen:
+    """torchvision's ResNet18 with seeded weights, in eval mode, and one small image."""
+    return classifier("resnet18", side=64)
+
+
+def classifier(name: str, side: int = 224) -> Specimen:
+    """One of torchvision's classification models with seeded weights, in eval mode."""
+    from kata.torchvision_compat import torchvision
+
+    torch.manual_seed(0)
+    model = torchvision.models.get_model(name, weights=None, **UNINITIALISED.get(name, {}))
+    return Specimen(model.eval(), (torch.rand(1, 3, side, side),), {})
+
+
+def skeleton(name: str) -> nn.Module:
+    """A classification model whose parameters have shapes but no numbers: seconds, not minutes."""
+    with WithoutNumbers():
+        return classifier(name).model
+
+
+class WithoutNumbers(TorchFunctionMode):
+    """Put uninitialised tensors, of which parameters are made, on the meta device.
+
+    The meta device for everything would stop models that compute their widths with tensors.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        device = {"device": "meta"} if func is torch.empty else {}
+        return func(*args, **(kwargs or {}) | device)
+
+
+# Their own initialisation takes seconds and draws no other graph.
+UNINITIALISED = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weights": False}}
