@@ -144,6 +144,8 @@ def drop_unused(source: str) -> str:
             replacement = without_unused(statement, used)
             if replacement is not None:
                 start, end = statement.lineno - 1, statement.end_lineno or statement.lineno
+                while not replacement and start and (lines[start - 1] or "").startswith("#"):
+                    start -= 1  # a comment goes with what it explains
                 lines[start:end] = [replacement or None] + [None] * (end - start - 1)
         shorter = tidy(line for line in lines if line is not None)
         if shorter == source:
@@ -152,10 +154,10 @@ def drop_unused(source: str) -> str:
 
 
 def walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The module's own statements, and those below a top-level ``if`` or ``try``."""
+    """The module's own statements, and those below a top-level ``if TYPE_CHECKING``."""
     for statement in body:
         yield statement
-        if isinstance(statement, ast.If | ast.Try):
+        if isinstance(statement, ast.If):
             yield from walk_statements(statement.body)
 
 
@@ -163,16 +165,26 @@ def without_unused(statement: ast.stmt, used: set[str]) -> str | None:
     """The statement's new text without unused names; empty to drop it, ``None`` to keep it."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return import_without_unused(statement, used)
+    names = bound_names(statement)
+    if isinstance(statement, ast.If | ast.Try):
+        return "" if names.isdisjoint(used) else None
     if isinstance(statement, ast.Assign | ast.AnnAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
         private = names and not any(is_public(name) for name in names)
-        return "" if private and not used.intersection(names) else None
-    if isinstance(statement, ast.If) and all(
-        without_unused(child, used) == "" for child in statement.body
-    ):
-        return ""
+        return "" if private and names.isdisjoint(used) else None
     return None
+
+
+def bound_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement assigns, defines or imports, at any depth."""
+    names: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(bound_name(alias) for alias in node.names)
+        elif isinstance(node, DEFINITIONS):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def import_without_unused(statement: ast.Import | ast.ImportFrom, used: set[str]) -> str | None:

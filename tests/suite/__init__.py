@@ -5,7 +5,17 @@ the comparisons exported here.
 """
 
 from tests.suite.cost import growth, lines_run
-from tests.suite.expect import equal, holds, refuses, same_numbers
+from tests.suite.expect import equal, holds, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 
-__all__ = ["equal", "growth", "holds", "lines_run", "refuses", "rows", "same_graph", "same_numbers"]
+__all__ = [
+    "equal",
+    "growth",
+    "holds",
+    "lines_run",
+    "refuses",
+    "rows",
+    "same_graph",
+    "same_numbers",
+    "warns_of",
+]

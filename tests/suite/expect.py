@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import textwrap
+import warnings
 from collections.abc import Iterator
 
 import torch
@@ -111,3 +112,19 @@ def refuses(
         if all(word in str(error) for word in words):
             return
     raise mismatch(expected=expected, got=got, cause=cause, hint=hint)
+
+
+@contextlib.contextmanager
+def warns_of(*words: str, cause: str = "", hint: str = "") -> Iterator[None]:
+    """Fail unless the block warns with all of ``words`` in one message.
+
+    Unlike ``pytest.warns`` it lets an error pass: a stub's, or the learner's own.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    messages = [str(warning.message) for warning in caught]
+    if not any(all(word in message for word in words) for message in messages):
+        expected = Words(f"a warning that names {', '.join(words)}")
+        got = Words("; ".join(messages) or "no warning")
+        raise mismatch(expected=expected, got=got, cause=cause, hint=hint)

@@ -16,7 +16,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 
 import pytest
 
@@ -35,6 +35,7 @@ class Implementation:
         folder: where its source lies; errors are shown by the lines of files in here.
         module: the module itself, or None where it could not be imported.
         error: what its import raised.
+        traceback: where it was raised.
         lent: the siblings that came from the reference.
         modules: what ``sys.modules`` holds below ``lessons`` while its tests run.
     """
@@ -43,6 +44,7 @@ class Implementation:
     folder: Path
     module: ModuleType | None = None
     error: BaseException | None = None
+    traceback: TracebackType | None = None
     lent: tuple[str, ...] = ()
     modules: dict[str, ModuleType] = field(default_factory=dict)
 
@@ -50,7 +52,8 @@ class Implementation:
     def active(self) -> Iterator[ModuleType]:
         """Run with this lesson's view of ``lessons.*`` (pickling looks classes up by name)."""
         if self.error is not None:
-            raise self.error
+            # The traceback of the import alone: each raise would add to it.
+            raise self.error.with_traceback(self.traceback)
         assert self.module is not None
         with only_these_lessons(self.modules):
             yield self.module
@@ -88,7 +91,7 @@ def learners(lesson: str, folder: Path) -> Implementation:
         try:
             implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
         except Exception as error:
-            implementation.error = error
+            implementation.error, implementation.traceback = error, error.__traceback__
         implementation.modules = modules()
     implementation.lent = tuple(finder.lent)
     return implementation
@@ -112,9 +115,13 @@ def only_these_lessons(modules: dict[str, ModuleType]) -> Iterator:
         }
 
     def replace_by(wanted: dict[str, ModuleType]) -> None:
+        package = sys.modules[PACKAGE]
         for name in present():
             del sys.modules[name]
-        sys.modules.update(wanted)
+            vars(package).pop(name.removeprefix(f"{PACKAGE}."), None)
+        for name, module in wanted.items():
+            sys.modules[name] = module
+            setattr(package, name.removeprefix(f"{PACKAGE}."), module)
 
     before = present()
     replace_by(modules)

@@ -52,9 +52,8 @@ COLOURS = {"todo": "yellow", "started": "yellow", "red": "red", "done": "green",
 
 def replace_pytest_report(config: pytest.Config) -> None:
     """Switch off pytest's own failure section: ours says more in fewer lines."""
-    if config.pluginmanager.hasplugin("terminalreporter"):
-        config.option.tbstyle = "no"
-        config.option.reportchars = ""
+    config.option.tbstyle = "no"
+    config.option.reportchars = ""
 
 
 def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation]) -> None:
