@@ -1,0 +1,97 @@
+"""What a participant sees, to the letter: ``tests/golden/<scene>/`` holds a lesson and its screen.
+
+After a wanted change of the screens: ``python -m tests.test_participant`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kata.stubs import ROOT, write
+from lessons import LESSONS
+from tests.suite.answers import Verdict, judge_folder
+from tests.suite.expect import WIDTH
+from tests.suite.explain import LINES
+
+GOLDEN = ROOT / "tests" / "golden"
+SCENES = {
+    "not_started": ["tests/test_path_of_module.py"],
+    "wrong_value": ["tests/test_path_of_module.py"],
+    "wrong_graph": ["tests/test_create_arg.py", "-k", "trace_with_it"],
+    "own_exception": ["tests/test_path_of_module.py"],
+    "syntax_error": ["tests/test_path_of_module.py"],
+    "endless_recursion": ["tests/test_create_arg.py", "-k", "on_tracer_base"],
+}
+
+
+def play(scene: str, folder: Path) -> Verdict:
+    """Run the suite on pristine stubs and what the scene's learner has written."""
+    write(folder)
+    for file in (GOLDEN / scene).glob("*.py"):
+        shutil.copy(file, folder)
+    return judge_folder(folder, *SCENES[scene])
+
+
+def screen(verdict: Verdict, folder: Path) -> str:
+    """What the terminal shows, without times and without the folder's random name."""
+    text = re.sub(r" in \d+\.\d+s( \(.*\))?", " in N s", verdict.terminal)
+    text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.MULTILINE)
+    return text.replace(folder.name, "lessons").replace("<lessons>", "lessons")
+
+
+@pytest.fixture(autouse=True)
+def a_terminal_of_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_screen_is_the_golden_one(scene: str, tmp_path: Path):
+    verdict = play(scene, tmp_path)
+    assert screen(verdict, tmp_path) == (GOLDEN / scene / "screen.txt").read_text()
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_failure_fits_a_terminal_and_shows_no_frames_of_ours(scene: str, tmp_path: Path):
+    for text in play(scene, tmp_path).texts():
+        assert len(text.splitlines()) <= LINES
+        assert max(map(len, text.splitlines())) <= WIDTH
+        assert "site-packages" not in text
+        assert "tests/suite" not in text
+
+
+def test_a_syntax_error_fails_its_own_lesson_alone(tmp_path: Path):
+    write(tmp_path)
+    shutil.copy(GOLDEN / "syntax_error" / "path_of_module.py", tmp_path)
+    verdict = judge_folder(tmp_path, "-m", "not slow and not stretch")
+    assert {report.lesson for report in verdict.reports if report.failed} == {"path_of_module"}
+    assert all("line 3" in text for text in verdict.texts())
+    assert {report.lesson for report in verdict.reports} == {lesson.name for lesson in LESSONS}
+
+
+def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
+    write(tmp_path)
+    source = (ROOT / "solutions" / "tracer.py").read_text()
+    (tmp_path / "tracer.py").write_text(source)
+    (tmp_path / "create_arg.py").write_text("class CreateArg:\n    pass\n")
+    verdict = judge_folder(tmp_path, "tests/test_tracer.py", "-k", "function_is_traced")
+    assert verdict.count("passed") == 1
+    assert "lent by the reference: path_of_module, placeholders" in verdict.terminal
+
+
+def main() -> None:
+    """Write every screen anew."""
+    os.environ["COLUMNS"] = str(WIDTH)
+    for scene in SCENES:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            (GOLDEN / scene / "screen.txt").write_text(screen(play(scene, folder), folder))
+
+
+if __name__ == "__main__":
+    main()
