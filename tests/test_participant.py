@@ -1,6 +1,7 @@
 """What a participant sees, to the letter: ``tests/golden/<scene>/`` holds a lesson and its screen.
 
-After a wanted change of the screens: ``python -m tests.test_participant`` writes them anew.
+After a wanted change of the screens, write them anew:
+``GOLDEN=write pytest --impl solutions tests/test_participant.py``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,8 +52,10 @@ def a_terminal_of_80_columns(monkeypatch):
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_screen_is_the_golden_one(scene: str, tmp_path: Path):
-    verdict = play(scene, tmp_path)
-    assert screen(verdict, tmp_path) == (GOLDEN / scene / "screen.txt").read_text()
+    golden, seen = GOLDEN / scene / "screen.txt", screen(play(scene, tmp_path), tmp_path)
+    if os.environ.get("GOLDEN") == "write":
+        golden.write_text(seen)
+    assert seen == golden.read_text()
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -82,16 +84,3 @@ def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
     verdict = judge_folder(tmp_path, "tests/test_tracer.py", "-k", "function_is_traced")
     assert verdict.count("passed") == 1
     assert "lent by the reference: path_of_module, placeholders" in verdict.terminal
-
-
-def main() -> None:
-    """Write every screen anew."""
-    os.environ["COLUMNS"] = str(WIDTH)
-    for scene in SCENES:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name).resolve()
-            (GOLDEN / scene / "screen.txt").write_text(screen(play(scene, folder), folder))
-
-
-if __name__ == "__main__":
-    main()

@@ -51,10 +51,11 @@ def about_syntax(error: SyntaxError, folder: Path) -> Iterator[str]:
 
 
 def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
-    frames = own_frames(error, folder)
-    yield "endless recursion: " + str(error)
-    for frame, times in Counter(map(place(folder), frames)).most_common(FRAMES):
-        yield f"  {frame} ({times} times)"
+    yield f"endless recursion: {error}"
+    for frame, _ in Counter(
+        place(frame, folder) for frame in own_frames(error, folder)
+    ).most_common(FRAMES):
+        yield f"  {frame}, again and again"
     cause = "a method calls itself with the same value, or never reaches its simplest case"
     yield labelled("likely cause", cause)
     hint = "find the value that comes round again; delegate to super() where you mean the base"
@@ -65,7 +66,7 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     yield from message_lines(error)
     frames = own_frames(error, folder)
     for frame in frames[-FRAMES:]:
-        yield f"  {place(folder)(frame)}"
+        yield f"  {place(frame, folder)}"
         yield f"      {(frame.line or '').strip()}"
     if not frames:
         where = traceback.extract_tb(error.__traceback__)
@@ -86,18 +87,17 @@ def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummar
     return [frame for frame in frames if is_below(frame.filename, folder)]
 
 
-def place(folder: Path):
-    """A function that names a frame: file, line and function."""
-    return lambda frame: (
-        f"{short_path(frame.filename, folder)}, line {frame.lineno}, in {frame.name}"
-    )
+def place(frame: traceback.FrameSummary, folder: Path) -> str:
+    """A frame's file, line and function."""
+    return f"{short_path(frame.filename, folder)}, line {frame.lineno}, in {frame.name}"
 
 
 def short_path(filename: str | None, folder: Path) -> str:
-    """The path as the learner knows it: below the repository, or the folder's own name."""
+    """The path as the learner knows it, wherever the folder of the lessons lies."""
     path = Path(filename or "?")
-    base = ROOT if path.is_relative_to(ROOT) else folder.parent
-    return str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+    if path.is_relative_to(folder):
+        return f"lessons/{path.relative_to(folder)}"
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 
 def is_below(filename: str | None, folder: Path) -> bool:

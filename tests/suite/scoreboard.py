@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from lessons import LESSONS
+from tests.suite.expect import WIDTH
 from tests.suite.implementations import Implementation
 
 CATEGORIES = ("passed", "failed", "error", "todo")
@@ -96,21 +98,26 @@ def show_failures(terminal: pytest.TerminalReporter, score: Score) -> None:
     rest = [sentence(report) for report in others if report.longrepr != first.longrepr]
     if rest:
         terminal.line("")
-        terminal.line(
-            f"also red: {'; '.join(rest[:5])}{f'; {len(rest) - 5} more' * (len(rest) > 5)}"
-        )
+        terminal.line(textwrap.fill(also_red(list(dict.fromkeys(rest))), WIDTH))
+
+
+def also_red(sentences: list[str]) -> str:
+    more = f"; and {len(sentences) - NAMED} more" if len(sentences) > NAMED else ""
+    return f"also red: {'; '.join(sentences[:NAMED])}{more}"
 
 
 def sentence(report: pytest.TestReport) -> str:
-    """The test's name as the sentence it is."""
-    name = report.nodeid.split("::")[-1].removeprefix("test_")
-    return name.replace("_", " ")
+    """The test's name as the sentence it is, without its parameters."""
+    name = report.nodeid.split("::")[-1].split("[")[0]
+    return name.removeprefix("test_").replace("_", " ")
 
 
 def show_score(terminal: pytest.TerminalReporter, score: Score) -> None:
     core, all_core = score.count(stretch=False)
     stretch, all_stretch = score.count(stretch=True)
-    terminal.write(f"{score.state:<10}", **{COLOURS[score.state]: True})
+    # With -k or -m only a part was run: green is then all that can be said.
+    partly = score.state in ("done", "starred") and terminal.stats.get("deselected")
+    terminal.write(f"{'green' if partly else score.state:<10}", **{COLOURS[score.state]: True})
     line = f"{score.lesson:<16}{core:>3} of {all_core}"
     if all_stretch:
         line += f", stretch {stretch} of {all_stretch}"
