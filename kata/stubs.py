@@ -1,8 +1,10 @@
 """Write the stubs in ``lessons/`` from the reference in ``solutions/``.
 
 A stub keeps what the learner needs to know (signatures, docstrings, dataclasses, constants, what
-is marked ``# given``) and drops what the learner is to find out (bodies, private helpers). It is
-cut from the solution's own text, so formatting and comments stay as they were written.
+is marked ``# given``) and drops what the learner is to find out (bodies, private helpers, what is
+marked ``# reference only``). It is cut from the solution's own text, so formatting and comments
+stay as they were written. A solution that is a package with but one public module, its
+``__init__``, is one file for the learner.
 
 ``python -m kata.stubs`` writes every stub, ``python -m kata.stubs --check`` names the stale ones.
 """
@@ -16,6 +18,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lessons import LESSONS
 
@@ -23,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOLUTIONS = ROOT / "solutions"
 STUBS = ROOT / "lessons"
 GIVEN = re.compile(r"#\s*given\b")
+OMITTED = re.compile(r"#\s*reference only\b")
 LINE_LENGTH = 100
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -54,7 +58,9 @@ class Solution:
 
     def cut(self, statement: ast.stmt, owner: str = "") -> Iterator[str]:
         """Yield what the stub keeps of a statement: its text, a shorter text, or nothing."""
-        if self.is_given(statement) or not isinstance(statement, DEFINITIONS):
+        if self.is_marked(statement, OMITTED):
+            return
+        if self.is_marked(statement, GIVEN) or not isinstance(statement, DEFINITIONS):
             yield self.spacing(statement) + self.text(statement)
         elif is_public(statement.name):
             qualified_name = f"{owner}{statement.name}"
@@ -77,11 +83,11 @@ class Solution:
         task = first_sentence(docstring) if docstring else f"write {qualified_name}"
         yield indented(raise_todo(f"{self.lesson}: {task}", first.col_offset), first.col_offset)
 
-    def is_given(self, statement: ast.stmt) -> bool:
-        """Whether the statement's first line (of a definition: any line of its header) says so."""
+    def is_marked(self, statement: ast.stmt, mark: re.Pattern[str]) -> bool:
+        """Whether the statement (of a definition: its header) carries the mark in a comment."""
         last = statement.body[0].lineno - 1 if isinstance(statement, DEFINITIONS) else None
         header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
-        return any(GIVEN.search(line) for line in header)
+        return any(mark.search(line) for line in header)
 
     def header(self, definition: Definition) -> str:
         """The text from the first decorator to the colon."""
@@ -231,21 +237,36 @@ def tidy(lines: Iterable[str]) -> str:
     return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
-def modules_of(lesson: str) -> Iterator[Path]:
-    """The solution's public modules, relative to ``solutions/``: one file, or a package's files."""
+class Module(NamedTuple):
+    """One public module of a solution, and the file of its stub; both below their own rooms."""
+
+    solution: Path
+    stub: Path
+
+    def stub_text(self, lesson: str) -> str:
+        source = (SOLUTIONS / self.solution).read_text(encoding="utf-8")
+        if len(self.solution.parts) > len(self.stub.parts):
+            source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
+        return stub_of(source, lesson)
+
+
+def modules_of(lesson: str) -> list[Module]:
+    """A solution's public modules: its one file, or a package's files that aren't private."""
     if (SOLUTIONS / f"{lesson}.py").exists():
-        yield Path(f"{lesson}.py")
-    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
-        if is_public(path.stem):
-            yield path.relative_to(SOLUTIONS)
+        return [Module(Path(f"{lesson}.py"), Path(f"{lesson}.py"))]
+    files = [path.relative_to(SOLUTIONS) for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
+    public = [path for path in files if is_public(path.stem)]
+    if len(public) == 1:
+        return [Module(public[0], Path(f"{lesson}.py"))]
+    return [Module(path, path) for path in public]
 
 
 def stubs() -> dict[Path, str]:
     """Every stub's text by its path relative to ``lessons/``."""
     return {
-        path: stub_of((SOLUTIONS / path).read_text(encoding="utf-8"), lesson.name)
+        module.stub: module.stub_text(lesson.name)
         for lesson in LESSONS
-        for path in modules_of(lesson.name)
+        for module in modules_of(lesson.name)
     }
 
 

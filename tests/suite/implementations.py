@@ -20,7 +20,7 @@ from types import CodeType, ModuleType, TracebackType
 
 import pytest
 
-from kata.stubs import ROOT, SOLUTIONS, modules_of, stub_of
+from kata.stubs import ROOT, SOLUTIONS, modules_of
 from lessons import LESSONS
 
 PACKAGE = "lessons"
@@ -190,15 +190,12 @@ def source_file(home: Path, inner: str) -> Path | None:
 
 def is_written(lesson: str, folder: Path) -> bool:
     """Whether the lesson's files in ``folder`` differ from their stubs and can be compiled."""
-    paths = [path for path in modules_of(lesson) if (folder / path).exists()]
-    sources = [(folder / path).read_bytes() for path in paths]
+    modules = [module for module in modules_of(lesson) if (folder / module.stub).exists()]
+    sources = [(folder / module.stub).read_bytes() for module in modules]
     if not all(compiles(source) for source in sources):
         return False
-    return any(source != stub_bytes(path, lesson) for path, source in zip(paths, sources))
-
-
-def stub_bytes(path: Path, lesson: str) -> bytes:
-    return stub_of((SOLUTIONS / path).read_text(encoding="utf-8"), lesson).encode()
+    pristine = (module.stub_text(lesson).encode() for module in modules)
+    return any(source != stub for source, stub in zip(sources, pristine, strict=True))
 
 
 def compiles(source: bytes) -> bool:

@@ -1,0 +1,213 @@
+"""Lesson 4: record a run as a graph.
+
+The first three lessons come together. A tracer calls the model with proxies; every operation on
+a proxy adds a node. What is missing is attention to modules: a call of one, and a look at one
+of its parameters, must become nodes as well. Python has one place for each,
+``nn.Module.__call__`` and ``nn.Module.__getattr__``. While a trace runs, and only then, both are
+patched: they ask the tracer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+from torch.fx import Graph, GraphModule, Proxy
+from torch.fx.proxy import Scope, TracerBase
+
+from .create_arg import CreateArg
+from .path_of_module import PathOfModule
+from .placeholders import Placeholders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
+    """Records what a module or function does to its arguments.
+
+    Make a subclass to decide what is recorded: every method here and in ``TracerBase`` is there
+    to be overridden. ``Tracer().trace(model)`` returns the graph; ``symbolic_trace(model)`` a
+    module that runs.
+
+    Args:
+        autowrap_modules: Their public functions are recorded as calls wherever the traced code
+            finds them.
+        autowrap_functions: Likewise, single functions.
+        param_shapes_constant: Whether ``shape``, ``size()`` and the like of a parameter are
+            numbers, so that code may branch on them, and not proxies.
+
+    In torch: ``torch.fx.Tracer``.
+
+    >>> from torch import nn
+    >>> class Block(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.linear = nn.Linear(2, 2)
+    ...
+    ...     def forward(self, x):
+    ...         return self.linear(x).relu() + self.linear.bias
+    >>> for node in Tracer().trace(Block()).nodes:
+    ...     print(node.op, node.name, node.args)
+    placeholder x ()
+    call_module linear (x,)
+    call_method relu (linear,)
+    get_attr linear_bias ()
+    call_function add (relu, linear_bias)
+    output output (add,)
+    """
+
+    def __init__(  # given
+        self,
+        autowrap_modules: tuple[ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
+        super().__init__()
+        self._autowrap_search = list(autowrap_modules)
+        self._autowrap_function_ids = {id(function) for function in autowrap_functions} | {
+            id(value)
+            for module in autowrap_modules
+            for name, value in vars(module).items()
+            if callable(value) and not name.startswith("_")
+        }
+        self.param_shapes_constant = param_shapes_constant
+        # Where the trace is: in which module, inside which others, and how often each was called
+        self.root_module_name = ""
+        self.submodule_paths: dict[nn.Module, str] | None = None
+        self.scope = Scope("", None)
+        self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
+
+    def trace(
+        self,
+        root: nn.Module | Callable[..., Any],
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    ) -> Graph:
+        """Return the graph of what ``root`` does.
+
+        Args:
+            root: A module, of which the method named ``self.traced_func_name`` is traced, or a
+                function.
+            concrete_args: Arguments that are known now; see ``create_args_for_root``.
+
+        Returns:
+            The graph: placeholders, what happened to them, and an ``output`` node with the
+            result and the annotation of the return value. ``self.root`` is the module that its
+            names refer to: ``root`` itself, or an empty module that receives the constants of a
+            function.
+
+        Raises:
+            TypeError: ``root`` is neither a module nor a Python function.
+            AttributeError: The module's class has no method of that name.
+
+        Whatever happens while ``root`` runs, ``nn.Module`` is afterwards what it was before.
+        Traces may be nested, and run in several threads at once; other threads' modules run as
+        always. An error whose message says ``data-dependent`` carries the code so far as
+        ``partial_fx_graph``.
+
+        >>> def f(x):
+        ...     return x.softmax(dim=-1)
+        >>> print(Tracer().trace(f))
+        graph():
+            %x : [num_users=1] = placeholder[target=x]
+            %softmax : [num_users=1] = call_method[target=softmax](args = (%x,), kwargs = {dim: -1})
+            return softmax
+        """
+        raise NotImplementedError("tracer: return the graph of what ``root`` does")
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Return whether a call of ``m`` is one node, instead of what happens inside ``m``.
+
+        Args:
+            m: The module that is called.
+            module_qualified_name: Its path below the root.
+
+        Modules that PyTorch brings along, in ``torch.nn`` and ``torch.ao.nn``, are leaves, but for
+        ``Sequential``. In torch: ``torch.fx.Tracer.is_leaf_module``.
+
+        >>> [Tracer().is_leaf_module(module, "") for module in (nn.ReLU(), nn.Sequential())]
+        [True, False]
+        """
+        raise NotImplementedError(
+            "tracer: return whether a call of ``m`` is one node, instead of what happens inside ``m``"
+        )
+
+    def call_module(
+        self,
+        m: nn.Module,
+        forward: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Record a call of a module: one node for a leaf, else whatever its ``forward`` does.
+
+        Args:
+            m: The module that the traced code calls.
+            forward: Runs it, hooks and all, with the arguments it is given.
+            args: Its arguments, in which proxies may occur.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The proxy of a new ``call_module`` node, or what ``forward`` returns.
+
+        While the call lasts, ``self.scope`` is the module's path and class, and the last entry
+        of ``self.module_stack`` is ``path: (path, class)``; for the module's second call
+        ``path@1: ...``, for the third ``path@2``. An error takes them away as well. In torch:
+        ``torch.fx.Tracer.call_module``.
+        """
+        raise NotImplementedError(
+            "tracer: record a call of a module: one node for a leaf, else whatever its ``forward`` does"
+        )
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+        """Return what the traced code gets when it looks at an attribute of a module.
+
+        Args:
+            attr: The attribute's name.
+            attr_val: Its value.
+            parameter_proxy_cache: Path to proxy, for this trace. A parameter that is looked at
+                twice is one node.
+
+        Returns:
+            For a parameter of the root, and with ``proxy_buffer_attributes`` for a buffer too,
+            the proxy of a ``get_attr`` node. With ``param_shapes_constant`` a parameter's is a
+            ``ParameterProxy``. Anything else, as it is.
+
+        In torch: ``torch.fx.Tracer.getattr``.
+        """
+        raise NotImplementedError(
+            "tracer: return what the traced code gets when it looks at an attribute of a module"
+        )
+
+
+def symbolic_trace(
+    root: nn.Module | Callable[..., Any],
+    concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+) -> GraphModule:
+    """Return a module that does what ``root`` does, from its recorded graph.
+
+    Args:
+        root: A module or a function.
+        concrete_args: Arguments that are known now, so that code may branch on them, and
+            containers that shall be taken apart, with ``torch.fx.PH`` for what stays an input.
+
+    Returns:
+        A ``GraphModule`` with the class or function name of ``root``, its parameters and its
+        modules.
+
+    In torch: ``torch.fx.symbolic_trace``.
+
+    >>> def power(x, n):
+    ...     return x if n == 1 else x * power(x, n - 1)
+    >>> cube = symbolic_trace(power, {"n": 3})
+    >>> cube(2, 3)
+    8
+    """
+    raise NotImplementedError(
+        "tracer: return a module that does what ``root`` does, from its recorded graph"
+    )
