@@ -37,6 +37,14 @@ def traced(lesson, root: nn.Module | Callable) -> GraphModule:
     return lesson.symbolic_trace(root)
 
 
+def graph_or_refusal(tracer: torch.fx.Tracer, function: Callable) -> Graph | TraceError:
+    """The graph, or the refusal that came instead: a comparison tells the cause of that too."""
+    try:
+        return tracer.trace(function)
+    except TraceError as error:
+        return error
+
+
 def call_targets(graph: Graph) -> list[object]:
     return [node.target for node in graph.nodes if node.op.startswith("call")]
 
@@ -193,7 +201,8 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
     same_trace(
         lesson,
         lambda: nn.Sequential(OwnLinear(2, 2)),
-        cause="leaves were told by `isinstance` instead of by where the class was written",
+        cause="leaves were told by `isinstance`, or by having no children, instead of by where "
+        "the class was written",
         hint="look at `type(m).__module__`",
     )
 
@@ -209,10 +218,21 @@ def test_a_parameter_read_twice_is_one_node(lesson):
     )
 
 
+class ComputesWithABuffer(nn.Module):
+    """Does something to a buffer before a proxy meets it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.rand(2))
+
+    def forward(self, x):
+        return (self.mean.sum() + x, self.mean)
+
+
 def test_a_buffer_is_read_at_its_use(lesson):
     same_trace(
         lesson,
-        lambda: zoo.SMALL["Buffers"]().model,
+        ComputesWithABuffer,
         cause="buffers became proxies on being read, as parameters do",
         hint="torch does that for buffers only where `proxy_buffer_attributes` is set",
     )
@@ -225,17 +245,9 @@ def test_buffers_become_proxies_where_asked(lesson):
     class TorchAsking(torch.fx.Tracer):
         proxy_buffer_attributes = True
 
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("mean", torch.rand(2))
-
-        def forward(self, x):
-            return (self.mean.sum() + x, self.mean)
-
     same_graph(
-        Asking().trace(Model()),
-        TorchAsking().trace(Model()),
+        Asking().trace(ComputesWithABuffer()),
+        TorchAsking().trace(ComputesWithABuffer()),
         cause="what is done to a buffer ran for real",
         hint="`getattr` returns a proxy for a buffer where `proxy_buffer_attributes` is set",
     )
@@ -289,6 +301,17 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
     )
 
 
+def test_the_output_holds_nodes(lesson):
+    constant = torch.ones(2)
+    *_, output = lesson.Tracer().trace(lambda x: [x, {"constant": constant}]).nodes
+    equal(
+        repr(output.args),
+        "([x, {'constant': _tensor_constant0}],)",
+        cause="the result went into the output node as it was: a proxy or tensor is no node",
+        hint="`self.create_arg(result)` is what the output node holds",
+    )
+
+
 # --- hooks for subclasses -----------------------------------------------------------------------
 
 
@@ -306,18 +329,16 @@ def test_a_subclass_decides_what_is_a_leaf(lesson):
 
 
 def test_a_subclass_sees_every_call_of_a_module(lesson):
-    class Watching(lesson.Tracer):
-        calls: list[tuple]
+    calls = []
 
+    class Watching(lesson.Tracer):
         def call_module(self, m, forward, args, kwargs):
-            self.calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
+            calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
             return super().call_module(m, forward, args, kwargs)
 
-    tracer = Watching()
-    tracer.calls = []
-    tracer.trace(zoo.SMALL["KeywordArguments"]().model)
+    Watching().trace(zoo.SMALL["KeywordArguments"]().model)
     equal(
-        tracer.calls,
+        calls,
         [("bilinear", 0, ["input1", "input2"])],
         cause="calls bypass `call_module`, the root's own call is among them, or kwargs are lost",
         hint="the patched `nn.Module.__call__` asks `self.call_module(mod, forward, args, kwargs)`",
@@ -408,14 +429,15 @@ def test_a_subclass_may_iterate_and_decide(lesson):
         pair = [*iter(x)]
         return pair[0] if x.sum() > 0 else pair[1]
 
-    tracer = Lenient()
-    gm = GraphModule(nn.Module(), tracer.trace(function))
-    same_numbers(
-        gm(torch.tensor([1.0, 2.0])),
-        torch.tensor(1.0),
+    graph = graph_or_refusal(Lenient(), function)
+    holds(
+        isinstance(graph, Graph),
+        "a graph of the first branch",
+        got=graph,
         cause="proxies are made by another tracer, so that its methods aren't asked",
         hint="a proxy belongs to `self`: `self.proxy(node)`",
     )
+    same_numbers(GraphModule(nn.Module(), graph)(torch.tensor([1.0, 2.0])), torch.tensor(1.0))
 
 
 def test_another_method_than_forward_may_be_traced(lesson):
@@ -590,6 +612,24 @@ def test_one_tracer_traces_many_models(lesson):
         cause="something of the first trace is still there in the second",
         hint="what belongs to one trace is set at its start",
     )
+
+
+def test_two_tracers_share_nothing(lesson):
+    first, second, expected = lesson.Tracer(), lesson.Tracer(), torch.fx.Tracer()
+    first.trace(zoo.SMALL["SharedModules"]().model)
+    same_graph(
+        second.trace(zoo.SMALL["DeepNesting"]().model),
+        expected.trace(zoo.SMALL["DeepNesting"]().model),
+        meta=META,
+        cause=SHARED,
+        hint=SHARED_HINT,
+    )
+    states = [dict(tracer.node_name_to_scope) for tracer in (second, expected)]
+    equal(*states, cause=SHARED, hint=SHARED_HINT)
+
+
+SHARED = "all tracers have one stack, count or table: it hangs on the class"
+SHARED_HINT = "make what belongs to one tracer in `__init__`, or at the start of a trace"
 
 
 @pytest.mark.beyond("torch leaves module_stack, num_calls and submodule_paths as they were")
