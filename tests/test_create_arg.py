@@ -337,6 +337,20 @@ def test_a_constant_is_interned_once(tracer):
     )
 
 
+def test_a_constant_is_kept_on_each_root_that_uses_it(tracer):
+    constant = torch.rand(3)
+    target_of(tracer, constant)
+    tracer.root, tracer.tensor_attrs = nn.Module(), {}
+    path = target_of(tracer, constant)
+    holds(
+        getattr(tracer.root, path, None) is constant,
+        "the tensor on the second root as well",
+        got=path,
+        cause="the path of a constant on one root was handed out for another",
+        hint="remember for which root the constants were stored",
+    )
+
+
 def test_two_constants_with_equal_numbers_are_two(tracer):
     first, second = torch.ones(2), torch.ones(2)
     paths = [target_of(tracer, first), target_of(tracer, second)]

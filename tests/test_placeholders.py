@@ -109,6 +109,23 @@ def test_the_root_takes_the_place_of_self(lesson):
 SELF = "`self` became a placeholder"
 
 
+def test_self_is_known_by_its_place(lesson):
+    class Model(nn.Module):
+        def forward(this, x):
+            return x
+
+    graphs = [
+        arguments_for(lesson, Model.forward, Model())[2].graph,
+        arguments_for(lesson, lambda self, x: x)[2].graph,
+    ]
+    equal(
+        [[target for target, *_ in placeholders(graph)] for graph in graphs],
+        [["x"], ["self", "x"]],
+        cause="the parameter called `self` was left out; it is the first of a module's `forward`",
+        hint="`is_module` says whether the first parameter is the root, whatever its name",
+    )
+
+
 def test_a_function_without_parameters_has_no_placeholders(lesson):
     function, args, tracer = arguments_for(lesson, lambda: 1)
     equal([function(*args), len(tracer.graph.nodes)], [1, 0], cause="a placeholder too many")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
@@ -204,6 +205,32 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
         cause="leaves were told by `isinstance`, or by having no children, instead of by where "
         "the class was written",
         hint="look at `type(m).__module__`",
+    )
+
+
+def is_leaf(lesson, home: str) -> bool:
+    """Whether a module is a leaf whose class was written in the Python module ``home``."""
+    module = type("Module", (nn.Module,), {"__module__": home})()
+    return bool(lesson.Tracer().is_leaf_module(module, "module"))
+
+
+def test_a_class_is_at_home_where_it_was_written(lesson):
+    homes = ["torch.nn.modules.linear", "torchvision.models.resnet", "my.torch.nn"]
+    equal(
+        [is_leaf(lesson, home) for home in homes],
+        [True, False, False],
+        cause="too much counts as torch.nn: torchvision begins with `torch` as well",
+        hint="the name of the class's module begins with `torch.nn`",
+    )
+
+
+@pytest.mark.stretch
+def test_a_quantized_module_of_torch_is_a_leaf(lesson):
+    equal(
+        is_leaf(lesson, "torch.ao.nn.quantized.modules.linear"),
+        True,
+        cause="torch.ao.nn is a second home of torch's modules",
+        hint="`str.startswith` takes a tuple",
     )
 
 
@@ -603,13 +630,15 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
     )
 
 
-def test_one_tracer_traces_many_models(lesson):
+@pytest.mark.parametrize("name", ["Buffers", "Constants", "ParametersWithoutForward"])
+def test_one_tracer_traces_many_models(lesson, name):
     tracer = lesson.Tracer()
     tracer.trace(zoo.SMALL["Constants"]().model)
+    tracer.trace(zoo.SMALL["ParametersWithoutForward"]().model)
     same_graph(
-        tracer.trace(zoo.SMALL["Buffers"]().model),
-        torch.fx.Tracer().trace(zoo.SMALL["Buffers"]().model),
-        cause="something of the first trace is still there in the second",
+        tracer.trace(zoo.SMALL[name]().model),
+        torch.fx.Tracer().trace(zoo.SMALL[name]().model),
+        cause="something of an earlier trace is still there: a proxy, a constant or a path",
         hint="what belongs to one trace is set at its start",
     )
 
@@ -746,7 +775,12 @@ def test_traces_that_overlap_leave_nothing_behind(lesson):
         inside.set()
         go_on.wait(10)
 
-    thread = threading.Thread(target=lambda: lesson.Tracer().trace(Waiting(pause)))
+    def first_trace() -> None:
+        with contextlib.suppress(Exception):  # the second trace tells what is wrong
+            lesson.Tracer().trace(Waiting(pause))
+        inside.set()
+
+    thread = threading.Thread(target=first_trace)
     thread.start()
     inside.wait(10)
     threading.Timer(0.05, go_on.set).start()
@@ -986,10 +1020,11 @@ def named_relu(x):
 
 
 def test_the_constructor_takes_what_torchs_takes(lesson):
-    ours = inspect.signature(lesson.Tracer).parameters
+    ours, theirs = (inspect.signature(each.__init__) for each in (lesson.Tracer, torch.fx.Tracer))
+    lesson.Tracer((math,), (), False).trace(nn.ReLU())
     equal(
-        list(ours),
-        ["autowrap_modules", "autowrap_functions", "param_shapes_constant"],
+        [(each.name, each.default) for each in ours.parameters.values()],
+        [(each.name, each.default) for each in theirs.parameters.values()],
         cause="an option is missing or has another name",
         hint="same names, same order, same defaults as `torch.fx.Tracer`",
     )

@@ -422,6 +422,25 @@ def constants_are_known_by_their_numbers(lesson):
 
 
 @wrong(
+    fails="test_a_constant_is_kept_on_each_root_that_uses_it",
+    says="on one root was handed out for another",
+)
+def constants_are_remembered_for_all_roots(lesson):
+    """A tracer that goes on to another model reads constants that only the first one has."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            constants = in_a_dict(self)
+            if not is_constant(a) or (id(a) not in constants and without_an_index(self, a)):
+                return super().create_arg(a)
+            if id(a) not in constants:
+                constants[id(a)] = stored(self, a)
+            return read(self, constants[id(a)])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
     fails="test_a_constant_does_not_take_a_name_that_is_in_use",
     says="an attribute of the model was overwritten",
 )

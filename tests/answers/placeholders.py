@@ -98,6 +98,20 @@ def self_is_a_placeholder(lesson):
     lesson.Placeholders = Placeholders
 
 
+@wrong(fails="test_self_is_known_by_its_place", says="the parameter called `self` was left out")
+def self_is_known_by_its_name(lesson):
+    """``self`` is a habit, no keyword."""
+
+    class Placeholders(BySignature):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            parameters = self.parameters_of(root_fn)
+            named = [self.placeholder(p) for p in parameters if p.name != "self"]
+            args = [self.root, *named] if is_module else named
+            return self.by_position(root_fn, len(args)), args
+
+    lesson.Placeholders = Placeholders
+
+
 @wrong(fails="test_forward_without_self_is_refused", says="`self` would be swallowed by `*args`")
 def forward_without_self_is_not_noticed(lesson):
     """The first parameter is dropped unseen, be it ``*args``."""

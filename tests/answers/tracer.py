@@ -267,6 +267,20 @@ def a_sequential_is_a_leaf(lesson):
 
 
 @wrong(
+    fails="test_a_class_is_at_home_where_it_was_written",
+    says="torchvision begins with `torch` as well",
+)
+def all_that_begins_with_torch_is_a_leaf(lesson):
+    """A whole block of a torchvision model becomes one call."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return m.__module__.startswith("torch") and not isinstance(m, nn.Sequential)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
     fails="test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf",
     says="leaves were told by `isinstance`",
 )
@@ -433,6 +447,21 @@ def every_read_of_a_parameter_is_a_node(lesson):
     class Change:
         def getattr(self, attr, attr_val, parameter_proxy_cache):
             return super().getattr(attr, attr_val, {})
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_one_tracer_traces_many_models", says="of an earlier trace is still there")
+def proxies_of_parameters_outlive_the_trace(lesson):
+    """The tracer hands out the proxy of an earlier trace, whose node is in another graph."""
+
+    class Change:
+        def __init__(self):
+            super().__init__()
+            self.proxies = {}
+
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            return super().getattr(attr, attr_val, self.proxies)
 
     lesson.Tracer = engine(lesson, Change)
 
