@@ -58,7 +58,7 @@ class Solution:
 
     def cut(self, statement: ast.stmt, owner: str = "") -> Iterator[str]:
         """Yield what the stub keeps of a statement: its text, a shorter text, or nothing."""
-        if self.is_marked(statement, OMITTED):
+        if self.is_marked(statement, OMITTED) or (owner and self.is_private_field(statement)):
             return
         if self.is_marked(statement, GIVEN) or not isinstance(statement, DEFINITIONS):
             yield self.spacing(statement) + self.text(statement)
@@ -88,6 +88,11 @@ class Solution:
         last = statement.body[0].lineno - 1 if isinstance(statement, DEFINITIONS) else None
         header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
         return any(mark.search(line) for line in header)
+
+    def is_private_field(self, statement: ast.stmt) -> bool:
+        """Whether a class keeps something there that is no business of its users."""
+        names = bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
+        return bool(names) and not any(is_public(name) for name in names)
 
     def header(self, definition: Definition) -> str:
         """The text from the first decorator to the colon."""
@@ -142,21 +147,40 @@ def raise_todo(message: str, column: int) -> str:
 
 def drop_unused(source: str) -> str:
     """Drop the private assignments and the imported names that nothing refers to any more."""
-    while True:
-        tree = ast.parse(source)
-        used = used_names(tree)
-        lines: list[str | None] = list(source.splitlines())
-        for statement in walk_statements(tree.body):
-            replacement = without_unused(statement, used)
-            if replacement is not None:
-                start, end = statement.lineno - 1, statement.end_lineno or statement.lineno
-                while not replacement and start and (lines[start - 1] or "").startswith("#"):
-                    start -= 1  # a comment goes with what it explains
-                lines[start:end] = [replacement or None] + [None] * (end - start - 1)
-        shorter = tidy(line for line in lines if line is not None)
-        if shorter == source:
-            return source
+    while (shorter := drop_once(source)) != source:
         source = shorter
+    return source
+
+
+def drop_once(source: str) -> str:
+    """Drop what nothing refers to; that may leave more which nothing refers to."""
+    tree = ast.parse(source)
+    used = used_names(tree)
+    lines = source.splitlines()
+    # From the last to the first: the numbers of the lines above stay true.
+    for statement in reversed(list(walk_statements(tree.body))):
+        replacement = without_unused(statement, used)
+        if replacement:
+            lines[statement.lineno - 1 : statement.end_lineno] = [replacement]
+        elif replacement is not None:
+            drop(lines, statement.lineno - 1, statement.end_lineno or statement.lineno)
+    return tidy(lines)
+
+
+def drop(lines: list[str], start: int, end: int) -> None:
+    """Drop lines, the comment above them and the blank lines around; leave the usual gap."""
+    while start and lines[start - 1].startswith("#"):
+        start -= 1
+    first, last = start, end
+    while first and not lines[first - 1]:
+        first -= 1
+    while last < len(lines) and not lines[last]:
+        last += 1
+    if (first, last) == (start, end):
+        gap = 0
+    else:
+        gap = 2 if last < len(lines) and lines[last].startswith(("def ", "class ", "@")) else 1
+    lines[first:last] = [""] * gap
 
 
 def walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,11 +8,9 @@ by name, with ``get_attr``. A tensor that has no name yet is given one.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
-
 
 if TYPE_CHECKING:
     from torch.fx import Graph
@@ -25,9 +23,6 @@ class CreateArg:
     root: nn.Module
     graph: Graph
     tensor_attrs: dict[Any, str]
-    # The root and graph that tensor_attrs and _next_number speak of.
-    _trace: tuple[nn.Module | None, Graph | None] = (None, None)
-    _next_number: defaultdict[str, int]
 
     def create_arg(self, a: Any) -> Argument:
         """Return ``a`` in the form in which a node can hold it.

@@ -66,9 +66,12 @@ def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer)
     return tracer
 
 
-def target_of(tracer, value: object) -> str:
-    """The path that the node for ``value`` reads, once it is sure that it reads anything."""
-    node = tracer.create_arg(value)
+def target_of(tracer, value: object) -> str | NameError:
+    """The path that the node for ``value`` reads, or the refusal that came instead."""
+    try:
+        node = tracer.create_arg(value)
+    except NameError as error:
+        return error
     holds(
         isinstance(node, Node) and node.op == "get_attr",
         "a get_attr node that reads the value from the model",
@@ -127,8 +130,8 @@ CONTAINERS = {
 def test_a_container_keeps_its_shape_with_nodes_for_proxies(tracer, kind):
     x = proxy(tracer)
     equal(
-        tracer.create_arg(CONTAINERS[kind](x)),
-        CONTAINERS[kind](x.node),
+        repr(tracer.create_arg(CONTAINERS[kind](x))),  # a proxy that is left cannot be compared
+        repr(CONTAINERS[kind](x.node)),
         cause="the container was handed on as it is, or only its first level was converted",
         hint="make the container anew, with `self.create_arg` on every element",
     )
@@ -189,12 +192,16 @@ NAMED_HINT = "`call_function` of the class, its elements as positional arguments
 def test_a_dataclass_is_built_by_a_node(tracer):
     x = proxy(tracer)
     node = tracer.create_arg(Box((x, 2)))
+    holds(isinstance(node, Node), "a node that builds the dataclass", got=node, cause=DATACLASS)
     equal(
         (node.op, node.target, node.args, node.kwargs),
         ("call_function", Box, (), {"inside": (x.node, 2), "label": "box"}),
-        cause="the dataclass was put into the graph as an object",
+        cause="the fields weren't converted, or are no keyword arguments",
         hint="`call_function` of the class, its fields as keyword arguments",
     )
+
+
+DATACLASS = "the dataclass was put into the graph as an object, or as a dict of its fields"
 
 
 # --- parameters, buffers, modules ---------------------------------------------------------------
@@ -327,6 +334,20 @@ def test_a_constant_is_interned_once(tracer):
         1,
         cause=f"each use of one tensor made an attribute of its own: {', '.join(paths)}",
         hint="remember the path of each constant by identity",
+    )
+
+
+def test_a_constant_is_kept_on_each_root_that_uses_it(tracer):
+    constant = torch.rand(3)
+    target_of(tracer, constant)
+    tracer.root, tracer.tensor_attrs = nn.Module(), {}
+    path = target_of(tracer, constant)
+    holds(
+        getattr(tracer.root, path, None) is constant,
+        "the tensor on the second root as well",
+        got=path,
+        cause="the path of a constant on one root was handed out for another",
+        hint="remember for which root the constants were stored",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import operator
 import pickle
@@ -34,6 +35,14 @@ def same_trace(lesson, build: Callable[[], object], cause: str = "", hint: str =
 
 def traced(lesson, root: nn.Module | Callable) -> GraphModule:
     return lesson.symbolic_trace(root)
+
+
+def graph_or_refusal(tracer: torch.fx.Tracer, function: Callable) -> Graph | TraceError:
+    """The graph, or the refusal that came instead: a comparison tells the cause of that too."""
+    try:
+        return tracer.trace(function)
+    except TraceError as error:
+        return error
 
 
 def call_targets(graph: Graph) -> list[object]:
@@ -192,8 +201,35 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
     same_trace(
         lesson,
         lambda: nn.Sequential(OwnLinear(2, 2)),
-        cause="leaves were told by `isinstance` instead of by where the class was written",
+        cause="leaves were told by `isinstance`, or by having no children, instead of by where "
+        "the class was written",
         hint="look at `type(m).__module__`",
+    )
+
+
+def is_leaf(lesson, home: str) -> bool:
+    """Whether a module is a leaf whose class was written in the Python module ``home``."""
+    module = type("Module", (nn.Module,), {"__module__": home})()
+    return bool(lesson.Tracer().is_leaf_module(module, "module"))
+
+
+def test_a_class_is_at_home_where_it_was_written(lesson):
+    homes = ["torch.nn.modules.linear", "torchvision.models.resnet", "my.torch.nn"]
+    equal(
+        [is_leaf(lesson, home) for home in homes],
+        [True, False, False],
+        cause="too much counts as torch.nn: torchvision begins with `torch` as well",
+        hint="the name of the class's module begins with `torch.nn`",
+    )
+
+
+@pytest.mark.stretch
+def test_a_quantized_module_of_torch_is_a_leaf(lesson):
+    equal(
+        is_leaf(lesson, "torch.ao.nn.quantized.modules.linear"),
+        True,
+        cause="torch.ao.nn is a second home of torch's modules",
+        hint="`str.startswith` takes a tuple",
     )
 
 
@@ -208,10 +244,21 @@ def test_a_parameter_read_twice_is_one_node(lesson):
     )
 
 
+class ComputesWithABuffer(nn.Module):
+    """Does something to a buffer before a proxy meets it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.rand(2))
+
+    def forward(self, x):
+        return (self.mean.sum() + x, self.mean)
+
+
 def test_a_buffer_is_read_at_its_use(lesson):
     same_trace(
         lesson,
-        lambda: zoo.SMALL["Buffers"]().model,
+        ComputesWithABuffer,
         cause="buffers became proxies on being read, as parameters do",
         hint="torch does that for buffers only where `proxy_buffer_attributes` is set",
     )
@@ -224,17 +271,9 @@ def test_buffers_become_proxies_where_asked(lesson):
     class TorchAsking(torch.fx.Tracer):
         proxy_buffer_attributes = True
 
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("mean", torch.rand(2))
-
-        def forward(self, x):
-            return (self.mean.sum() + x, self.mean)
-
     same_graph(
-        Asking().trace(Model()),
-        TorchAsking().trace(Model()),
+        Asking().trace(ComputesWithABuffer()),
+        TorchAsking().trace(ComputesWithABuffer()),
         cause="what is done to a buffer ran for real",
         hint="`getattr` returns a proxy for a buffer where `proxy_buffer_attributes` is set",
     )
@@ -288,6 +327,17 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
     )
 
 
+def test_the_output_holds_nodes(lesson):
+    constant = torch.ones(2)
+    *_, output = lesson.Tracer().trace(lambda x: [x, {"constant": constant}]).nodes
+    equal(
+        repr(output.args),
+        "([x, {'constant': _tensor_constant0}],)",
+        cause="the result went into the output node as it was: a proxy or tensor is no node",
+        hint="`self.create_arg(result)` is what the output node holds",
+    )
+
+
 # --- hooks for subclasses -----------------------------------------------------------------------
 
 
@@ -305,18 +355,16 @@ def test_a_subclass_decides_what_is_a_leaf(lesson):
 
 
 def test_a_subclass_sees_every_call_of_a_module(lesson):
-    class Watching(lesson.Tracer):
-        calls: list[tuple]
+    calls = []
 
+    class Watching(lesson.Tracer):
         def call_module(self, m, forward, args, kwargs):
-            self.calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
+            calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
             return super().call_module(m, forward, args, kwargs)
 
-    tracer = Watching()
-    tracer.calls = []
-    tracer.trace(zoo.SMALL["KeywordArguments"]().model)
+    Watching().trace(zoo.SMALL["KeywordArguments"]().model)
     equal(
-        tracer.calls,
+        calls,
         [("bilinear", 0, ["input1", "input2"])],
         cause="calls bypass `call_module`, the root's own call is among them, or kwargs are lost",
         hint="the patched `nn.Module.__call__` asks `self.call_module(mod, forward, args, kwargs)`",
@@ -407,14 +455,15 @@ def test_a_subclass_may_iterate_and_decide(lesson):
         pair = [*iter(x)]
         return pair[0] if x.sum() > 0 else pair[1]
 
-    tracer = Lenient()
-    gm = GraphModule(nn.Module(), tracer.trace(function))
-    same_numbers(
-        gm(torch.tensor([1.0, 2.0])),
-        torch.tensor(1.0),
+    graph = graph_or_refusal(Lenient(), function)
+    holds(
+        isinstance(graph, Graph),
+        "a graph of the first branch",
+        got=graph,
         cause="proxies are made by another tracer, so that its methods aren't asked",
         hint="a proxy belongs to `self`: `self.proxy(node)`",
     )
+    same_numbers(GraphModule(nn.Module(), graph)(torch.tensor([1.0, 2.0])), torch.tensor(1.0))
 
 
 def test_another_method_than_forward_may_be_traced(lesson):
@@ -580,15 +629,35 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
     )
 
 
-def test_one_tracer_traces_many_models(lesson):
+@pytest.mark.parametrize("name", ["Buffers", "Constants", "ParametersWithoutForward"])
+def test_one_tracer_traces_many_models(lesson, name):
     tracer = lesson.Tracer()
     tracer.trace(zoo.SMALL["Constants"]().model)
+    tracer.trace(zoo.SMALL["ParametersWithoutForward"]().model)
     same_graph(
-        tracer.trace(zoo.SMALL["Buffers"]().model),
-        torch.fx.Tracer().trace(zoo.SMALL["Buffers"]().model),
-        cause="something of the first trace is still there in the second",
+        tracer.trace(zoo.SMALL[name]().model),
+        torch.fx.Tracer().trace(zoo.SMALL[name]().model),
+        cause="something of an earlier trace is still there: a proxy, a constant or a path",
         hint="what belongs to one trace is set at its start",
     )
+
+
+def test_two_tracers_share_nothing(lesson):
+    first, second, expected = lesson.Tracer(), lesson.Tracer(), torch.fx.Tracer()
+    first.trace(zoo.SMALL["SharedModules"]().model)
+    same_graph(
+        second.trace(zoo.SMALL["DeepNesting"]().model),
+        expected.trace(zoo.SMALL["DeepNesting"]().model),
+        meta=META,
+        cause=SHARED,
+        hint=SHARED_HINT,
+    )
+    states = [dict(tracer.node_name_to_scope) for tracer in (second, expected)]
+    equal(*states, cause=SHARED, hint=SHARED_HINT)
+
+
+SHARED = "all tracers have one stack, count or table: it hangs on the class"
+SHARED_HINT = "make what belongs to one tracer in `__init__`, or at the start of a trace"
 
 
 @pytest.mark.beyond("torch leaves module_stack, num_calls and submodule_paths as they were")
@@ -954,6 +1023,17 @@ def test_preserved_metadata_is_written_on_nodes(lesson):
 
 def named_relu(x):
     return F.relu(x)
+
+
+def test_the_constructor_takes_what_torchs_takes(lesson):
+    ours, theirs = (inspect.signature(each.__init__) for each in (lesson.Tracer, torch.fx.Tracer))
+    lesson.Tracer((math,), (), False).trace(nn.ReLU())
+    equal(
+        [(each.name, each.default) for each in ours.parameters.values()],
+        [(each.name, each.default) for each in theirs.parameters.values()],
+        cause="an option is missing or has another name",
+        hint="same names, same order, same defaults as `torch.fx.Tracer`",
+    )
 
 
 # --- growth -------------------------------------------------------------------------------------

@@ -1,0 +1,608 @@
+"""Answers to ``create_arg``.
+
+A wrong answer makes one mistake and leaves the rest to the reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Proxy
+
+from tests.suite.answers import right, wrong
+
+
+def constant_name(root: nn.Module) -> str:
+    """The first ``_tensor_constantN`` that the root doesn't have."""
+    names = (f"_tensor_constant{number}" for number in itertools.count())
+    return next(name for name in names if not hasattr(root, name))
+
+
+def read(tracer, path: str) -> torch.fx.Node:
+    return tracer.create_node("get_attr", path, (), {})
+
+
+def stored(tracer, a: object) -> str:
+    """The name of a new attribute of the root that holds ``a``."""
+    name = constant_name(tracer.root)
+    setattr(tracer.root, name, a)
+    return name
+
+
+def is_constant(a: object) -> bool:
+    """A tensor that is no parameter."""
+    return isinstance(a, torch.Tensor) and not isinstance(a, nn.Parameter)
+
+
+def without_an_index(tracer, a: object) -> str | None:
+    """The first path below the root that leads to ``a``."""
+    root = tracer.root
+    for held in (root.named_parameters, root.named_buffers, root.named_modules):
+        for path, value in held(remove_duplicate=False):
+            if value is a:
+                return path
+    for path, module in root.named_modules():
+        for name, value in vars(module).items():
+            if value is a:
+                return f"{path}.{name}".lstrip(".")
+    return None
+
+
+def in_a_dict(tracer) -> dict:
+    """A dict that the tracer keeps, for an answer that remembers something."""
+    return vars(tracer).setdefault("remembered", {})
+
+
+# --- wrong: proxies and containers --------------------------------------------------------------
+
+
+@wrong(fails="test_a_proxy_becomes_its_node", says="the proxy itself went into the graph")
+def values_are_left_as_they_are(lesson):
+    """A proxy is put into the graph, which knows nodes only."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            return a
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_container_keeps_its_shape_with_nodes_for_proxies",
+    says="only its first level was converted",
+)
+def only_the_first_level_is_converted(lesson):
+    """A list in a list is taken for a plain element."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if type(a) in (tuple, list):
+                return type(a)(e.node if isinstance(e, Proxy) else e for e in a)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_elements_are_converted_by_the_most_derived_method",
+    says="by a function of yours instead of `self.create_arg`",
+)
+def elements_are_converted_by_a_private_function(lesson):
+    """A recursion of its own leaves subclasses no say in the elements."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            return self._convert(a)
+
+        def _convert(self, a):
+            if isinstance(a, list):
+                return [self._convert(element) for element in a]
+            if isinstance(a, dict):
+                return {key: self._convert(value) for key, value in a.items()}
+            return a
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_proxy_as_a_key_of_a_dict_is_refused",
+    says="a dict was rebuilt by hand with nodes as keys",
+)
+def keys_of_a_dict_are_converted_too(lesson):
+    """Keys are treated like values."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, dict):
+                return {self.create_arg(k): self.create_arg(v) for k, v in a.items()}
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_named_tuple_is_built_by_a_node", says="treated as a plain tuple")
+def a_named_tuple_is_a_tuple(lesson):
+    """``isinstance(a, tuple)`` comes first and is true of named tuples."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, tuple):
+                return tuple(self.create_arg(element) for element in a)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_the_size_of_a_tensor_stays_a_size",
+    says="a subclass of tuple became a plain tuple",
+)
+def a_size_is_a_tuple(lesson):
+    """Any tuple without field names is rebuilt as ``tuple``."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, tuple) and not hasattr(a, "_fields"):
+                return tuple(self.create_arg(element) for element in a)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_dataclass_is_built_by_a_node", says="as a dict of its fields")
+def a_dataclass_is_a_dict(lesson):
+    """The class is lost: the graph builds a dict where the code had an object."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if dataclasses.is_dataclass(a) and not isinstance(a, type):
+                names = (field.name for field in dataclasses.fields(a))
+                return {name: self.create_arg(getattr(a, name)) for name in names}
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_plain_value_stays_itself", says="delegate to super()")
+def the_rest_is_delegated_to_oneself(lesson):
+    """``self.create_arg(a)`` with the same ``a`` comes back to where it is."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            if isinstance(a, Proxy):
+                return a.node
+            if isinstance(a, nn.Module):
+                return read(self, without_an_index(self, a))
+            return self.create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_an_unknown_type_is_refused_by_its_name", says="generated code cannot print")
+def unknown_values_pass(lesson):
+    """Whatever isn't known is taken for a plain value."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            try:
+                return super().create_arg(a)
+            except NotImplementedError:
+                return a
+
+    lesson.CreateArg = CreateArg
+
+
+# --- wrong: what the model holds ----------------------------------------------------------------
+
+
+@wrong(
+    fails="test_a_parameter_is_read_from_the_model",
+    says="only the root's own parameters were searched",
+)
+def only_the_roots_own_parameters_are_searched(lesson):
+    """``_parameters`` of the root knows nothing of its children."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter):
+                for name, parameter in self.root._parameters.items():
+                    if parameter is a:
+                        return read(self, name)
+                raise NameError("no such parameter")
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_equal_parameters_are_told_apart", says="compared with `==`, by their numbers")
+def parameters_are_compared_by_their_numbers(lesson):
+    """Two parameters of equal numbers are taken for one."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter):
+                for path, parameter in self.root.named_parameters():
+                    if torch.equal(parameter, a):
+                        return read(self, path)
+                raise NameError("no such parameter")
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_tied_parameter_is_read_under_its_first_name",
+    says="the last of two names was taken",
+)
+def the_last_of_two_names_wins(lesson):
+    """A dict filled in order keeps what was written last."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter):
+                named = self.root.named_parameters(remove_duplicate=False)
+                paths = {id(parameter): path for path, parameter in named}
+                return read(self, paths[id(a)])
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_foreign_parameter_is_refused", says="became a constant of the graph")
+def a_foreign_parameter_is_a_constant(lesson):
+    """A parameter that the model doesn't hold is stored like any other tensor."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            try:
+                return super().create_arg(a)
+            except NameError:
+                return read(self, stored(self, a))
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_buffer_is_read_from_the_model", says="the buffer was taken for a constant")
+def a_buffer_is_a_constant(lesson):
+    """What is no parameter is given a new name, though a buffer has one."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a):
+                return super().create_arg(a)
+            constants = in_a_dict(self)
+            if id(a) not in constants:
+                constants[id(a)] = stored(self, a)
+            return read(self, constants[id(a)])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_tensor_attribute_is_read_from_the_model",
+    says="hangs on a module without being a buffer became a constant",
+)
+def a_tensor_attribute_is_a_constant(lesson):
+    """Only parameters and buffers are looked for on the model."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or any(a is buffer for buffer in self.root.buffers()):
+                return super().create_arg(a)
+            constants = in_a_dict(self)
+            if id(a) not in constants:
+                constants[id(a)] = stored(self, a)
+            return read(self, constants[id(a)])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_module_is_read_from_the_model", says="the value itself was put into the graph")
+def a_module_is_a_plain_value(lesson):
+    """The graph holds the module itself, which generated code cannot print."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            return a if isinstance(a, nn.Module) else super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+# --- wrong: an index that goes stale ------------------------------------------------------------
+
+
+def with_index(lesson, lookup: Callable[[Any, nn.Parameter], str | None]) -> type:
+    """An answer that finds parameters in an index of its own."""
+
+    class CreateArg(lesson.CreateArg):
+        indexed = None
+
+        def create_arg(self, a):
+            if not isinstance(a, nn.Parameter):
+                return super().create_arg(a)
+            path = lookup(self, a)
+            if path is None:
+                raise NameError("no such parameter")
+            return read(self, path)
+
+        def build(self):
+            self.indexed = self.root
+            self.index = {id(value): path for path, value in self.root.named_parameters()}
+
+    return CreateArg
+
+
+@wrong(
+    fails="test_another_root_has_its_own_paths",
+    says="an index that was built for one root answered for another",
+)
+def the_index_is_built_once_and_for_all(lesson):
+    """The first root that a tracer sees is taken for its only one."""
+
+    def lookup(tracer, parameter):
+        if tracer.indexed is None:
+            tracer.build()
+        return tracer.index.get(id(parameter))
+
+    lesson.CreateArg = with_index(lesson, lookup)
+
+
+@wrong(
+    fails="test_a_parameter_registered_later_is_found",
+    says="knows only what was registered when it was built",
+)
+def the_index_never_learns(lesson):
+    """A parameter that isn't in the index is refused without another look."""
+
+    def lookup(tracer, parameter):
+        if tracer.indexed is not tracer.root:
+            tracer.build()
+        return tracer.index.get(id(parameter))
+
+    lesson.CreateArg = with_index(lesson, lookup)
+
+
+@wrong(
+    fails="test_a_parameter_that_was_replaced_is_refused",
+    says="a path that leads to another parameter by now",
+)
+def the_index_never_forgets(lesson):
+    """A path is handed out without a look at what it leads to now."""
+
+    def lookup(tracer, parameter):
+        if tracer.indexed is not tracer.root or id(parameter) not in tracer.index:
+            tracer.build()
+        return tracer.index.get(id(parameter))
+
+    lesson.CreateArg = with_index(lesson, lookup)
+
+
+# --- wrong: constants ---------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_a_constant_is_interned_once",
+    says="each use of one tensor made an attribute of its own",
+)
+def each_use_of_a_constant_is_a_new_one(lesson):
+    """Nothing remembers which tensors were stored."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if is_constant(a) and all(a is not buffer for buffer in self.root.buffers()):
+                return read(self, stored(self, a))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_two_constants_with_equal_numbers_are_two",
+    says="looked up by their numbers instead of by identity",
+)
+def constants_are_known_by_their_numbers(lesson):
+    """The key of a constant is its value."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            constants, numbers = in_a_dict(self), str(a.tolist())
+            if numbers not in constants:
+                constants[numbers] = stored(self, a)
+            return read(self, constants[numbers])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_constant_is_kept_on_each_root_that_uses_it",
+    says="on one root was handed out for another",
+)
+def constants_are_remembered_for_all_roots(lesson):
+    """A tracer that goes on to another model reads constants that only the first one has."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            constants = in_a_dict(self)
+            if not is_constant(a) or (id(a) not in constants and without_an_index(self, a)):
+                return super().create_arg(a)
+            if id(a) not in constants:
+                constants[id(a)] = stored(self, a)
+            return read(self, constants[id(a)])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_constant_does_not_take_a_name_that_is_in_use",
+    says="an attribute of the model was overwritten",
+)
+def a_constant_takes_a_name_in_use(lesson):
+    """The tracer counts its own constants and never looks at the model."""
+
+    class CreateArg(lesson.CreateArg):
+        count = 0
+
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = f"_tensor_constant{self.count}"
+            self.count += 1
+            setattr(self.root, name, a)
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_constant_is_kept_on_the_model", says="copied, or not stored on the root")
+def a_constant_is_stored_as_a_copy(lesson):
+    """The graph reads a copy, which no longer follows the tensor it was made of."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = constant_name(self.root)
+            setattr(self.root, name, a.clone())
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
+# --- right --------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def scans_and_super(lesson):
+    """Every lookup walks the whole model; what needs no model is ``super()``'s."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            if isinstance(a, tuple) and hasattr(a, "_fields"):
+                args = tuple(self.create_arg(element) for element in a)
+                return self.create_node("call_function", type(a), args, {})
+            if not isinstance(a, torch.Tensor | nn.Module):
+                return super().create_arg(a)
+            path = without_an_index(self, a)
+            if path is None:
+                if isinstance(a, nn.Parameter):
+                    raise NameError("the model doesn't have this parameter")
+                path = stored(self, a)
+            return read(self, path)
+
+    lesson.CreateArg = CreateArg
+
+
+def argument_of_a_tuple(tracer, a: tuple) -> Any:
+    elements = [tracer.create_arg(element) for element in a]
+    if not hasattr(a, "_fields"):
+        return type(a)(elements)
+    return tracer.create_node("call_function", type(a), tuple(elements), {})
+
+
+def argument_of_a_part(tracer, a: nn.Module | torch.Tensor) -> Any:
+    path = without_an_index(tracer, a)
+    if path is None:
+        raise NameError(f"{type(a).__name__} is no part of {type(tracer.root).__name__}")
+    return read(tracer, path)
+
+
+def argument_of_a_tensor(tracer, a: torch.Tensor) -> Any:
+    if without_an_index(tracer, a) is None:
+        stored(tracer, a)
+    return argument_of_a_part(tracer, a)
+
+
+RULES = [
+    (Proxy, lambda tracer, a: a.node),
+    (tuple, argument_of_a_tuple),
+    (list, lambda tracer, a: [tracer.create_arg(element) for element in a]),
+    (nn.Parameter | nn.Module, argument_of_a_part),
+    (torch.Tensor, argument_of_a_tensor),
+]
+
+
+@right(core_only=True)
+def a_table_of_rules(lesson):
+    """A list of pairs, type and what to do with it; the first that fits is applied."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            for kind, rule in RULES:
+                if isinstance(a, kind):
+                    return rule(self, a)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+class Dispatching:
+    """Has a method for each type of value."""
+
+    @functools.singledispatchmethod
+    def create_arg(self, a):
+        return super().create_arg(a)
+
+    @create_arg.register
+    def _(self, a: tuple):
+        return argument_of_a_tuple(self, a)
+
+    @create_arg.register(nn.Module)
+    @create_arg.register(nn.Parameter)
+    def _(self, a):
+        return argument_of_a_part(self, a)
+
+    @create_arg.register
+    def _(self, a: torch.Tensor):
+        return argument_of_a_tensor(self, a)
+
+
+@right(core_only=True)
+def dispatch_on_the_type(lesson):
+    """``functools.singledispatchmethod`` picks the method by the type of the value."""
+    lesson.CreateArg = Dispatching
+
+
+def paths_below(root: nn.Module) -> dict[int, str]:
+    """What a model holds, by identity, with the first path of each."""
+    held = [*root.named_parameters(), *root.named_buffers(), *root.named_modules()]
+    paths = {}
+    for path, value in held:
+        paths.setdefault(id(value), path)
+    for path, module in root.named_modules():
+        for name, value in vars(module).items():
+            paths.setdefault(id(value), f"{path}.{name}" if path else name)
+    return paths
+
+
+@right(core_only=True)
+def one_index_of_all_that_a_model_holds(lesson):
+    """A dict by identity of parameters, buffers, modules and attributes, made for each tensor."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            match a:
+                case Proxy():
+                    return a.node
+                case tuple() if hasattr(a, "_fields"):
+                    args = tuple(map(self.create_arg, a))
+                    return self.create_node("call_function", type(a), args, {})
+                case nn.Module() | torch.Tensor():
+                    return self.get_attr(a, paths_below(self.root).get(id(a)))
+            return super().create_arg(a)
+
+        def get_attr(self, a, path):
+            if path is None and isinstance(a, nn.Parameter):
+                raise NameError("the model doesn't have this parameter")
+            if path is None:
+                path = stored(self, a)
+            return self.create_node("get_attr", path, (), {})
+
+    lesson.CreateArg = CreateArg

@@ -1,0 +1,447 @@
+"""Answers to ``create_args_for_root``.
+
+``BySignature`` is a right answer in small steps; each wrong one takes one step wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from types import FunctionType
+from typing import Any
+
+from tests.suite.answers import right, wrong
+
+STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+ORDER = (
+    Parameter.POSITIONAL_ONLY,
+    Parameter.POSITIONAL_OR_KEYWORD,
+    Parameter.KEYWORD_ONLY,
+    Parameter.VAR_POSITIONAL,
+    Parameter.VAR_KEYWORD,
+)
+VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class BySignature:
+    """Reads ``inspect.signature`` and leaves concrete arguments aside."""
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        parameters = self.parameters_of(root_fn)
+        args: list[Any] = []
+        if is_module:
+            self.check_self(parameters)
+            args.append(self.root)
+            parameters = parameters[1:]
+        args += [self.placeholder(parameter) for parameter in parameters]
+        return self.by_position(root_fn, len(args)), args
+
+    def parameters_of(self, root_fn: Callable) -> list[Parameter]:
+        signature = inspect.signature(inspect.unwrap(root_fn))
+        return sorted(signature.parameters.values(), key=lambda p: ORDER.index(p.kind))
+
+    def check_self(self, parameters: list[Parameter]) -> None:
+        if not parameters or parameters[0].kind in STARS:
+            raise RuntimeError("forward has no parameter for `self`")
+
+    def placeholder(self, parameter: Parameter) -> Any:
+        target = STARS.get(parameter.kind, "") + parameter.name
+        return self.create_proxy(
+            "placeholder", target, self.default(parameter), {}, type_expr=self.type_of(parameter)
+        )
+
+    def default(self, parameter: Parameter) -> tuple:
+        return () if parameter.default is Parameter.empty else (parameter.default,)
+
+    def type_of(self, parameter: Parameter) -> Any:
+        if parameter.annotation is Parameter.empty or parameter.kind in STARS:
+            return None
+        return parameter.annotation
+
+    def by_position(self, root_fn: Callable, count: int) -> Callable:
+        code = root_fn.__code__
+        if root_fn is not inspect.unwrap(root_fn) or not takes_more(code):
+            return root_fn
+        return FunctionType(
+            all_by_position(code, count), root_fn.__globals__, None, None, root_fn.__closure__
+        )
+
+
+def takes_more(code) -> bool:
+    """Whether there are parameters that cannot be passed one by one, by position."""
+    return bool(code.co_kwonlyargcount or code.co_flags & VARIADIC)
+
+
+def all_by_position(code, count: int):
+    """The code with ``count`` ordinary parameters and no others."""
+    return code.replace(
+        co_argcount=count,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags & ~VARIADIC,
+    )
+
+
+# --- wrong: which parameters --------------------------------------------------------------------
+
+
+@wrong(fails="test_the_root_takes_the_place_of_self", says="`self` became a placeholder")
+def self_is_a_placeholder(lesson):
+    """``self`` is treated like any other parameter."""
+
+    class Placeholders(BySignature):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            return super().create_args_for_root(root_fn, is_module=False)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_self_is_known_by_its_place", says="the parameter called `self` was left out")
+def self_is_known_by_its_name(lesson):
+    """``self`` is a habit, no keyword."""
+
+    class Placeholders(BySignature):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            parameters = self.parameters_of(root_fn)
+            named = [self.placeholder(p) for p in parameters if p.name != "self"]
+            args = [self.root, *named] if is_module else named
+            return self.by_position(root_fn, len(args)), args
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_forward_without_self_is_refused", says="`self` would be swallowed by `*args`")
+def forward_without_self_is_not_noticed(lesson):
+    """The first parameter is dropped unseen, be it ``*args``."""
+
+    class Placeholders(BySignature):
+        def check_self(self, parameters):
+            pass
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_each_parameter_becomes_a_placeholder_in_order",
+    says="a local variable (`co_varnames`) taken for one",
+)
+def local_variables_are_parameters(lesson):
+    """``co_varnames`` lists the parameters first, and then all local variables."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            names = inspect.unwrap(root_fn).__code__.co_varnames
+            return [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_keyword_only_parameters_are_placeholders_too",
+    says="only the positional parameters were listed",
+)
+def keyword_only_parameters_are_dropped(lesson):
+    """``co_argcount`` doesn't count them."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            parameters = super().parameters_of(root_fn)
+            return [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_positional_only_parameters_are_placeholders",
+    says="parameters before `/` were passed over",
+)
+def positional_only_parameters_are_dropped(lesson):
+    """``co_posonlyargcount`` is taken off ``co_argcount``, which includes it."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            code = inspect.unwrap(root_fn).__code__
+            return super().parameters_of(root_fn)[code.co_posonlyargcount :]
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_variadic_parameters_are_one_placeholder_each",
+    says="`*args` or `**kwargs` were left out",
+)
+def variadic_parameters_are_dropped(lesson):
+    """What has no fixed number of arguments is given none."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            return [p for p in super().parameters_of(root_fn) if p.kind not in STARS]
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_variadic_parameters_are_one_placeholder_each", says="lost their stars")
+def the_stars_are_lost(lesson):
+    """The target is the bare name, so that generated code has an ordinary parameter."""
+
+    class Placeholders(BySignature):
+        def placeholder(self, parameter):
+            return self.create_proxy("placeholder", parameter.name, self.default(parameter), {})
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_variadic_parameters_are_one_placeholder_each", says="or stand elsewhere")
+def variadic_parameters_come_first(lesson):
+    """The order of the signature, where ``*args`` stands before what is keyword-only."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            return [*inspect.signature(inspect.unwrap(root_fn)).parameters.values()]
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_decorated_function_is_seen_through", says="the wrapper's own `*args, **kwargs`"
+)
+def the_wrapper_is_read(lesson):
+    """The signature of the outermost function, which takes anything."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            signature = inspect.signature(root_fn, follow_wrapped=False)
+            return [*signature.parameters.values()]
+
+    lesson.Placeholders = Placeholders
+
+
+# --- wrong: what a placeholder says -------------------------------------------------------------
+
+
+@wrong(fails="test_the_arguments_are_the_proxies", says="nodes or names were returned")
+def the_arguments_are_nodes(lesson):
+    """The function is called with nodes, which record nothing."""
+
+    class Placeholders(BySignature):
+        def placeholder(self, parameter):
+            return super().placeholder(parameter).node
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_a_default_is_kept", says="taken for no default (`if default:`)")
+def a_false_default_is_no_default(lesson):
+    """``if default`` is false for 0 and None too."""
+
+    class Placeholders(BySignature):
+        def default(self, parameter):
+            has_one = parameter.default is not Parameter.empty and parameter.default
+            return (parameter.default,) if has_one else ()
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_a_default_is_kept", says="went to another parameter (`__defaults__` belong")
+def defaults_go_to_the_first_parameters(lesson):
+    """``__defaults__`` is paired with the names from the left; it belongs to the last ones."""
+
+    class Placeholders(BySignature):
+        def parameters_of(self, root_fn):
+            parameters = super().parameters_of(root_fn)
+            defaults = inspect.unwrap(root_fn).__defaults__ or ()
+            paired = zip(parameters, defaults, strict=False)
+            first = [parameter.replace(default=default) for parameter, default in paired]
+            rest = [p.replace(default=Parameter.empty) for p in parameters[len(first) :]]
+            return first + rest
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_an_annotation_becomes_the_type_of_the_node",
+    says="the annotation wasn't handed to `create_proxy`",
+)
+def annotations_are_dropped(lesson):
+    """A placeholder without a type."""
+
+    class Placeholders(BySignature):
+        def type_of(self, parameter):
+            return None
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_an_annotation_becomes_the_type_of_the_node",
+    says="a parameter without one has None",
+)
+def no_annotation_is_an_annotation(lesson):
+    """The mark for "none given", ``Parameter.empty``, becomes the type."""
+
+    class Placeholders(BySignature):
+        def type_of(self, parameter):
+            return parameter.annotation
+
+    lesson.Placeholders = Placeholders
+
+
+# --- wrong: how the function is called ----------------------------------------------------------
+
+
+@wrong(
+    fails="test_inside_the_function_variadic_parameters_are_proxies",
+    says="still packs its arguments into a tuple and a dict",
+)
+def variadic_parameters_are_packed(lesson):
+    """The function itself is returned: its ``*rest`` takes all that is left into a tuple."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            return root_fn
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_keyword_only_parameters_are_passed_by_position",
+    says="still insists on keywords",
+)
+def keywords_are_insisted_on(lesson):
+    """Only ``*args`` and ``**kwargs`` are thought of."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            is_variadic = root_fn.__code__.co_flags & VARIADIC
+            return super().by_position(root_fn, count) if is_variadic else root_fn
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_the_function_that_was_given_stays_as_it_is",
+    says="the code of the caller's own function was changed",
+)
+def the_callers_function_is_changed(lesson):
+    """New code is put into the function that was given."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            if takes_more(root_fn.__code__):
+                root_fn.__code__ = all_by_position(root_fn.__code__, count)
+            return root_fn
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_variadic_function_keeps_its_closure_and_globals",
+    says="lost its closure, globals or defaults",
+)
+def globals_are_lost(lesson):
+    """The new function lives in an empty world."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            code = all_by_position(root_fn.__code__, count)
+            return FunctionType(code, {}, None, None, root_fn.__closure__)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_decorated_function_still_runs_its_decorator",
+    says="the inner function is called instead of the decorated one",
+)
+def the_decorator_is_skipped(lesson):
+    """The function that tells the names is the one that is called."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            return super().by_position(inspect.unwrap(root_fn), count)
+
+    lesson.Placeholders = Placeholders
+
+
+# --- right --------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def by_signature(lesson):
+    """A class of small steps around ``inspect.signature``."""
+    lesson.Placeholders = BySignature
+
+
+@right(core_only=True)
+def by_the_code_object(lesson):
+    """One method that counts names in ``co_varnames`` and has no use for ``inspect.signature``."""
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        inner = inspect.unwrap(root_fn)
+        code, annotations = inner.__code__, inner.__annotations__
+        positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+        if is_module and named == 0:
+            raise RuntimeError("forward needs a parameter for `self`")
+        defaults = dict(inner.__kwdefaults__ or {})
+        values = inner.__defaults__ or ()
+        names = code.co_varnames
+        defaults |= zip(names[positional - len(values) : positional], values, strict=True)
+
+        args = [self.root] if is_module else []
+        for name in names[len(args) : named]:
+            default = (defaults[name],) if name in defaults else ()
+            annotation = annotations.get(name)
+            args.append(self.create_proxy("placeholder", name, default, {}, None, annotation))
+        stars = [s for s, flag in (("*", 4), ("**", 8)) if code.co_flags & flag]
+        for star, name in zip(stars, names[named:], strict=False):
+            args.append(self.create_proxy("placeholder", star + name, (), {}))
+
+        if root_fn is inner and takes_more(code):
+            root_fn = rebuilt(root_fn, all_by_position(code, len(args)))
+        return root_fn, args
+
+    lesson.Placeholders = type("Placeholders", (), {"create_args_for_root": create_args_for_root})
+
+
+def rebuilt(function: FunctionType, code) -> FunctionType:
+    """A function of the same globals and closure with other code."""
+    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+
+
+@right(core_only=True)
+def always_a_new_function(lesson):
+    """Every function is rebuilt, also one that needs no change; a decorated one is called through
+    a lambda."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            if hasattr(root_fn, "__wrapped__"):
+                return lambda *args: root_fn(*args)
+            code = all_by_position(root_fn.__code__, count)
+            rebuild = functools.partial(FunctionType, code, root_fn.__globals__)
+            return rebuild(closure=root_fn.__closure__)
+
+    lesson.Placeholders = Placeholders
+
+
+@right(core_only=True)
+def keywords_through_a_wrapper(lesson):
+    """Keyword-only parameters reach an unchanged function by their names; new code is made for
+    variadic ones alone."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            code = inspect.unwrap(root_fn).__code__
+            if code.co_flags & VARIADIC:
+                return super().by_position(root_fn, count)
+            names = code.co_varnames[code.co_argcount : count]
+
+            def by_name(*args):
+                positional, keywords = args[: code.co_argcount], args[code.co_argcount :]
+                return root_fn(*positional, **dict(zip(names, keywords, strict=True)))
+
+            return by_name if names else root_fn
+
+    lesson.Placeholders = Placeholders

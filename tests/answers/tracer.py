@@ -1,0 +1,721 @@
+"""Answers to ``tracer``.
+
+``Engine`` is a right answer in small steps; each wrong one takes one step wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.fx import Graph, GraphModule, Proxy
+from torch.fx import _symbolic_trace as torch_fx
+from torch.fx.proxy import Scope, TracerBase
+
+from tests.suite.answers import right, wrong
+
+ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+
+
+class Engine:
+    """A tracer that patches ``nn.Module`` for everybody and finds parameters by a scan."""
+
+    def __init__(
+        self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False
+    ):
+        super().__init__()
+
+    def trace(self, root, concrete_args=None) -> Graph:
+        is_module = isinstance(root, nn.Module)
+        self.root = root if is_module else nn.Module()
+        self.begin()
+        function = self.method_of(root) if is_module else root
+        function, args = self.create_args_for_root(function, is_module, concrete_args)
+        with self.patched():
+            self.finish(function, function(*args))
+        return self.graph
+
+    def begin(self) -> None:
+        self.graph = Graph(tracer_cls=type(self))
+        self.scope = Scope("", None)
+        self.module_stack = OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope: dict[str, tuple] = {}
+
+    def method_of(self, root: nn.Module) -> Callable:
+        return getattr(type(root), self.traced_func_name)
+
+    def finish(self, function: Callable, result: object) -> None:
+        annotation = getattr(function, "__annotations__", {}).get("return")
+        args = (self.create_arg(result),)
+        self.create_node("output", "output", args, {}, type_expr=annotation)
+
+    @contextmanager
+    def patched(self) -> Iterator[None]:
+        before = nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag
+        self.patch()
+        try:
+            yield
+        finally:
+            nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag = before
+
+    def patch(self) -> None:
+        nn.Module.__call__, nn.Module.__getattr__ = self.recorders()
+        torch_fx._is_fx_tracing_flag = True
+
+    def recorders(self) -> tuple[Callable, Callable]:
+        """What takes the place of ``nn.Module.__call__`` and of ``__getattr__``."""
+        proxies: dict[str, Proxy] = {}
+
+        def call(module, *args, **kwargs):
+            return self.call_module(module, self.forward_of(module), args, kwargs)
+
+        def get(module, name):
+            return self.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
+
+        return call, get
+
+    def forward_of(self, module: nn.Module) -> Callable:
+        return lambda *args, **kwargs: ORIGINAL_CALL(module, *args, **kwargs)
+
+    def is_leaf_module(self, m, module_qualified_name) -> bool:
+        return m.__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
+
+    def call_module(self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+        with self.entered(path, m):
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+
+    @contextmanager
+    def entered(self, path: str, module: nn.Module) -> Iterator[None]:
+        """While a module is called, the scope and the stack say so."""
+        key, outer = self.key_of_call(path), self.scope
+        self.scope, self.module_stack[key] = Scope(path, type(module)), (path, type(module))
+        try:
+            yield
+        finally:
+            self.scope = outer
+            del self.module_stack[key]
+
+    def key_of_call(self, path: str) -> str:
+        times = self.num_calls.get(path, 0)
+        self.num_calls[path] = times + 1
+        return f"{path}@{times}" if times else path
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        for path, tensor in self.proxied():
+            if tensor is attr_val:
+                if path not in parameter_proxy_cache:
+                    parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {})
+                return parameter_proxy_cache[path]
+        return attr_val
+
+    def proxied(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors that become proxies on being read."""
+        yield from self.root.named_parameters()
+        if self.proxy_buffer_attributes:
+            yield from self.root.named_buffers()
+
+
+def engine(lesson, *changes: type) -> type:
+    """``Engine`` on the pieces of the lessons before, with ``changes`` in front."""
+
+    class Tracer(
+        *changes, Engine, lesson.PathOfModule, lesson.CreateArg, lesson.Placeholders, TracerBase
+    ):
+        pass
+
+    return Tracer
+
+
+# --- wrong: what is left behind -----------------------------------------------------------------
+
+
+@wrong(fails="test_after_an_error_modules_are_called_as_before", says="an error skipped it")
+def an_error_skips_the_restoring(lesson):
+    """There is no ``finally`` around the run."""
+
+    class Change:
+        @contextmanager
+        def patched(self):
+            before = nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag
+            self.patch()
+            yield
+            nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag = before
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_after_a_trace_modules_are_called_as_before", says="the restoring was forgotten")
+def one_of_two_patches_is_restored(lesson):
+    """``__getattr__`` stays as the trace needed it."""
+
+    class Change:
+        @contextmanager
+        def patched(self):
+            self.patch()
+            try:
+                yield
+            finally:
+                nn.Module.__call__, torch_fx._is_fx_tracing_flag = ORIGINAL_CALL, False
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_trace_inside_a_trace_leaves_the_outer_one_running",
+    says="the inner trace restored the originals",
+)
+def the_originals_are_restored(lesson):
+    """What is put back is what Python began with, not what was there before this trace."""
+
+    class Change:
+        @contextmanager
+        def patched(self):
+            self.patch()
+            try:
+                yield
+            finally:
+                nn.Module.__call__, nn.Module.__getattr__ = ORIGINAL_CALL, ORIGINAL_GETATTR
+                torch_fx._is_fx_tracing_flag = False
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_after_an_error_modules_are_called_as_before",
+    says="the error in forward was swallowed",
+)
+def errors_are_swallowed(lesson):
+    """A trace that fails returns half a graph."""
+
+    class Change:
+        @contextmanager
+        def patched(self):
+            with super().patched(), contextlib.suppress(Exception):
+                yield
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_two_tracers_share_nothing", says="it hangs on the class")
+def the_state_hangs_on_the_class(lesson):
+    """A dict in the class body is one dict for all tracers."""
+
+    class Change:
+        scopes_of_all_traces: dict[str, tuple] = {}
+
+        def begin(self):
+            super().begin()
+            self.node_name_to_scope = self.scopes_of_all_traces
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_trace_after_a_failed_one_starts_clean", says="of the failed trace are still")
+def the_state_of_a_failed_trace_stays(lesson):
+    """The stack is made once for each tracer, and an error leaves modules on it."""
+
+    class Change:
+        def begin(self):
+            stack = getattr(self, "module_stack", OrderedDict())
+            super().begin()
+            self.module_stack = stack
+
+        @contextmanager
+        def entered(self, path, module):
+            key = self.key_of_call(path)
+            self.module_stack[key] = (path, type(module))
+            yield
+            del self.module_stack[key]
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_while_it_traces_torch_says_so", says="torch's flag wasn't set")
+def torch_is_not_told(lesson):
+    """Code that asks whether it is traced is told that it isn't."""
+
+    class Change:
+        def patch(self):
+            nn.Module.__call__, nn.Module.__getattr__ = self.recorders()
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+# --- wrong: calls of modules --------------------------------------------------------------------
+
+
+@wrong(fails="test_a_sequential_is_no_leaf", says="`nn.Sequential` was recorded as one call")
+def a_sequential_is_a_leaf(lesson):
+    """All of ``torch.nn`` is recorded as it is called."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return m.__module__.startswith("torch.nn")
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_class_is_at_home_where_it_was_written",
+    says="torchvision begins with `torch` as well",
+)
+def all_that_begins_with_torch_is_a_leaf(lesson):
+    """A whole block of a torchvision model becomes one call."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return m.__module__.startswith("torch") and not isinstance(m, nn.Sequential)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf",
+    says="leaves were told by `isinstance`",
+)
+def a_leaf_is_told_by_isinstance(lesson):
+    """A class that derives from a leaf is taken for one."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return isinstance(m, nn.Linear) or super().is_leaf_module(m, module_qualified_name)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf",
+    says="or by having no children",
+)
+def what_has_no_children_is_a_leaf(lesson):
+    """A leaf of the module tree is taken for a leaf of the trace."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return not [*m.children()]
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_subclass_decides_what_is_a_leaf", says="not with the path")
+def leaves_are_asked_for_by_class_name(lesson):
+    """``is_leaf_module`` gets the name of the class instead of the path."""
+
+    class Change:
+        def call_module(self, m, forward, args, kwargs):
+            path = self.path_of_module(m)
+            if self.is_leaf_module(m, m._get_name()):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_small_model_gives_the_graph_of_torch", says="keyword arguments were dropped")
+def keyword_arguments_are_dropped(lesson):
+    """A ``call_module`` node with positional arguments only."""
+
+    class Change:
+        def call_module(self, m, forward, args, kwargs):
+            if self.is_leaf_module(m, self.path_of_module(m)):
+                return super().call_module(m, forward, args, {})
+            return super().call_module(m, forward, args, kwargs)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_hooks_of_a_module_run_while_it_is_traced_through", says="past its hooks")
+def forward_is_called_past_the_hooks(lesson):
+    """``module.forward`` is only one part of what a call of a module does."""
+
+    class Change:
+        def forward_of(self, module):
+            return module.forward
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_the_forward_that_call_module_gets_runs_the_module", says="endless recursion")
+def forward_asks_the_tracer_again(lesson):
+    """Calling the module comes back to the patched ``__call__``."""
+
+    class Change:
+        def forward_of(self, module):
+            return lambda *args, **kwargs: module(*args, **kwargs)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_subclass_sees_every_call_of_a_module", says="the root's own call is among them"
+)
+def the_root_is_called_as_a_module(lesson):
+    """The root is called like its children, and so its call is traced too."""
+
+    class Change:
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            function, args = super().create_args_for_root(root_fn, is_module, concrete_args)
+            return (lambda root, *inputs: root(*inputs)) if is_module else function, args
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_module_that_is_not_below_the_root_is_refused", says="called for real")
+def a_foreign_module_is_called_for_real(lesson):
+    """The refusal of ``path_of_module`` is caught."""
+
+    class Change:
+        def call_module(self, m, forward, args, kwargs):
+            try:
+                return super().call_module(m, forward, args, kwargs)
+            except NameError:
+                return forward(*args, **kwargs)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_another_method_than_forward_may_be_traced", says="`forward` was traced instead")
+def forward_is_always_traced(lesson):
+    """``traced_func_name`` is not looked at."""
+
+    class Change:
+        def method_of(self, root):
+            return type(root).forward
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+# --- wrong: where a node comes from -------------------------------------------------------------
+
+
+@wrong(fails="test_the_module_stack_is_written_on_each_node", says="a key of its own, `path@1`")
+def a_second_call_has_the_key_of_the_first(lesson):
+    """Two calls of one module cannot be told apart."""
+
+    class Change:
+        def key_of_call(self, path):
+            return path
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_the_scope_of_each_node_is_kept_by_name", says="not restored on leaving it")
+def the_scope_is_not_restored(lesson):
+    """After a call, nodes are still said to come from the module that was called."""
+
+    class Change:
+        @contextmanager
+        def entered(self, path, module):
+            with super().entered(path, module):
+                yield
+            self.scope = Scope(path, type(module))
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_after_a_trace_the_module_stack_is_empty", says="wasn't taken off on leaving it")
+def the_module_stack_only_grows(lesson):
+    """Modules are pushed and never popped."""
+
+    class Change:
+        @contextmanager
+        def entered(self, path, module):
+            self.module_stack[self.key_of_call(path)] = (path, type(module))
+            yield
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+# --- wrong: attributes, proxies, output ---------------------------------------------------------
+
+
+@wrong(fails="test_a_parameter_read_twice_is_one_node", says="every read of a parameter made a")
+def every_read_of_a_parameter_is_a_node(lesson):
+    """Nothing remembers the proxy of a parameter."""
+
+    class Change:
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            return super().getattr(attr, attr_val, {})
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_one_tracer_traces_many_models", says="of an earlier trace is still there")
+def proxies_of_parameters_outlive_the_trace(lesson):
+    """The tracer hands out the proxy of an earlier trace, whose node is in another graph."""
+
+    class Change:
+        def __init__(self):
+            super().__init__()
+            self.proxies = {}
+
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            return super().getattr(attr, attr_val, self.proxies)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_buffer_is_read_at_its_use", says="buffers became proxies on being read")
+def buffers_are_always_proxies(lesson):
+    """Buffers are treated like parameters, asked or not."""
+
+    class Change:
+        proxy_buffer_attributes = True
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_subclass_may_keep_parameters_as_they_are",
+    says="attributes don't go through `getattr`",
+)
+def attributes_bypass_getattr(lesson):
+    """The patched ``__getattr__`` decides by itself, so that a subclass cannot."""
+
+    class Change:
+        def recorders(self):
+            call, _ = super().recorders()
+            proxies: dict[str, Proxy] = {}
+
+            def get(module, name):
+                return Engine.getattr(self, name, ORIGINAL_GETATTR(module, name), proxies)
+
+            return call, get
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_subclass_may_iterate_and_decide", says="proxies are made by another tracer")
+def proxies_belong_to_no_tracer(lesson):
+    """``Proxy(node)`` without its tracer gets one of torch's own."""
+
+    class Change:
+        def proxy(self, node):
+            return Proxy(node)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_the_output_holds_nodes", says="the result went into the output node as it was")
+def the_output_is_not_converted(lesson):
+    """What the function returns, proxies and tensors, goes into the graph."""
+
+    class Change:
+        def finish(self, function, result):
+            self.create_node("output", "output", (result,), {})
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_the_annotation_of_the_result_is_on_the_output",
+    says="the return annotation wasn't handed to the output node",
+)
+def the_output_has_no_annotation(lesson):
+    """The output node is made without the type of the result."""
+
+    class Change:
+        def finish(self, function, result):
+            self.create_node("output", "output", (self.create_arg(result),), {})
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_the_graph_knows_its_tracer_class",
+    says="made without the class of its tracer",
+)
+def the_graph_has_no_tracer_class(lesson):
+    """``Graph()`` doesn't know who traced it."""
+
+    class Change:
+        def begin(self):
+            super().begin()
+            self.graph = Graph()
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_symbolic_trace_returns_a_graph_module_named_after_the_root",
+    says="wasn't named after the model or function",
+)
+def the_result_has_no_name_of_its_own(lesson):
+    """Every result is a ``GraphModule`` and is printed as one."""
+
+    def symbolic_trace(root, concrete_args=None):
+        tracer = lesson.Tracer()
+        graph = tracer.trace(root, concrete_args)
+        return GraphModule(tracer.root, graph)
+
+    lesson.symbolic_trace = symbolic_trace
+
+
+# --- right --------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def small_steps(lesson):
+    """A method for each step, a context manager for each state, scans in place of an index."""
+    lesson.Tracer = engine(lesson)
+
+
+class OneTrace:
+    """Has everything in one method: closures, a ``try`` and what they share."""
+
+    def __init__(
+        self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False
+    ):
+        super().__init__()
+
+    def trace(self, root, concrete_args=None):
+        function, self.root = root, nn.Module()
+        if isinstance(root, nn.Module):
+            function, self.root = getattr(type(root), self.traced_func_name), root
+        self.graph, self.scope = Graph(tracer_cls=type(self)), Scope("", None)
+        self.module_stack, self.calls, self.node_name_to_scope = OrderedDict(), [], {}
+        proxies = {}
+
+        def call(module, *args, **kwargs):
+            def forward(*args, **kwargs):
+                return ORIGINAL_CALL(module, *args, **kwargs)
+
+            return self.call_module(module, forward, args, kwargs)
+
+        def get(module, name):
+            return self.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
+
+        function, args = self.create_args_for_root(function, self.root is root, concrete_args)
+        call_before, get_before = nn.Module.__call__, nn.Module.__getattr__
+        flag_before, torch_fx._is_fx_tracing_flag = torch_fx._is_fx_tracing_flag, True
+        try:
+            nn.Module.__call__, nn.Module.__getattr__ = call, get
+            result = self.create_arg(function(*args))
+        finally:
+            nn.Module.__call__, nn.Module.__getattr__ = call_before, get_before
+            torch_fx._is_fx_tracing_flag = flag_before
+        returns = getattr(function, "__annotations__", {}).get("return")
+        self.create_node("output", "output", (result,), {}, type_expr=returns)
+        return self.graph
+
+    def call_module(self, m, forward, args, kwargs):
+        path, scope, stack = self.path_of_module(m), self.scope, self.module_stack
+        times = self.calls.count(path)
+        self.calls.append(path)
+        key = f"{path}@{times}" if times else path
+        self.scope = Scope(path, type(m))
+        self.module_stack = OrderedDict([*stack.items(), (key, (path, type(m)))])
+        try:
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.scope, self.module_stack = scope, stack
+
+    def is_leaf_module(self, m, module_qualified_name):
+        return not isinstance(m, nn.Sequential) and m.__module__.split(".")[:2] == ["torch", "nn"]
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        named = [*self.root.named_parameters()]
+        if self.proxy_buffer_attributes:
+            named += self.root.named_buffers()
+        path = next((path for path, value in named if value is attr_val), None)
+        if path is None:
+            return attr_val
+        if path not in parameter_proxy_cache:
+            parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {})
+        return parameter_proxy_cache[path]
+
+
+@right(core_only=True)
+def everything_in_one_trace(lesson):
+    """Closures inside one long ``trace``; the stack is replaced at each call, not changed."""
+
+    class Tracer(OneTrace, lesson.PathOfModule, lesson.CreateArg, lesson.Placeholders, TracerBase):
+        pass
+
+    lesson.Tracer = Tracer
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A module that is being called."""
+
+    key: str
+    path: str
+    type: type | None
+
+
+class StackOfFrames:
+    """Keeps a list of frames; the scope and the module stack are derived from it."""
+
+    def begin(self):
+        self.frames = [Frame("", "", None)]
+        self.graph = Graph(tracer_cls=type(self))
+        self.entries: dict[str, int] = {}
+        self.node_name_to_scope = {}
+
+    @property
+    def scope(self):
+        return Scope(self.frames[-1].path, self.frames[-1].type)
+
+    @property
+    def module_stack(self):
+        return OrderedDict((frame.key, (frame.path, frame.type)) for frame in self.frames[1:])
+
+    @contextmanager
+    def entered(self, path, module):
+        times = self.entries.setdefault(path, 0)
+        self.entries[path] += 1
+        self.frames.append(Frame(f"{path}@{times}" if times else path, path, type(module)))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+
+@right(core_only=True)
+def a_stack_of_frames(lesson):
+    """One list of frames is all the state; ``scope`` and ``module_stack`` are properties."""
+    lesson.Tracer = engine(lesson, StackOfFrames)
+
+
+class OnExitStacks:
+    """Says at each change how it is undone, and leaves the undoing to an ``ExitStack``."""
+
+    @contextmanager
+    def patched(self):
+        call, get = self.recorders()
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(nn.Module, "__call__", call))
+            stack.enter_context(mock.patch.object(nn.Module, "__getattr__", get))
+            stack.enter_context(mock.patch.object(torch_fx, "_is_fx_tracing_flag", True))
+            yield
+
+    def call_module(self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+        key = self.key_of_call(path)
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(self, "scope", Scope(path, type(m))))
+            self.module_stack[key] = (path, type(m))
+            stack.callback(self.module_stack.pop, key)
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+
+
+@right(core_only=True)
+def exit_stacks(lesson):
+    """``contextlib.ExitStack`` and ``mock.patch.object`` in place of ``try`` and ``finally``."""
+    lesson.Tracer = engine(lesson, OnExitStacks)
