@@ -1,12 +1,14 @@
 """Every check by name: ``nox -l`` lists them, ``nox -s tests`` runs the suite.
 
-The sessions share one environment in ``.venv``, built once from ``constraints.txt``; it's built
+The sessions share one environment in ``.venv``, built once from ``constraints.txt``; it is built
 again when the requirements change. ``nox --no-venv`` uses the environment that nox runs in.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from pathlib import Path
 
 import nox
@@ -14,65 +16,74 @@ import nox
 ROOT = Path(__file__).parent
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
-STAMP = ROOT / ".venv" / "installed.sha256"
+VENV = ROOT / ".venv"
+STAMP = VENV / "installed.sha256"
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
-nox.options.reuse_venv = "yes"
 # Small tensors: the threads of torch and its libraries cost more than they bring.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-shared = nox.session(venv_backend="venv", venv_location=".venv", reuse_venv=True)
+# nox gives each session an environment of its own; ours share one, so nox makes none.
+shared = nox.session(venv_backend="none")
 
 
 @shared
 def tests(session: nox.Session) -> None:
     """Judge the reference, the house rules and the answers; then torch itself."""
-    prepare(session)
-    pytest = ("python", "-m", "pytest", *session.posargs)
-    session.run(*pytest, "--impl", "solutions", env=ONE_THREAD)
-    session.run(*pytest, "--impl", "torch", env=ONE_THREAD)
+    python = interpreter(session)
+    for implementation in ("solutions", "torch"):
+        run(session, python, "pytest", "--impl", implementation, "-n", "2", *session.posargs)
 
 
 @shared
 def kata(session: nox.Session) -> None:
-    """Judge your lessons."""
-    prepare(session)
-    session.run("python", "-m", "pytest", *session.posargs, env=ONE_THREAD, success_codes=[0, 1])
+    """Judge your lessons; what follows -- goes to pytest."""
+    run(session, interpreter(session), "pytest", *session.posargs, success_codes=[0, 1])
 
 
 @shared
 def lint(session: nox.Session) -> None:
     """Check format, style and types."""
-    prepare(session)
-    session.run("ruff", "format", "--check", ".")
-    session.run("ruff", "check", ".")
-    session.run("mypy", "solutions", "kata")
+    python = interpreter(session)
+    run(session, python, "ruff", "format", "--check", ".")
+    run(session, python, "ruff", "check", ".")
+    run(session, python, "mypy", "solutions", "kata")
 
 
 @shared
 def stubs(session: nox.Session) -> None:
     """Write the stubs of all lessons from the reference: it overwrites what is in lessons/."""
-    prepare(session)
-    session.run("python", "-m", "kata.stubs")
+    run(session, interpreter(session), "kata.stubs")
 
 
 @shared
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
-    prepare(session)
-    session.run("mkdocs", "build", "--strict", *session.posargs)
+    run(session, interpreter(session), "mkdocs", "build", "--strict", *session.posargs)
 
 
-def prepare(session: nox.Session) -> None:
-    """Install everything once; later starts install nothing and need no network."""
-    if not session.virtualenv.is_sandboxed:
-        return
+def run(session: nox.Session, python: str, module: str, *arguments: str, **options: object) -> None:
+    """Run a Python module in the shared environment."""
+    session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
+
+
+def interpreter(session: nox.Session) -> str:
+    """The Python of the shared environment, which is complete from here on."""
+    if "--no-venv" in sys.argv:
+        return sys.executable
+    python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
     wanted = hashlib.sha256(PYPROJECT.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
-    if STAMP.exists() and STAMP.read_text() == wanted:
-        return
+    if not STAMP.exists() or STAMP.read_text() != wanted:
+        session.run(sys.executable, "-m", "venv", str(VENV), external=True)
+        pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
+        session.run(*pip, "--constraint", str(CONSTRAINTS), *requirements(), external=True)
+        STAMP.write_text(wanted)
+    return python
+
+
+def requirements() -> list[str]:
+    """What the project needs to run, and all of its dependency groups."""
     pyproject = nox.project.load_toml(PYPROJECT)
     groups = nox.project.dependency_groups(pyproject, *pyproject["dependency-groups"])
-    requirements = [*pyproject["project"]["dependencies"], *groups]
-    session.install("--constraint", str(CONSTRAINTS), *requirements)
-    STAMP.write_text(wanted)
+    return [*pyproject["project"]["dependencies"], *groups]

@@ -20,13 +20,23 @@ from tests.suite.expect import WIDTH
 from tests.suite.explain import LINES
 
 GOLDEN = ROOT / "tests" / "golden"
+# A scene is played on few tests, so that its screen stays as it is when the suite grows.
+PATH, ARG = "tests/test_path_of_module.py::test_", "tests/test_create_arg.py::test_"
 SCENES = {
-    "not_started": ["tests/test_path_of_module.py"],
-    "wrong_value": ["tests/test_path_of_module.py"],
-    "wrong_graph": ["tests/test_create_arg.py", "-k", "trace_with_it"],
-    "own_exception": ["tests/test_path_of_module.py"],
-    "syntax_error": ["tests/test_path_of_module.py"],
-    "endless_recursion": ["tests/test_create_arg.py", "-k", "on_tracer_base"],
+    "not_started": [f"{PATH}the_root_is_the_empty_string", f"{PATH}a_foreign_module_is_refused"],
+    "wrong_value": [
+        f"{PATH}the_root_is_the_empty_string",
+        f"{PATH}the_first_of_two_names_is_the_path",
+        f"{PATH}a_foreign_module_is_refused",
+        f"{PATH}a_module_tree_with_a_cycle_ends",
+    ],
+    "wrong_graph": [f"{ARG}a_trace_with_it_is_the_trace_of_torch[NestedContainers]"],
+    "own_exception": [f"{PATH}the_root_is_the_empty_string", f"{PATH}a_foreign_module_is_refused"],
+    "syntax_error": [f"{PATH}the_root_is_the_empty_string", f"{PATH}a_foreign_module_is_refused"],
+    "endless_recursion": [
+        f"{ARG}a_plain_value_stays_itself[on_tracer_base-1]",
+        f"{ARG}a_named_tuple_is_built_by_a_node[on_tracer_base]",
+    ],
 }
 
 
@@ -78,9 +88,19 @@ def test_a_syntax_error_fails_its_own_lesson_alone(tmp_path: Path):
 
 def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
     write(tmp_path)
-    source = (ROOT / "solutions" / "tracer.py").read_text()
-    (tmp_path / "tracer.py").write_text(source)
     (tmp_path / "create_arg.py").write_text("class CreateArg:\n    pass\n")
+    (tmp_path / "tracer.py").write_text(A_TRACER_OF_ONES_OWN)
     verdict = judge_folder(tmp_path, "tests/test_tracer.py", "-k", "function_is_traced")
     assert verdict.count("passed") == 1
-    assert "lent by the reference: path_of_module, placeholders" in verdict.terminal
+    assert "lent by the reference: path_of_module, placeholders\n" in verdict.terminal
+
+
+A_TRACER_OF_ONES_OWN = """
+import torch
+from .create_arg import CreateArg
+from .path_of_module import PathOfModule
+from .placeholders import Placeholders
+
+class Tracer(PathOfModule, Placeholders, CreateArg, torch.fx.Tracer):
+    pass
+"""

@@ -1,10 +1,5 @@
-import torch
-
-
 class CreateArg:
     def create_arg(self, a):
-        if isinstance(a, torch.Tensor):
-            for name, tensor in self.root.named_parameters():
-                if tensor is a:
-                    return self.create_node("get_attr", name, (), {}, name=f"param_{name}")
+        if isinstance(a, (list, tuple)) and not hasattr(a, "_fields"):
+            return tuple(self.create_arg(element) for element in a)
         return super().create_arg(a)
