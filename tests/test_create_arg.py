@@ -427,7 +427,9 @@ class Unknown:
     """A class that nobody told the tracer about."""
 
 
-@pytest.mark.parametrize("value", [Unknown(), [Unknown()], {"a": {1, 2}}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [Unknown(), [Unknown()], {"a": {1, 2}}], ids=["plain", "in a list", "set in a dict"]
+)
 def test_an_unknown_type_is_refused_by_its_name(tracer, value):
     name = "set" if isinstance(value, dict) else "Unknown"
     with refuses(

@@ -94,7 +94,7 @@ def show_failures(terminal: pytest.TerminalReporter, score: Score) -> None:
     terminal.section(f"{score.lesson}: {sentence(first)}", red=True)
     terminal.line(str(first.longrepr))
     if alike:
-        terminal.line(f"(and the same in {alike} more tests)")
+        terminal.line(f"(and the same in {alike} more test{'s' * (alike > 1)})")
     rest = [sentence(report) for report in others if report.longrepr != first.longrepr]
     if rest:
         terminal.line("")
