@@ -31,9 +31,13 @@ shared = nox.session(venv_backend="none")
 @shared
 def tests(session: nox.Session) -> None:
     """Judge the reference, the house rules and the answers; then torch itself."""
-    python = interpreter(session)
-    for implementation in ("solutions", "torch"):
-        run(session, python, "pytest", "--impl", implementation, "-n", "2", *session.posargs)
+    judge(session, "not slow")
+
+
+@shared
+def slow(session: nox.Session) -> None:
+    """Run the sweeps that `tests` leaves out: every model of torchvision, processes, scale."""
+    judge(session, "slow")
 
 
 @shared
@@ -61,6 +65,14 @@ def stubs(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
     run(session, interpreter(session), "mkdocs", "build", "--strict", *session.posargs)
+
+
+def judge(session: nox.Session, marked: str) -> None:
+    """Run the suite on the reference and on torch, on two cores."""
+    python = interpreter(session)
+    for implementation in ("solutions", "torch"):
+        options = ("--impl", implementation, "-n", "2", "-m", marked)
+        run(session, python, "pytest", *options, *session.posargs)
 
 
 def run(session: nox.Session, python: str, module: str, *arguments: str, **options: object) -> None:
