@@ -56,6 +56,7 @@ def declare(names: list[str]) -> None:
     """Declare the schemas of ``names`` in the ``torchvision`` namespace, without any kernel."""
     for name in names:
         _LIBRARY.define(SCHEMAS[name])
+        DECLARED.append(name)
 
 
 def forget_partial_import() -> None:
@@ -64,6 +65,8 @@ def forget_partial_import() -> None:
         del sys.modules[name]
 
 
+# What had to be declared here: nothing beside matching wheels.
+DECLARED: list[str] = []
 # A library's declarations last as long as the object does.
 _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 
