@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kata.stubs import modules_of
 from lessons import LESSONS
 from tests.suite.expect import WIDTH
 from tests.suite.implementations import Implementation
@@ -122,10 +123,11 @@ def show_score(terminal: pytest.TerminalReporter, score: Score) -> None:
     if all_stretch:
         line += f", stretch {stretch} of {all_stretch}"
     if score.state == "todo":
-        line = f"{score.lesson:<16}not started: open {row(score.lesson)}"
+        line = f"{score.lesson:<16}not started: open {place_of(score.lesson)}"
     terminal.line(line)
 
 
-def row(lesson: str) -> str:
-    summary = next(entry.summary for entry in LESSONS if entry.name == lesson)
-    return f"lessons/{lesson}.py and {summary}"
+def place_of(lesson: str) -> str:
+    """Where the learner writes: one file, or the folder of a lesson in several steps."""
+    stubs = [module.stub for module in modules_of(lesson)]
+    return f"lessons/{stubs[0] if len(stubs) == 1 else lesson + '/'}"
