@@ -92,6 +92,21 @@ def test_resnet18_traced_computes_the_same(lesson):
     )
 
 
+@pytest.mark.gpu
+@pytest.mark.stretch
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
+    specimen = zoo.resnet18()
+    model, inputs = specimen.model.to("cuda", dtype), specimen.inputs[0].to("cuda", dtype)
+    same_numbers(
+        traced(lesson, model)(inputs),
+        model(inputs),
+        cause="constants were made on another device, or the graph differs",
+        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
+    )
+
+
 def classifiers() -> list[str]:
     from kata.torchvision_compat import torchvision
 
