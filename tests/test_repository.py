@@ -24,7 +24,16 @@ ROOMS = {
     "pages": "docs/lessons/{}.md",
 }
 # Helpers and tables that live beside the lessons' files and are no lesson.
-OTHERS = {"__init__", "repository", "answers", "examples", "participant", "pipeline", "setup"}
+OTHERS = {
+    "__init__",
+    "repository",
+    "answers",
+    "examples",
+    "participant",
+    "pipeline",
+    "setup",
+    "stubs",
+}
 # What the code of a room may import from this repository.
 ARROWS = {
     "solutions": {"solutions"},
