@@ -1668,6 +1668,18 @@ def test_a_tree_can_be_traced(lesson, model):
     )
 
 
+@pytest.mark.beyond("torch takes a traced *args for a tuple that it can flatten")
+def test_a_tree_can_be_traced_itself(lesson):
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    same_numbers(
+        torch.fx.symbolic_trace(tree)(x(3), **kwargs),
+        Keywords()(x(3), **kwargs),
+        cause="the traced *args and **kwargs are one proxy each, and were flattened as they are",
+        hint="take a proxy apart by the program's in_spec",
+    )
+
+
 @pytest.mark.stretch
 def test_a_trace_returns_the_structure_of_the_eager_model(lesson):
     class TwoResults(nn.Module):

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.fx._pytree as fx_pytree
 from torch import nn
 from torch._export.utils import _check_input_constraints_for_graph
 from torch.export import ExportedProgram
 from torch.export._tree_utils import reorder_kwargs
 from torch.export.exported_program import ModuleCallSignature
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
-from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx import Graph, GraphModule, Interpreter, Node, Proxy
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
@@ -318,8 +319,7 @@ class UnflattenedModule(GraphRunner):  # given
         """Run the program on the arguments of the eager model."""
         if is_fx_symbolic_tracing() or torch.compiler.is_exporting():
             # There is nothing to check yet: proxies have no shape, a new program has new ranges.
-            kwargs = reorder_kwargs(kwargs, self._signature.in_spec) if kwargs else kwargs
-            flat_args = pytree.tree_leaves((args, kwargs))
+            flat_args = self._leaves(args, kwargs)
         else:
             flat_args = self.process_forward_inputs(*args, **kwargs)
         try:
@@ -328,6 +328,13 @@ class UnflattenedModule(GraphRunner):  # given
             self._reset_dispatchers()
             raise
         return pytree.tree_unflatten(result, self._signature.out_spec)
+
+    def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
+        wanted = self._signature.in_spec
+        if isinstance(args, Proxy):
+            # The tree itself is traced: all positional arguments are one value.
+            return list(fx_pytree.tree_flatten_spec((args, kwargs), wanted))
+        return pytree.tree_leaves((args, reorder_kwargs(kwargs, wanted) if kwargs else kwargs))
 
     def _adapted(self, flat_args: list[Any], given: TreeSpec, args: tuple[Any, ...]) -> list[Any]:
         wanted = self._signature.in_spec

@@ -318,66 +318,56 @@ def outlines_with_a_stack(lesson):
     replace(lesson, "outline", outline)
 
 
+def numbered(root) -> dict:
+    return {node: position for position, node in enumerate(root.first.graph.nodes)}
+
+
+def settle_inputs_of(call, number, names) -> list:
+    """Settles what is inside first; returns what the call is missing."""
+    wanted = dict.fromkeys(call.results)
+    for item in reversed(call.body):
+        inner = item in call.calls
+        uses = settle_inputs_of(item, number, names) + item.arguments if inner else []
+        wanted = dict.fromkeys(uses or ([] if inner else item.all_input_nodes)) | wanted
+    prefix = f"{call.path}." if call.path else ""
+    for value in wanted:
+        if number[value] < number[call.first] and value not in call.arguments:
+            own = [name for name in names.get(value.name, ()) if name.startswith(prefix)]
+            if own:
+                call.state[value] = own[0].removeprefix(prefix)
+            else:
+                call.inputs.append(value)
+    return call.inputs
+
+
+def settle_outputs_of(call, number, last_use) -> list:
+    """Settles what is inside first; returns what the caller has after the call."""
+    made = {}
+    for item in call.body:
+        inner = item in call.calls
+        made |= dict.fromkeys(settle_outputs_of(item, number, last_use) if inner else [item])
+    inside = range(number[call.first], number[call.last] + 1)
+    here = [value for value in made if number[value] in inside]
+    call.outputs = [value for value in here if last_use[value] >= inside.stop]
+    return call.outputs + call.results
+
+
 @right
-def settles_inputs_by_number_and_recursion(lesson):
-    """Numbers the nodes, and asks each call for what it is missing."""
+def settles_by_number_and_recursion(lesson):
+    """Numbers the nodes, and asks each call for what it is missing and what it has."""
 
     def settle_inputs(root, names):
-        number = {node: position for position, node in enumerate(root.first.graph.nodes)}
-
-        def missing(call):
-            wanted = {}
-            for item in call.body:
-                if isinstance(item, lesson.ModuleCall):
-                    wanted |= dict.fromkeys([*missing(item), *item.arguments])
-                else:
-                    wanted |= dict.fromkeys(item.all_input_nodes)
-            wanted |= dict.fromkeys(call.results)
-            prefix = f"{call.path}." if call.path else ""
-            for value in wanted:
-                if number[value] >= number[call.first] or value in call.arguments:
-                    continue
-                own = [name for name in names.get(value.name, ()) if name.startswith(prefix)]
-                if own:
-                    call.state[value] = own[0].removeprefix(prefix)
-                else:
-                    call.inputs.append(value)
-            return call.inputs
-
-        missing(root)
-        root.inputs = [
-            node for node in number if node.op == "placeholder" and node.name not in names
-        ]
-
-    replace(lesson, "settle_inputs", settle_inputs)
-
-
-@right
-def settles_outputs_by_the_last_use(lesson):
-    """Notes for every value where it is used last."""
+        number = numbered(root)
+        settle_inputs_of(root, number, names)
+        placeholders = [node for node in number if node.op == "placeholder"]
+        root.inputs = [node for node in placeholders if node.name not in names]
 
     def settle_outputs(root):
-        number = {node: position for position, node in enumerate(root.first.graph.nodes)}
-        last_use = {node: max((number[user] for user in node.users), default=-1) for node in number}
+        number = numbered(root)
+        last_use = {node: max(map(number.get, node.users), default=-1) for node in number}
+        settle_outputs_of(root, number, last_use)
 
-        def settle(call):
-            made = {}
-            for item in call.body:
-                if isinstance(item, lesson.ModuleCall):
-                    settle(item)
-                    made |= dict.fromkeys(item.outputs + item.results)
-                else:
-                    made[item] = None
-            if call is not root:
-                inside = range(number[call.first], number[call.last] + 1)
-                call.outputs = [
-                    value
-                    for value in made
-                    if number[value] in inside and last_use[value] >= inside.stop
-                ]
-
-        settle(root)
-
+    replace(lesson, "settle_inputs", settle_inputs)
     replace(lesson, "settle_outputs", settle_outputs)
 
 
