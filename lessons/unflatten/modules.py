@@ -301,25 +301,20 @@ class UnflattenedModule(GraphRunner):  # given
             TypeError: another structure, and no adapter, or one that doesn't fit.
             RuntimeError: a shape or value that the program wasn't exported for.
         """
-        wanted = self._signature.in_spec
-        if kwargs:
-            kwargs = reorder_kwargs(kwargs, wanted)
-        with_paths, given = pytree.tree_flatten_with_path((args, kwargs))
-        flat_args = [leaf for _, leaf in with_paths]
-        if given != wanted:
-            flat_args = self._adapted(flat_args, given, args)
-            with_paths = list(zip(self._adapted_paths(flat_args), flat_args, strict=True))
+        with_paths = self._flattened(args, kwargs)
         if self.check_input_constraints:
             _check_input_constraints_for_graph(
                 self.input_placeholders, with_paths, self.range_constraints
             )
-        return flat_args
+        return [leaf for _, leaf in with_paths]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program on the arguments of the eager model."""
-        if is_fx_symbolic_tracing() or torch.compiler.is_exporting():
-            # There is nothing to check yet: proxies have no shape, a new program has new ranges.
-            flat_args = self._leaves(args, kwargs)
+        if is_fx_symbolic_tracing():
+            flat_args = self._traced(args, kwargs)
+        elif torch.compiler.is_exporting():
+            # No check of ranges: the new program has its own.
+            flat_args = [leaf for _, leaf in self._flattened(args, kwargs)]
         else:
             flat_args = self.process_forward_inputs(*args, **kwargs)
         try:
@@ -329,7 +324,21 @@ class UnflattenedModule(GraphRunner):  # given
             raise
         return pytree.tree_unflatten(result, self._signature.out_spec)
 
-    def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
+    def _flattened(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[tuple[pytree.KeyPath, Any]]:
+        """The leaves of the structure that the program wants, and what to call them in errors."""
+        wanted = self._signature.in_spec
+        if kwargs:
+            kwargs = reorder_kwargs(kwargs, wanted)
+        with_paths, given = pytree.tree_flatten_with_path((args, kwargs))
+        if given == wanted:
+            return with_paths
+        adapted = self._adapted([leaf for _, leaf in with_paths], given, args)
+        return list(zip(self._adapted_paths(adapted), adapted, strict=True))
+
+    def _traced(self, args: Any, kwargs: Any) -> list[Any]:
+        """The leaves of proxies, which have no structure and no shape to compare."""
         wanted = self._signature.in_spec
         if isinstance(args, Proxy):
             # The tree itself is traced: all positional arguments are one value.

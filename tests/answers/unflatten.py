@@ -326,7 +326,7 @@ def settle_inputs_of(call, number, names) -> list:
     """Settles what is inside first; returns what the call is missing."""
     wanted = dict.fromkeys(call.results)
     for item in reversed(call.body):
-        inner = item in call.calls
+        inner = hasattr(item, "body")
         uses = settle_inputs_of(item, number, names) + item.arguments if inner else []
         wanted = dict.fromkeys(uses or ([] if inner else item.all_input_nodes)) | wanted
     prefix = f"{call.path}." if call.path else ""
@@ -344,7 +344,7 @@ def settle_outputs_of(call, number, last_use) -> list:
     """Settles what is inside first; returns what the caller has after the call."""
     made = {}
     for item in call.body:
-        inner = item in call.calls
+        inner = hasattr(item, "body")
         made |= dict.fromkeys(settle_outputs_of(item, number, last_use) if inner else [item])
     inside = range(number[call.first], number[call.last] + 1)
     here = [value for value in made if number[value] in inside]
