@@ -56,4 +56,11 @@ LESSONS = (
         needs=("path_of_module", "create_arg", "placeholders"),
         summary="record a run as a graph",
     ),
+    Lesson(
+        name="unflatten",
+        title="A flat graph gets its modules back",
+        minutes=90,
+        needs=(),
+        summary="give a flat exported graph its module tree back",
+    ),
 )

@@ -1,0 +1,57 @@
+"""Before the outline: what the eager model mutated is mutated again."""
+
+from __future__ import annotations
+
+from torch.export.graph_signature import ExportGraphSignature, OutputKind
+from torch.fx import Graph, Node
+
+
+def is_functional(signature: ExportGraphSignature) -> bool:  # given
+    """Whether the graph returns more than its results: mutated buffers or inputs, tokens."""
+    return any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs)
+
+
+def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Node, Node]:
+    """Turn the mutations that a functional graph returns into ``copy_`` in the graph.
+
+    ``run_decompositions`` makes a graph functional: what the eager model wrote into a buffer or
+    an input is computed, and returned in front of the results. The caller of the flat graph
+    writes it back. In a tree of modules nobody would, so a ``copy_`` does it in the graph: as
+    soon as the value is made and nobody reads the old one any more.
+
+    Args:
+        graph: a flat graph. It is changed: every mutation is written back, what comes after sees
+            the buffer or input itself, and the ``output`` node returns the results alone.
+        signature: says which outputs are mutations, and of what.
+
+    Returns:
+        For the placeholder of each mutated buffer, parameter or input the value written back.
+
+    Where torch does this: ``_inplace_buffer_and_input_mutations`` in
+    ``torch/export/unflatten.py``. It writes back at once, even where the old value is read later.
+    """
+    raise NotImplementedError(
+        "unflatten: turn the mutations that a functional graph returns into ``copy_`` in the graph"
+    )
+
+
+def write_back(target: Node, value: Node, after: Node) -> Node:
+    """Copy ``value`` into ``target`` behind the node ``after``, in the module of that node.
+
+    Args:
+        target: the placeholder of a buffer, parameter or input.
+        value: what it becomes.
+        after: the node to follow; behind a placeholder comes the first operation.
+
+    Returns:
+        The ``copy_`` node.
+    """
+    raise NotImplementedError(
+        "unflatten: copy ``value`` into ``target`` behind the node ``after``, in the module of that node"
+    )
+
+
+def is_view(node: Node) -> bool:  # given
+    """Whether a node's result is another look at the memory of its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(result.alias_info for result in schema.returns)

@@ -1,0 +1,115 @@
+"""Before the outline: what the eager model mutated is mutated again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ExportGraphSignature, OutputKind, OutputSpec
+from torch.fx import Graph, Node
+
+from .calls import NO_MODULE
+
+_MUTATIONS = (
+    OutputKind.BUFFER_MUTATION,
+    OutputKind.PARAMETER_MUTATION,
+    OutputKind.USER_INPUT_MUTATION,
+)
+
+
+def is_functional(signature: ExportGraphSignature) -> bool:  # given
+    """Whether the graph returns more than its results: mutated buffers or inputs, tokens."""
+    return any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs)
+
+
+def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Node, Node]:
+    """Turn the mutations that a functional graph returns into ``copy_`` in the graph.
+
+    ``run_decompositions`` makes a graph functional: what the eager model wrote into a buffer or
+    an input is computed, and returned in front of the results. The caller of the flat graph
+    writes it back. In a tree of modules nobody would, so a ``copy_`` does it in the graph: as
+    soon as the value is made and nobody reads the old one any more.
+
+    Args:
+        graph: a flat graph. It is changed: every mutation is written back, what comes after sees
+            the buffer or input itself, and the ``output`` node returns the results alone.
+        signature: says which outputs are mutations, and of what.
+
+    Returns:
+        For the placeholder of each mutated buffer, parameter or input the value written back.
+
+    Where torch does this: ``_inplace_buffer_and_input_mutations`` in
+    ``torch/export/unflatten.py``. It writes back at once, even where the old value is read later.
+    """
+    placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
+    output = graph.output_node()
+    written = {}
+    for spec, value in zip(signature.output_specs, _returned(output), strict=True):
+        if spec.kind in _MUTATIONS:
+            target = placeholders[_mutated_input(spec, signature)]
+            copied = write_back(target, value, after=max([value, *_readers(target)]))
+            if value.op != "placeholder":
+                value.replace_all_uses_with(copied, copied.__lt__)
+            written[target] = value
+    returned = zip(signature.output_specs, _returned(output), strict=True)
+    results = [value for spec, value in returned if spec.kind is OutputKind.USER_OUTPUT]
+    output.args = (tuple(results),)
+    return written
+
+
+def write_back(target: Node, value: Node, after: Node) -> Node:
+    """Copy ``value`` into ``target`` behind the node ``after``, in the module of that node.
+
+    Args:
+        target: the placeholder of a buffer, parameter or input.
+        value: what it becomes.
+        after: the node to follow; behind a placeholder comes the first operation.
+
+    Returns:
+        The ``copy_`` node.
+    """
+    graph = value.graph
+    if after.op == "placeholder":
+        position = graph.inserting_before(_first_operation(graph))
+        stack = {NO_MODULE: (NO_MODULE, NO_MODULE)}
+    else:
+        position = graph.inserting_after(after)
+        stack = after.meta["nn_module_stack"]
+    with position:
+        copied = graph.call_function(torch.ops.aten.copy_.default, (target, value))
+    copied.meta = copy.copy(value.meta) | {"nn_module_stack": stack}
+    return copied
+
+
+def _returned(output: Node) -> tuple[Any, ...]:
+    returned: Any = output.args[0]
+    return tuple(returned)
+
+
+def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
+    """The name of the placeholder that a mutation belongs to."""
+    if spec.kind is OutputKind.USER_INPUT_MUTATION:
+        return str(spec.target)
+    return next(each.arg.name for each in signature.input_specs if each.target == spec.target)
+
+
+def _readers(value: Node) -> Iterator[Node]:
+    """The operations that read a value, be it through views of it."""
+    for user in value.users:
+        if user.op != "output" and user.target is not torch.ops.aten.copy_.default:
+            yield user
+            if is_view(user):
+                yield from _readers(user)
+
+
+def is_view(node: Node) -> bool:  # given
+    """Whether a node's result is another look at the memory of its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(result.alias_info for result in schema.returns)
+
+
+def _first_operation(graph: Graph) -> Node:
+    last_placeholder: Node = graph.find_nodes(op="placeholder")[-1]
+    return last_placeholder.next

@@ -1,0 +1,220 @@
+"""Before settling: calls whose signature is to be preserved take and return nothing else.
+
+``torch.export.export(..., preserve_module_call_signature=...)`` notes how a module was called.
+Such a module can be swapped for another one, so whatever crosses its border must be one of its
+arguments or results. The flat graph knows no borders, and some values cross it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export.exported_program import ModuleCallSignature
+from torch.export.graph_signature import ConstantArgument
+from torch.fx import Graph, Node
+
+from .calls import ModuleCall, Signature
+from .mutations import is_view, write_back
+from .outlines import outline
+
+
+def preserve_signatures(
+    graph: Graph, signatures: Mapping[str, ModuleCallSignature], written: Mapping[Node, Node]
+) -> ModuleCall:
+    """Outline a graph, and give the calls that are to keep their signature nothing else to pass.
+
+    A value that crosses the border of such a call, and is neither an argument nor a result, is
+    replaced on the far side of the border:
+
+    - the result of an in-place operation by what it wrote to;
+    - the new value of a mutated buffer, in a functional graph, by the buffer, into which it is
+      written where it is made;
+    - anything else (a size that export computes once for all modules, say) by a computation of
+      its own.
+
+    Parameters, buffers, constants and the program's inputs may cross as they are.
+
+    Args:
+        graph: a flat graph. It is changed as described.
+        signatures: by the name of the call.
+        written: what ``restore_mutations`` writes back: the last value of each placeholder.
+
+    Returns:
+        The outline; the calls named in ``signatures`` have theirs.
+
+    Raises:
+        RuntimeError: what crosses the border can't be computed twice, for it is random.
+
+    Where torch does this: ``_ModuleFrame.remap_input`` and ``_IVals`` in
+    ``torch/export/unflatten.py``.
+    """
+    for call in _preserved_calls(outline(graph), graph, signatures):
+        _seal(call, written)
+    root = outline(graph)
+    _preserved_calls(root, graph, signatures)
+    return root
+
+
+def _preserved_calls(
+    root: ModuleCall, graph: Graph, signatures: Mapping[str, ModuleCallSignature]
+) -> list[ModuleCall]:
+    """Give every call its signature, and return those that have one, callers before callees."""
+    nodes = {node.name: node for node in graph.nodes}
+
+    def leaf(argument: Any) -> Any:
+        """The node, the constant, or ``None`` for what isn't in the graph."""
+        constant = isinstance(argument, ConstantArgument)
+        return argument.value if constant else nodes.get(argument.name)
+
+    calls = [call for call in _callers_first(root) if call is not root and call.name in signatures]
+    for call in calls:
+        signature = signatures[call.name]
+        call.signature = Signature(
+            signature.in_spec,
+            signature.out_spec,
+            arguments=[leaf(argument) for argument in signature.inputs],
+            results=[_mended(leaf(argument), call) for argument in signature.outputs],
+        )
+    return calls
+
+
+def _callers_first(call: ModuleCall) -> Iterator[ModuleCall]:
+    yield call
+    for callee in call.calls:
+        yield from _callers_first(callee)
+
+
+def _mended(result: Any, call: ModuleCall) -> Any:
+    """The part of a decomposed result that is used.
+
+    A decomposition may make several nodes of one, and the signature then names the last of them.
+    """
+    if not isinstance(result, Node) or _is_used_after(call, result) or not _origin(result):
+        return result
+    parts = [node for node in _slice(call) if _origin(node) == _origin(result)]
+    return next((part for part in parts if _is_used_after(call, part)), result)
+
+
+def _origin(node: Node) -> str | None:
+    """The name that a node, or the one it was made from, had before decomposition."""
+    history = node.meta.get("from_node")
+    return history[-1].name if history else None
+
+
+def _slice(call: ModuleCall) -> Iterator[Node]:
+    """The nodes of a call and of the calls inside it."""
+    node = call.first
+    while node <= call.last:
+        yield node
+        node = node.next
+
+
+def _is_used_after(call: ModuleCall, value: Node) -> bool:
+    return any(user > call.last for user in value.users)
+
+
+def _seal(call: ModuleCall, written: Mapping[Node, Node]) -> None:
+    """Replace what crosses the border of a call and isn't in its signature."""
+    first, last = call.first, call.last
+    inside = list(_slice(call))
+    into_call = _StandIns(call, call.arguments, written, crosses=lambda value: value < first)
+    for node in inside:
+        into_call.replace_inputs(node, before=first, stack=_own_stack(call))
+    out_of_call = [node for value in inside for node in value.users if node > last]
+    for node in dict.fromkeys(out_of_call):
+        out = _StandIns(call, call.results, written, crosses=lambda value: first <= value <= last)
+        out.replace_inputs(node, before=node, stack=_stack(node) or _root_stack(first))
+
+
+class _StandIns:
+    """What takes the place of values on the far side of a border."""
+
+    def __init__(
+        self,
+        call: ModuleCall,
+        allowed: Sequence[Node],
+        written: Mapping[Node, Node],
+        crosses: Callable[[Node], bool],
+    ) -> None:
+        self.call = call
+        self.allowed = allowed
+        self.written = written
+        self.crosses = crosses
+        self._known: dict[Node, Node] = {}
+
+    def replace_inputs(self, node: Node, before: Node, stack: dict[str, Any]) -> None:
+        for value in node.all_input_nodes:
+            stand_in = self._of(value, before, stack)
+            if stand_in is not value:
+                node.replace_input_with(value, stand_in)
+
+    def _of(self, value: Node, before: Node, stack: dict[str, Any]) -> Node:
+        if value.op == "placeholder" or value in self.allowed or not self.crosses(value):
+            return value
+        if value not in self._known:
+            self._known[value] = self._made(value, before, stack)
+        return self._known[value]
+
+    def _made(self, value: Node, before: Node, stack: dict[str, Any]) -> Node:
+        if _is_in_place(value):
+            return self._of(value.all_input_nodes[0], before, stack)
+        buffer = None if is_view(value) else self._written_with(value)
+        if buffer is not None:
+            write_back(buffer, value, after=value)
+            return buffer
+        if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
+            raise RuntimeError(
+                f"the random value {value.name!r} ({value.target}) crosses the border of "
+                f"{self.call.name!r}, but is neither an argument nor a result of that call; pass "
+                "it, or don't preserve the signature of this module"
+            )
+        with value.graph.inserting_before(before):
+            copied = value.graph.node_copy(value, lambda node: self._of(node, before, stack))
+        copied.meta["nn_module_stack"] = stack
+        return copied
+
+    def _written_with(self, value: Node) -> Node | None:
+        """The buffer or input of which this is a value between the first and the last."""
+        for target, last in self.written.items():
+            alike = _kind(target) == _kind(value)
+            if alike and _is_made_of(value, target) and _is_made_of(last, value):
+                return target
+        return None
+
+
+def _is_in_place(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_made_of(value: Node, ancestor: Node) -> bool:
+    seen, waiting = {value}, [value]
+    while waiting and ancestor not in seen:
+        fresh = [node for node in waiting.pop().all_input_nodes if node not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return ancestor in seen
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    value = node.meta.get("val")
+    return getattr(value, "dtype", None), getattr(value, "shape", None)
+
+
+def _stack(node: Node) -> dict[str, Any]:
+    return dict(node.meta.get("nn_module_stack", {}))
+
+
+def _root_stack(node: Node) -> dict[str, Any]:
+    return dict([next(iter(_stack(node).items()))])
+
+
+def _own_stack(call: ModuleCall) -> dict[str, Any]:
+    """The module stack of a node that the call itself makes, not one inside it."""
+    stack = {}
+    for key, (path, type_name) in _stack(call.first).items():
+        stack[key] = (path, type_name)
+        if path.partition("@")[0] == call.path:
+            break
+    return stack

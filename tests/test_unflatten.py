@@ -1,0 +1,2054 @@
+"""``unflatten``: first the steps one by one, then the whole, judged by the eager model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import random
+import warnings
+from collections import namedtuple
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+from torch.export.experimental import _export_forward_backward
+from torch.utils import _pytree as pytree
+
+from tests.suite import equal, holds, lines_run, refuses, same_numbers
+
+
+def export(
+    model: nn.Module,
+    *args,
+    preserve: tuple[str, ...] = (),
+    functional: bool = False,
+    **options,
+) -> ExportedProgram:
+    """Export in training IR; with ``functional``, decomposed: no mutation in the graph."""
+    program = torch.export.export(model, args, preserve_module_call_signature=preserve, **options)
+    if not functional:
+        return program
+    with warnings.catch_warnings():
+        # torch's own: it copies the tree specs of the program.
+        warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
+        return program.run_decompositions()
+
+
+def x(*shape: int) -> torch.Tensor:
+    """A seeded input."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.rand(shape or (2, 3), generator=generator)
+
+
+def names(tree: nn.Module) -> list[str]:
+    """The names of all modules, without the bodies of later calls."""
+    found = [name for name, _ in tree.named_modules(remove_duplicate=False)]
+    return [name for name in found if "@" not in name]
+
+
+class RunsLikeEager:
+    """Compares runs and state of an unflattened program with those of the eager model."""
+
+    def __init__(self, lesson, model: nn.Module, *args, runs: int = 2, **options) -> None:
+        self.eager = copy.deepcopy(model)
+        self.program = export(model, *args, **options)
+        self.tree = lesson.unflatten(self.program)
+        for _ in range(runs):
+            theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
+            kwargs = options.get("kwargs", {})
+            expected = self.eager(*theirs, **kwargs)
+            self.judge(self.tree(*ours, **kwargs), expected, "what the model returns")
+            self.judge(ours, theirs, "the inputs after the run")
+        expected = dict(self.eager.state_dict())
+        state = {name: functools.reduce(getattr, name.split("."), self.tree) for name in expected}
+        self.judge({name: each.data for name, each in state.items()}, expected, "the state")
+
+    @staticmethod
+    def judge(actual, expected, what: str) -> None:
+        same_numbers(
+            actual,
+            expected,
+            cause=f"{what} differs: a value was lost, read from elsewhere, or mutated in a copy",
+            hint="print the graphs (tree.print_readable(), also of children) beside the program's",
+        )
+
+
+like_eager = RunsLikeEager
+
+
+class Block(nn.Module):
+    """A linear layer between two operations of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x * 2).relu()
+
+
+class Nested(nn.Module):
+    """Modules in modules, a list of modules, and operations between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = Block()
+        self.first = nn.Sequential(Block(), nn.Tanh())
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+    def forward(self, x):
+        y = self.second(self.first(x) + 1)
+        for layer in self.layers:
+            y = layer(y) - x
+        return y
+
+
+class CalledTwice(nn.Module):
+    """One module called twice in the same way."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(self.block(x))
+
+
+class Switch(nn.Module):
+    """Calls another child each time it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Linear(3, 3)
+        self.right = nn.Linear(3, 3)
+
+    def forward(self, x, left: bool):
+        return self.left(x) if left else self.right(x)
+
+
+class CalledForBoth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.switch = Switch()
+
+    def forward(self, x):
+        return self.switch(self.switch(x, True), False)
+
+
+class Branch(nn.Module):
+    """Does more the second time."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x, more: bool):
+        y = self.linear(x) * self.scale
+        return y.tanh() if more else y
+
+
+class CalledDifferently(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.branch = Branch()
+
+    def forward(self, x):
+        return self.branch(self.branch(self.branch(x, False), True), False)
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and one of them under a second name."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(3, 3)
+        self.decoder = nn.Sequential(nn.Linear(3, 3, bias=False))
+        self.decoder[0].weight = self.encoder.weight
+
+    def forward(self, x):
+        return self.decoder(self.encoder(x))
+
+
+class Counter(nn.Module):
+    """Counts its calls in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+class CountedTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counter = Counter()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.counter(self.linear(self.counter(x))) + self.counter.count
+
+
+# --- step 1: outline
+
+
+def outlined(call) -> object:
+    """An outline as nested lists: the names of nodes, and ``(name of a call, its body)``."""
+    return [
+        item.name if isinstance(item, torch.fx.Node) else (item.name, outlined(item))
+        for item in call.body
+    ]
+
+
+def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
+    program = export(nn.Sequential(Block(), nn.Tanh()), x())
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [
+            ("0", ["mul", ("0.linear", ["linear"]), "relu"]),
+            ("1", ["tanh"]),
+            "output",
+        ],
+        cause="a node was filed under an outer module, or a call was torn apart",
+        hint="group neighbours by their stack's entry at depth 1, each group again at depth 2, …",
+    )
+
+
+def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
+    program = export(CalledTwice(), x())
+    equal(
+        [call.name for call in lesson.outline(program.graph).walk()],
+        ["block.linear", "block", "block.linear@1", "block@1", ""],
+        cause="two calls of one module, one right after the other, were taken for one",
+        hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
+    )
+
+
+def test_a_list_of_modules_is_no_call(lesson):
+    program = export(Nested(), x())
+    equal(
+        [call.name for call in lesson.outline(program.graph).calls],
+        ["first", "second", "layers.0", "layers.1"],
+        cause="a container that is never called got a call, or a name was cut at its dot",
+        hint="a path may have dots though its owner isn't on the stack; keep it whole",
+    )
+
+
+def test_the_class_of_the_eager_module_is_kept(lesson):
+    root = lesson.outline(export(nn.Sequential(nn.Tanh()), x()).graph)
+    equal(
+        [call.type_name for call in root.walk()],
+        ["torch.nn.modules.activation.Tanh", "torch.nn.modules.container.Sequential"],
+        cause="the second half of a stack's entry was dropped",
+        hint="an entry is (path, class name); the root has one, too",
+    )
+
+
+def test_a_node_without_a_stack_is_refused(lesson):
+    program = export(Block(), x())
+    next(node for node in program.graph.nodes if node.name == "relu").meta.clear()
+    with refuses(
+        RuntimeError,
+        "relu",
+        "nn_module_stack",
+        cause="the node was filed somewhere, or the error doesn't name it",
+        hint="name the node and what it lacks",
+    ):
+        lesson.outline(program.graph)
+
+
+def move(program: ExportedProgram, name: str, stack_of: str) -> None:
+    """Let a node lie in the module that another one lies in."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    nodes[name].meta["nn_module_stack"] = nodes[stack_of].meta["nn_module_stack"]
+
+
+def interrupted_program() -> ExportedProgram:
+    """A program in which a node of the root interrupts the call of ``0``."""
+    model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid()), nn.SiLU())
+    program = export(model, x())
+    relu, tanh, sigmoid, _ = [node for node in program.graph.nodes if "input" not in node.name][:4]
+    stack = dict(list(relu.meta["nn_module_stack"].items())[:2])
+    relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
+    tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
+    return program
+
+
+@pytest.mark.stretch
+def test_a_call_that_is_interrupted_becomes_two(lesson):
+    equal(
+        outlined(lesson.outline(interrupted_program().graph)),
+        [("0", ["relu"]), "tanh", ("0@1", ["sigmoid"]), ("1", ["silu"]), "output"],
+        cause="both parts of the call have one name, so one will replace the other",
+        hint="give the second part a number that no call of the module has",
+    )
+
+
+# --- step 2: settle inputs
+
+
+def settled(lesson, program: ExportedProgram) -> dict:
+    """The calls of a program by name, with their inputs settled."""
+    root = lesson.outline(program.graph)
+    lesson.settle_inputs(root, lesson.state_names(program))
+    return {call.name: call for call in root.walk()}
+
+
+def shown_state(call) -> dict[str, str]:
+    return {value.name: name for value, name in call.state.items()}
+
+
+def shown_values(values: list) -> list[str]:
+    return [value.name for value in values]
+
+
+def test_a_module_reads_its_own_parameters(lesson):
+    calls = settled(lesson, export(nn.Sequential(Block()), x()))
+    equal(
+        shown_state(calls["0.linear"]),
+        {"p_0_linear_weight": "weight", "p_0_linear_bias": "bias"},
+        cause="the parameter is an input, or its name isn't relative to the module",
+        hint="a value is state of a call if one of its names lies below the call's path",
+    )
+
+
+def test_what_a_callee_reads_isnt_handed_through_its_callers(lesson):
+    calls = settled(lesson, export(nn.Sequential(Block()), x()))
+    equal(
+        [shown_state(calls["0"]), shown_values(calls["0"].inputs), shown_state(calls[""])],
+        [{}, ["input"], {}],
+        cause="the callers hold the parameters of the module below them",
+        hint="a call needs what its nodes use and what its callees get as inputs, no more",
+    )
+
+
+def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
+    calls = settled(lesson, export(nn.Sequential(nn.Sequential(nn.Sequential(nn.ReLU()))), x()))
+    equal(
+        [shown_values(calls[name].inputs) for name in ("0", "0.0", "0.0.0")],
+        [["input"]] * 3,
+        cause="a call in the middle doesn't get what only a call inside it uses",
+        hint="settle the callees first: their inputs are values that the caller needs",
+    )
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Subtract()
+
+    def forward(self, x, y, unused):
+        return self.inner(y, x)
+
+
+class Subtract(nn.Module):
+    def forward(self, x, y):
+        return (x - y) * x
+
+
+def test_inputs_stand_once_in_the_order_of_first_use(lesson):
+    calls = settled(lesson, export(TwoInputs(), x(3), x(3), x(3)))
+    equal(
+        shown_values(calls["inner"].inputs),
+        ["y", "x"],
+        cause="a value that is used twice is there twice, or the order is another one",
+        hint="collect in a dict: it keeps the order and the first of each",
+    )
+
+
+def test_the_root_takes_all_inputs_of_the_program(lesson):
+    calls = settled(lesson, export(TwoInputs(), x(3), x(3), x(3)))
+    equal(
+        shown_values(calls[""].inputs),
+        ["x", "y", "unused"],
+        cause="an input that nobody uses was left out, or the order of first use was taken",
+        hint="the root's inputs are the placeholders that aren't state, in the graph's order",
+    )
+
+
+def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
+    calls = settled(lesson, export(Tied(), x()))
+    equal(
+        [list(calls["encoder"].state.values()), list(calls["decoder.0"].state.values())],
+        [["weight", "bias"], ["weight"]],
+        cause="only one name of the tied parameter was looked at, so one module doesn't own it",
+        hint="go through all names of a value and take one that lies below the call's path",
+    )
+
+
+class Scale(nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+class HandsItsParameterDown(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.scale = Scale()
+
+    def forward(self, x):
+        return self.scale(x, self.weight)
+
+
+def test_a_parameter_of_another_module_is_handed_in(lesson):
+    calls = settled(lesson, export(HandsItsParameterDown(), x()))
+    equal(
+        [shown_values(calls["scale"].inputs), shown_state(calls["scale"]), shown_state(calls[""])],
+        [["x", "p_weight"], {}, {"p_weight": "weight"}],
+        cause="the module was taken for the owner of a parameter that lies above it",
+        hint="what isn't below the call is an input; the first caller that owns it reads it",
+    )
+
+
+class LooksLikeTheOwner(nn.Module):
+    """``low`` uses a parameter of ``lower``."""
+
+    def __init__(self):
+        super().__init__()
+        self.low = Scale()
+        self.lower = nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))})
+
+    def forward(self, x):
+        return self.low(x, self.lower["weight"])
+
+
+def test_a_name_that_only_begins_alike_isnt_below(lesson):
+    calls = settled(lesson, export(LooksLikeTheOwner(), x()))
+    equal(
+        [shown_values(calls["low"].inputs), shown_state(calls[""])],
+        [["x", "p_lower_weight"], {"p_lower_weight": "lower.weight"}],
+        cause="`lower.weight` was taken for something below `low`",
+        hint="compare up to the dot: the name must begin with the path and a dot",
+    )
+
+
+@pytest.mark.parametrize("model", [Block, Nested, nn.Tanh], ids=lambda model: model.__name__)
+def test_after_two_steps_a_plain_model_runs(lesson, model):
+    eager = model()
+    plain = lesson.unflatten_plain(export(eager, x()))
+    same_numbers(
+        plain(x()),
+        (eager(x()),),
+        cause="a call got another value than the one its nodes used in the flat graph",
+        hint="look at the graphs: plain.print_readable()",
+    )
+
+
+# --- step 3: settle outputs
+
+
+def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
+    root = lesson.outline(program.graph)
+    lesson.settle_outputs(root)
+    return {call.name: shown_values(call.outputs) for call in root.walk()}
+
+
+def test_a_call_returns_what_is_needed_after_it(lesson):
+    equal(
+        returned(lesson, export(nn.Sequential(Block(), nn.Tanh()), x())),
+        {"0.linear": ["linear"], "0": ["relu"], "1": ["tanh"], "": []},
+        cause="a value that only the call itself uses is returned, or a needed one isn't",
+        hint="return what a node after the call's last node uses; mind the nodes in other calls",
+    )
+
+
+class Several(nn.Module):
+    """Returns three values, one of which nobody uses, and one made by a module inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Tanh()
+
+    def forward(self, x):
+        return x + 1, self.inner(x), x + 2
+
+
+class UsesSeveral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.several = Several()
+
+    def forward(self, x):
+        first, second, _ = self.several(x)
+        return second - first
+
+
+def test_several_values_are_returned_in_the_order_they_were_made(lesson):
+    equal(
+        returned(lesson, export(UsesSeveral(), x()))["several"],
+        ["add", "tanh"],
+        cause="an unused value is returned, or the order is that of use",
+        hint="go through the body in order; a call inside offers its own outputs",
+    )
+
+
+def test_a_call_may_return_nothing(lesson):
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.counter = Counter()
+
+        def forward(self, x):
+            self.counter(x)
+            return x + 1
+
+    equal(
+        returned(lesson, export(Idle(), x()))["counter"],
+        [],
+        cause="the last value was returned though nobody needs it",
+        hint="no user after the call: no output",
+    )
+
+
+# --- step 4: restore state
+
+
+class Aliased(nn.Module):
+    """One parameter, one buffer, one constant, each under two names, and two views of a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.same_weight = self.weight
+        self.register_buffer("buffer", torch.rand(3))
+        self.register_buffer("same_buffer", self.buffer)
+        self.register_buffer("memory", torch.rand(6))
+        self.register_buffer("head", self.memory[:3])
+        self.constant = torch.rand(3)
+        self.same_constant = self.constant
+
+    def forward(self, x):
+        y = x * self.weight + self.same_weight + self.buffer - self.same_buffer
+        return y + self.constant * self.same_constant + self.head + self.memory[3:]
+
+
+ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "same_constant")]
+
+
+@pytest.mark.parametrize("names", ALIASES, ids=lambda names: names[0])
+def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
+    state = lesson.restore_state(export(Aliased(), x()))
+    first, second = (state[name].value for name in names)
+    holds(
+        first is second,
+        f"`{names[0]}` and `{names[1]}` hold the same tensor",
+        got="two tensors",
+        cause="every name got a copy of its own",
+        hint="remember the copy by the identity of the original",
+    )
+
+
+def test_the_copies_share_no_memory_with_the_program(lesson):
+    program = export(Aliased(), x())
+    originals = {**program.state_dict, **program.constants}
+    shared = [
+        name
+        for name, item in lesson.restore_state(program).items()
+        if item.value.untyped_storage().data_ptr() == originals[name].untyped_storage().data_ptr()
+    ]
+    equal(
+        shared,
+        [],
+        cause="the program's own tensors were registered: training the tree would change it",
+        hint="clone every tensor, also one that the graph never uses",
+    )
+
+
+def test_views_of_one_storage_stay_views_of_one_storage(lesson):
+    state = lesson.restore_state(export(Aliased(), x()))
+    state["memory"].value[0] = 42
+    equal(
+        state["head"].value[0].item(),
+        42.0,
+        cause="each view was cloned: a mutation through one is no longer seen by the other",
+        hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+def test_state_keeps_the_models_order(lesson):
+    program = export(Aliased(), x())
+    equal(
+        list(lesson.restore_state(program)),
+        [*program.state_dict, *program.constants],
+        cause="what the signature lists came first, or an unlisted name is missing",
+        hint="go through the names of the program's state, not through its signature",
+    )
+
+
+class Owner(nn.Module):
+    """Owns one thing of every kind, most of it unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Parameter(torch.rand(3), requires_grad=False)
+        self.unused = nn.Parameter(torch.rand(3))
+        self.register_buffer("buffer", torch.rand(3))
+        self.register_buffer("unused_buffer", torch.rand(3))
+        self.register_buffer("passing", torch.rand(3), persistent=False)
+        self.constant = torch.rand(3)
+
+    def forward(self, x):
+        return x * self.frozen + self.buffer + self.passing + self.constant
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_everything_is_restored_as_what_it_was(lesson, strict):
+    state = lesson.restore_state(export(Owner(), x(), strict=strict))
+    kinds = {name: item.kind.value for name, item in state.items()}
+    equal(
+        dict(sorted(kinds.items())),
+        {
+            "buffer": "buffer",
+            "constant": "constant",
+            "frozen": "parameter",
+            "passing": "buffer",
+            "unused": "parameter",
+            "unused_buffer": "buffer",
+        },
+        cause="the kind was guessed, or what isn't used was forgotten",
+        hint="the signature knows the kind of what it lists; an nn.Parameter is a parameter",
+    )
+
+
+def test_requires_grad_and_persistence_are_restored(lesson):
+    state = lesson.restore_state(export(Owner(), x()))
+    equal(
+        [
+            state["frozen"].value.requires_grad,
+            state["unused"].value.requires_grad,
+            state["buffer"].persistent,
+            state["passing"].persistent,
+        ],
+        [False, True, True, False],
+        cause="a new nn.Parameter wants gradients unless told not to",
+        hint="hand on requires_grad, and `persistent` from the signature",
+    )
+
+
+# --- steps 5 to 7: attach, share, dispatch; and the whole
+
+
+def test_nested_modules_run_and_are_named_like_the_eager_ones(lesson):
+    run = like_eager(lesson, Nested(), x())
+    equal(
+        names(run.tree),
+        names(run.eager),
+        cause="a module is missing, has another name, or the order is that of the calls",
+        hint="the module call graph lists the eager model's modules in its order: register in it",
+    )
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, strict):
+    run = like_eager(lesson, Owner(), x(), strict=strict)
+    equal(
+        list(run.tree.state_dict()),
+        list(run.eager.state_dict()),
+        cause="unused state was forgotten, or what is used was registered first",
+        hint="register everything that restore_state returns, in its order",
+    )
+
+
+def test_parameters_keep_requires_grad(lesson):
+    tree = lesson.unflatten(export(Owner(), x()))
+    equal(
+        {name: parameter.requires_grad for name, parameter in tree.named_parameters()},
+        {"frozen": False, "unused": True},
+        cause="a new nn.Parameter wants gradients unless told not to",
+        hint="hand on requires_grad",
+    )
+
+
+def test_gradients_are_those_of_the_eager_model(lesson):
+    run = like_eager(lesson, Tied(), x())
+    run.tree(x()).sum().backward()
+    run.eager(x()).sum().backward()
+    same_numbers(
+        {name: parameter.grad for name, parameter in run.tree.named_parameters()},
+        {name: parameter.grad for name, parameter in run.eager.named_parameters()},
+        cause="tied parameters are two parameters, or a gradient doesn't reach one",
+        hint="register one nn.Parameter under both names",
+    )
+
+
+def test_a_module_without_operations_is_in_the_tree(lesson):
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.identity = nn.Identity()
+            self.extras = nn.ParameterList([nn.Parameter(torch.ones(3))])
+            self.unused = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.identity(x) + self.extras[0]
+
+    run = like_eager(lesson, Idle(), x())
+    equal(
+        [names(run.tree), list(run.tree.state_dict())],
+        [names(run.eager), list(run.eager.state_dict())],
+        cause="only modules that have a call got a place",
+        hint="every path of the module call graph gets a module, a plain one if need be",
+    )
+
+
+def test_a_model_without_operations_runs(lesson):
+    class Returns(nn.Module):
+        def forward(self, x):
+            return x
+
+    like_eager(lesson, Returns(), x())
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@pytest.mark.parametrize(
+    "model", [CalledTwice, CalledDifferently, Tied, Aliased, UsesSeveral, CountedTwice]
+)
+def test_it_runs_like_the_eager_model(lesson, model, strict):
+    run = like_eager(lesson, model(), x(), strict=strict)
+    equal(
+        names(run.tree),
+        names(run.eager),
+        cause="a module is missing or has another name",
+        hint="every path of the module call graph gets a module",
+    )
+
+
+def test_calls_that_do_the_same_are_done_by_one_module(lesson):
+    tree = lesson.unflatten(export(CalledTwice(), x()))
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "block", "block.linear"],
+        cause="every call kept a module of its own",
+        hint="compare the graphs node by node, not by name; let the call sites call the first",
+    )
+
+
+def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
+    class TwoShapes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x), self.linear(x[:1])
+
+    run = like_eager(lesson, TwoShapes(), x())
+    equal(
+        [name for name, _ in run.tree.named_modules()],
+        ["", "linear"],
+        cause="metadata (the shape of values) was compared, too",
+        hint="a body is what it does: operations, targets, arguments",
+    )
+
+
+def test_calls_that_do_something_else_keep_their_bodies(lesson):
+    run = like_eager(lesson, CalledDifferently(), x())
+    holds(
+        len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
+        "two bodies for three calls: the third does what the first does",
+        got=[name for name, _ in run.tree.named_modules()],
+        cause="bodies that differ were shared, or equal ones weren't",
+        hint="look for a twin among all bodies of the module, not just the last",
+    )
+
+
+@pytest.mark.beyond("torch doesn't compare which submodule a body calls")
+def test_bodies_that_call_other_children_differ(lesson):
+    like_eager(lesson, CalledForBoth(), x())
+
+
+@pytest.mark.beyond("torch registers the state of a module once more below path@1")
+def test_the_state_dict_of_a_model_with_several_bodies_is_the_eager_models(lesson):
+    run = like_eager(lesson, CalledDifferently(), x())
+    equal(
+        list(run.tree.state_dict()),
+        list(run.eager.state_dict()),
+        cause="the body of a later call registered the module's state again",
+        hint="a later body owns nothing: let it run on the first one's module",
+    )
+
+
+class TwoNames(nn.Module):
+    """One module under two names, called by both."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Block()
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict, caplog):
+    tree = like_eager(lesson, TwoNames(), x(), strict=strict).tree
+    first = dict(tree.named_parameters(remove_duplicate=False))["first.linear.weight"]
+    second = dict(tree.named_parameters(remove_duplicate=False))["second.linear.weight"]
+    holds(
+        first is second,
+        "first.linear.weight and second.linear.weight are one parameter",
+        got="two parameters",
+        cause="each name got a parameter of its own",
+        hint="two names for the same memory hold one copy",
+    )
+
+
+def test_a_module_that_is_called_from_inside_and_outside_its_parent_runs(lesson):
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            return self.block.linear(x) + self.block(self.block.linear(x))
+
+    like_eager(lesson, Both(), x())
+
+
+def test_the_program_stays_as_it_was(lesson):
+    model = CountedTwice()
+    program = export(model, x())
+    before = (str(program.graph), copy.copy(program.graph_module.meta), list(program.constants))
+    tree = lesson.unflatten(program)
+    tree(x())
+    equal(
+        [str(program.graph), list(program.constants), model.counter.count.item()],
+        [before[0], before[2], 0.0],
+        cause="the program's graph was edited, or the tree counts in the program's own buffer",
+        hint="work on a copy of the graph, and of every tensor",
+    )
+
+
+@pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
+def test_nothing_is_left_on_the_program(lesson):
+    program = export(Block(), x())
+    before = dict(program.graph_module.meta)
+    lesson.unflatten(program)
+    equal(
+        sorted(program.graph_module.meta),
+        sorted(before),
+        cause="the tree's meta is the program's own dict",
+        hint="copy the dict before you add to it",
+    )
+
+
+@pytest.mark.beyond("torch prints what it does for mutated buffers of preserved modules")
+def test_nothing_is_printed(lesson, capsys):
+    tree = lesson.unflatten(export(CountedTwice(), x(), preserve=("counter",)))
+    tree(x())
+    equal(
+        capsys.readouterr().out,
+        "",
+        cause="a print is left over",
+        hint="raise, or say nothing",
+    )
+
+
+@pytest.mark.beyond("torch copies aliased constants one by one")
+def test_aliased_constants_stay_one_tensor(lesson):
+    tree = lesson.unflatten(export(Aliased(), x()))
+    holds(
+        tree.constant is tree.same_constant,
+        "tree.constant and tree.same_constant are one tensor",
+        got="two tensors",
+        cause="every name got a copy of its own",
+        hint="remember the copy by the identity of the original",
+    )
+
+
+@pytest.mark.beyond("torch copies two views of one storage one by one")
+def test_views_of_one_storage_see_each_others_mutation(lesson):
+    class Window(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", torch.zeros(6))
+            self.register_buffer("head", self.memory[:3])
+
+        def forward(self, x):
+            self.memory.add_(1)
+            return x * self.head
+
+    run = like_eager(lesson, Window(), x(), runs=1)
+    same_numbers(
+        run.tree(x()),
+        run.eager(x()),
+        cause="the two buffers don't share memory any more",
+        hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+@pytest.mark.beyond("torch writes a mutation back before the old value is read")
+def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
+    class Swap(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", torch.zeros(3))
+
+        def forward(self, x):
+            new = x.sum(0)
+            old = self.memory * 2
+            self.memory.copy_(new)
+            return old + self.memory
+
+    like_eager(lesson, Swap(), x(), functional=True)
+
+
+@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_batch_norm_updates_its_statistics(lesson, functional, training):
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3)).train(training)
+    like_eager(lesson, model, x(), functional=functional)
+
+
+@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+def test_a_mutated_buffer_crosses_submodules(lesson, functional):
+    like_eager(lesson, CountedTwice(), x(), functional=functional)
+
+
+@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+def test_a_mutated_input_is_mutated(lesson, functional):
+    class Mutates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tanh = nn.Tanh()
+
+        def forward(self, x, y):
+            x.add_(1)
+            y.mul_(self.tanh(x))
+            return x + y
+
+    like_eager(lesson, Mutates(), x(), x(), functional=functional)
+
+
+@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functional):
+    class Passing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3), persistent=False)
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return self.count * 1
+
+    run = like_eager(lesson, Passing(), x(), functional=functional)
+    equal(
+        [list(run.tree.state_dict()), [name for name, _ in run.tree.named_buffers()]],
+        [[], ["count"]],
+        cause="the buffer became a constant, or a persistent one",
+        hint="the signature says `persistent=False`; register it with that",
+    )
+
+
+def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
+    run, other = like_eager(lesson, Nested(), x()), Nested()
+    run.tree.load_state_dict(other.state_dict())
+    same_numbers(
+        run.tree(x()),
+        other(x()),
+        cause="a graph reads a tensor that isn't the registered one",
+        hint="register each tensor where its name says, and read it by get_attr",
+    )
+
+
+@pytest.mark.parametrize("model", [CalledDifferently, Tied, CountedTwice])
+def test_it_moves_to_another_dtype_as_a_whole(lesson, model):
+    run = like_eager(lesson, model(), x())
+    same_numbers(
+        run.tree.double()(x().double()),
+        run.eager.double()(x().double()),
+        cause="a body holds a tensor beside the module's registered one",
+        hint="later bodies own nothing: they run on the first one's module",
+    )
+
+
+# --- arguments
+
+
+@dataclass
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+Triple = namedtuple("Triple", "first second third")
+
+
+@functools.cache
+def register_pair() -> None:
+    torch.export.register_dataclass(Pair, serialized_type_name="tests.test_unflatten.Pair")
+
+
+class Structures(nn.Module):
+    """Takes and returns nested structures."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x, pair, triple, *, named, scale=2):
+        y = self.block(x) + pair.left * named["a"] - named["b"][0] * scale
+        return {"sum": y, "rest": (pair, [triple.first, 3, None], Triple(y, x, "text"))}
+
+
+def structures() -> tuple[tuple, dict]:
+    register_pair()
+    args = (x(3), Pair(x(3), x(3)), Triple(x(3), 5, None))
+    return args, {"named": {"a": x(3), "b": [x(3)]}, "scale": 2}
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_structures_go_in_and_come_out(lesson, strict):
+    args, kwargs = structures()
+    tree = lesson.unflatten(torch.export.export(Structures(), args, kwargs, strict=strict))
+    holds(
+        sorted(tree(*args, **kwargs)) == ["rest", "sum"],
+        "a result of the eager model's structure",
+        cause="the leaves were returned as they come out of the graph",
+        hint="the root's signature has an out_spec: pytree.tree_unflatten",
+    )
+
+
+def test_structured_results_have_the_eager_numbers(lesson):
+    args, kwargs = structures()
+    model = Structures()
+    tree = lesson.unflatten(torch.export.export(model, args, kwargs))
+    same_numbers(
+        tree(*args, **kwargs),
+        model(*args, **kwargs),
+        cause="a leaf is in another place, or a constant was lost",
+        hint="keep the order of the leaves; constants stand in the output node",
+    )
+
+
+class Keywords(nn.Module):
+    def forward(self, x, *, left, right):
+        return x + 2 * left - right
+
+
+def test_keyword_arguments_may_come_in_any_order(lesson):
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    same_numbers(
+        tree(x(3), right=kwargs["right"], left=kwargs["left"]),
+        Keywords()(x(3), **kwargs),
+        cause="the values were taken in the order of the call",
+        hint="bring the keywords into the order of in_spec before flattening",
+    )
+
+
+def test_an_unknown_keyword_argument_is_refused(lesson):
+    kwargs = {"left": x(3), "right": x(3)}
+    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    with refuses(
+        ValueError,
+        "middle",
+        "left",
+        cause="the keyword was ignored, or the error doesn't name it",
+        hint="name what was given and what is known",
+    ):
+        tree(x(3), left=x(3), middle=x(3))
+
+
+def test_arguments_of_another_structure_are_refused(lesson, capsys):
+    tree = lesson.unflatten(export(Scale(), x(3), x(3)))
+    with refuses(
+        TypeError,
+        "adapter",
+        cause="arguments of another structure were flattened and taken",
+        hint="compare the structure with in_spec; say that a flat_args_adapter may help",
+    ):
+        tree((x(3), x(3)))
+
+
+@pytest.mark.beyond("torch prints the structures, and the error names neither")
+def test_the_refusal_shows_both_structures(lesson):
+    tree = lesson.unflatten(export(Scale(), x(3), x(3)))
+    with refuses(
+        TypeError,
+        "TreeSpec(tuple, None, [TreeSpec(tuple, None, [*,",
+        "TreeSpec(tuple, None, [TreeSpec(tuple, None, [TreeSpec(",
+        cause="the message doesn't show what was given and what is wanted",
+        hint="put both tree specs into the message",
+    ):
+        tree((x(3), x(3)))
+
+
+def adapter(lesson, adapted, paths=()):
+    """An adapter that returns ``adapted(flat arguments)`` and notes what it was asked."""
+
+    class Adapter(lesson.FlatArgsAdapter):
+        def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+            self.asked = (target_spec, input_spec, metadata, obj)
+            return adapted(input_args)
+
+        def get_flat_arg_paths(self):
+            return list(paths)
+
+    return Adapter()
+
+
+@pytest.mark.stretch
+def test_an_adapter_brings_the_arguments_into_shape(lesson, capsys):
+    adapts = adapter(lesson, lambda leaves: leaves[::-1])
+    tree = lesson.unflatten(export(Subtract(), x(3), x(4)[:3]), adapts)
+    same_numbers(
+        tree((x(4)[:3], x(3))),
+        Subtract()(x(3), x(4)[:3]),
+        cause="the adapter wasn't asked, or its answer wasn't used",
+        hint="where the structure differs, run the graph on what the adapter returns",
+    )
+    target, given, metadata, args = adapts.asked
+    equal(
+        [target.num_leaves, given.num_leaves, isinstance(metadata, dict), len(args)],
+        [2, 2, True, 1],
+        cause="the adapter didn't get target_spec, input_spec, metadata and obj",
+        hint="read FlatArgsAdapter.adapt",
+    )
+
+
+@pytest.mark.stretch
+def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
+    tree = lesson.unflatten(export(Subtract(), x(3), x(3)), adapter(lesson, lambda leaves: []))
+    with refuses(
+        TypeError,
+        "2",
+        "0",
+        cause="the graph was run on whatever came",
+        hint="there must be one value a leaf of in_spec",
+    ):
+        tree((x(3), x(3)))
+
+
+@pytest.mark.stretch
+def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
+    adapts = adapter(lesson, lambda leaves: [3, leaves[1]], paths=["left", "right"])
+    tree = lesson.unflatten(export(Subtract(), x(3), x(3)), adapts)
+    with refuses(
+        RuntimeError,
+        "left",
+        cause="the adapter's names for its values weren't used",
+        hint="get_flat_arg_paths names the adapted leaves",
+    ):
+        tree((x(3), x(3)))
+
+
+# --- dynamic shapes
+
+
+BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
+
+
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson, size):
+    model = Block()
+    tree = lesson.unflatten(export(model, x(4, 3), dynamic_shapes=BATCH))
+    same_numbers(
+        tree(x(size, 3)),
+        model(x(size, 3)),
+        cause="a size of the example input was built in",
+        hint="sizes are values of the graph like others: hand them on",
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((1, 3), (">= 3", "1")), ((9, 3), ("<= 8", "9")), ((4, 4), ("3", "4")), ((3,), ("dim",))],
+    ids=["too small", "too large", "static", "rank"],
+)
+def test_an_input_out_of_range_is_refused(lesson, shape, words):
+    tree = lesson.unflatten(export(Block(), x(4, 3), dynamic_shapes=BATCH))
+    with refuses(
+        RuntimeError,
+        *words,
+        cause="the inputs weren't checked against the range constraints",
+        hint="torch._export.utils has the check that exported programs use",
+    ):
+        tree(x(*shape))
+
+
+class UsesSizes(nn.Module):
+    """Sizes cross from one module to another."""
+
+    def __init__(self):
+        super().__init__()
+        self.reshape = Reshape()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        return self.reshape(self.linear(x)) * rows + x.new_ones(rows, 1)
+
+
+class Reshape(nn.Module):
+    def forward(self, x):
+        rows = x.shape[0]
+        return x.reshape(rows * 3).reshape(x.shape[0], 3) + rows
+
+
+@pytest.mark.parametrize("preserve", [(), ("reshape",), ("reshape", "linear")], ids=len)
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_sizes_cross_submodules(lesson, strict, preserve):
+    model = UsesSizes()
+    tree = lesson.unflatten(
+        export(model, x(4, 3), dynamic_shapes=BATCH, strict=strict, preserve=preserve)
+    )
+    same_numbers(
+        tree(x(6, 3)),
+        model(x(6, 3)),
+        cause="a size wasn't handed on",
+        hint="a size is a node; it crosses modules like any other value",
+    )
+
+
+# --- preserved call signatures
+
+
+class Swappable(nn.Module):
+    """Takes positional and keyword arguments in structures, returns a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x, others, *, scale):
+        self.count.add_(1)
+        y = self.linear(x) * scale
+        return {"y": y + others[0], "rest": (others[1], self.count * 1)}
+
+
+class CallsSwappable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = nn.ModuleDict({"inner": Swappable()})
+
+    def forward(self, x):
+        inner = self.outer["inner"]
+        first = inner(x, [x * 2, x * 3], scale=x + 1)
+        second = inner(first["y"], [first["rest"][0], x], scale=x - 1)
+        return second["y"], second["rest"], first["rest"][1]
+
+
+PRESERVED = ("outer.inner",)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_a_preserved_module_that_is_called_twice_runs(lesson, strict):
+    like_eager(lesson, CallsSwappable(), x(), preserve=PRESERVED, strict=strict)
+
+
+@pytest.mark.stretch
+def test_a_preserved_module_takes_the_eager_arguments(lesson):
+    model = CallsSwappable()
+    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    inner, eager = tree.get_submodule("outer.inner"), copy.deepcopy(model).outer["inner"]
+    args, kwargs = (x(), [x() * 2, x() * 3]), {"scale": x() + 1}
+    same_numbers(
+        inner(*args, **kwargs),
+        eager(*args, **kwargs),
+        cause="the body takes and returns leaves, or parameters, too",
+        hint="unpack the arguments by in_spec, pack the result by out_spec",
+    )
+
+
+@pytest.mark.stretch
+def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
+    model = CallsSwappable()
+    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    other = Swappable()
+    tree.set_submodule("outer.inner", copy.deepcopy(other))
+    model.outer["inner"] = other
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="a call didn't go to the swapped module, or passed something else",
+        hint="all call sites of a preserved module call its one path",
+    )
+
+
+@pytest.mark.stretch
+def test_the_calls_of_a_preserved_module_take_turns(lesson):
+    tree = lesson.unflatten(export(CalledForBoth(), x(), preserve=("switch",)))
+    equal(
+        [type(tree.switch).__name__, [name for name, _ in tree.named_modules()]],
+        [
+            "InterpreterModuleDispatcher",
+            ["", "switch", "switch.left", "switch.right"],
+        ],
+        cause="the later calls stayed beside the first",
+        hint="one dispatcher at the module's path takes the place of all bodies",
+    )
+    equal(
+        len(tree.switch.call_modules()),
+        2,
+        cause="a body is missing, or is there twice",
+        hint="one body a call, in the order of the calls",
+    )
+
+
+@pytest.mark.stretch
+def test_a_module_called_once_is_not_dispatched(lesson):
+    tree = lesson.unflatten(export(UsesSizes(), x(), preserve=("reshape",)))
+    equal(
+        type(tree.reshape).__name__,
+        "InterpreterModule",
+        cause="a dispatcher was made for a single call",
+        hint="dispatch where there are several",
+    )
+
+
+@pytest.mark.beyond("torch makes the buffers of a dispatched module plain attributes")
+def test_a_dispatched_module_keeps_its_buffers(lesson):
+    model = CallsSwappable()
+    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    equal(
+        list(tree.state_dict()),
+        list(model.state_dict()),
+        cause="the dispatcher took the submodules over, but not parameters and buffers",
+        hint="let it share the first body's registries: _parameters, _buffers, _modules",
+    )
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.counter = Counter()
+
+    def forward(self, x):
+        return self.counter(self.linear(x))
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner(x) + self.inner(x + 1)
+
+
+class NestedCalls(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = Outer()
+
+    def forward(self, x):
+        return self.outer(self.outer(x)) + self.outer.inner(x)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    "preserve",
+    [("outer",), ("outer.inner",), ("outer", "outer.inner"), ("outer.inner.counter",)],
+    ids="+".join,
+)
+def test_nested_preserved_modules_run(lesson, preserve):
+    run = like_eager(lesson, NestedCalls(), x(), preserve=preserve)
+    equal(
+        names(run.tree),
+        names(run.eager),
+        cause="a module is missing or has another name",
+        hint="the bodies of later calls leave the tree",
+    )
+
+
+@pytest.mark.beyond("torch reads a buffer's new value from the wrong place")
+@pytest.mark.parametrize(
+    "preserve", [("outer",), ("outer.inner",), ("outer", "outer.inner")], ids="+".join
+)
+def test_nested_preserved_modules_of_a_functional_program_run(lesson, preserve):
+    like_eager(lesson, NestedCalls(), x(), preserve=preserve, functional=True)
+
+
+@pytest.mark.stretch
+def test_a_buffer_of_a_preserved_module_of_a_functional_program_is_mutated(lesson):
+    like_eager(lesson, CountedTwice(), x(), preserve=("counter",), functional=True)
+
+
+class Normalizes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(x + 1) * 2
+
+
+@pytest.mark.beyond("decomposing renames the result, and torch believes the stale name")
+def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
+    run = like_eager(lesson, Normalizes(), x(), preserve=("norm",), functional=True)
+    run.tree.norm = nn.Identity()
+    same_numbers(
+        run.tree(x()),
+        (x() + 1) * 2,
+        cause="the result of the module is computed once more outside of it",
+        hint="the signature names a part of the decomposed result; take the part that is used",
+    )
+
+
+@pytest.mark.beyond("torch drops dead code from the given program: a result that nobody uses")
+def test_a_preserved_module_returns_what_nobody_uses(lesson):
+    tree = lesson.unflatten(export(UsesSeveral(), x(), preserve=("several",)))
+    same_numbers(
+        tree.several(x()),
+        Several()(x()),
+        cause="only the results that are used in the program are returned",
+        hint="results are those of the signature",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_a_preserved_module_under_two_names_runs(lesson, strict, caplog):
+    like_eager(lesson, TwoNames(), x(), preserve=("first",), strict=strict)
+
+
+@pytest.mark.beyond("torch reads the first argument of the random operation instead")
+def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
+    class Remembers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.noise = Noise()
+            self.scale = Scale()
+
+        def forward(self, x):
+            self.noise(x)
+            return self.scale(x, 2) * self.noise.last[0]
+
+    class Noise(nn.Module):
+        def forward(self, x):
+            self.last = [torch.rand_like(x)]
+            return x * 2
+
+    program = export(Remembers(), x(), preserve=("noise",))
+    with refuses(
+        RuntimeError,
+        "noise",
+        "rand_like",
+        cause="the value was drawn again on the other side of the border",
+        hint="name the value and the module whose signature doesn't mention it",
+    ):
+        lesson.unflatten(program)
+
+
+# --- the modules
+
+
+def subtraction(lesson):
+    """The module of a call that takes ``y`` and ``x`` of ``TwoInputs``."""
+    return lesson.unflatten(export(TwoInputs(), x(3), x(3), x(3))).inner
+
+
+def test_an_interpreter_module_takes_arguments_by_name(lesson):
+    module, left, right = subtraction(lesson), x(3), x(4)[:3]
+    same_numbers(
+        [module(x=right, y=left), module(y=left, x=right)],
+        [Subtract()(left, right)] * 2,
+        cause="keywords were taken in the order of the call",
+        hint="the names are those of the placeholders",
+    )
+
+
+@pytest.mark.beyond("torch asserts, and takes too many positional arguments without a word")
+@pytest.mark.parametrize(
+    ("count", "keywords", "words"),
+    [
+        (1, (), ("missing",)),
+        (3, (), ("too many",)),
+        (1, ("third",), ("third", "'x'", "'y'")),
+        (2, ("x",), ("twice", "x")),
+    ],
+    ids=["missing", "too many", "unknown", "twice"],
+)
+def test_arguments_that_do_not_fit_are_refused(lesson, count, keywords, words):
+    module = subtraction(lesson)
+    with refuses(
+        TypeError,
+        *words,
+        cause="the arguments weren't bound to the placeholders",
+        hint="bind them as a Python function would, and name what doesn't fit",
+    ):
+        module(*[x(3)] * count, **dict.fromkeys(keywords, x(3)))
+
+
+@pytest.mark.beyond("torch raises AttributeError: it looks for a graph module that isn't there")
+def test_a_module_that_is_not_finalized_is_refused(lesson):
+    graph = torch.fx.Graph()
+    graph.output(graph.placeholder("x"))
+    with refuses(
+        RuntimeError,
+        "finalize()",
+        cause="the graph was run though it may still change",
+        hint="say what to call",
+    ):
+        lesson.InterpreterModule(graph)(1)
+
+
+def test_finalize_checks_the_graph(lesson):
+    graph = torch.fx.Graph()
+    graph.output(graph.create_node("get_attr", "nowhere"))
+    with refuses(
+        Exception,
+        "nowhere",
+        cause="the graph names an attribute that isn't there, and nobody noticed",
+        hint="Graph.lint checks a graph against its owning module",
+    ):
+        lesson.InterpreterModule(graph).finalize()
+
+
+def test_an_edited_graph_runs_after_finalize(lesson):
+    tree = lesson.unflatten(export(nn.Sequential(nn.Tanh()), x()))
+    body = tree.get_submodule("0")
+    body(x())
+    site = next(node for node in body.graph.nodes if node.op == "call_function")
+    site.target = torch.ops.aten.relu.default
+    body.finalize()
+    compiled = torch.compile(body, backend="eager")
+    same_numbers(
+        [tree(x()), compiled(x())],
+        [x().relu(), x().relu()],
+        cause="code that was generated before the edit is still run",
+        hint="finalize drops generated code",
+    )
+
+
+def test_print_readable_shows_the_code(lesson, capsys):
+    tree = lesson.unflatten(export(nn.Sequential(nn.Tanh()), x()))
+    text = tree.get_submodule("0").print_readable()
+    printed = capsys.readouterr().out
+    tree.print_readable(print_output=False)
+    holds(
+        "torch.ops.aten.tanh" in text and text.strip() == printed.strip(),
+        "the generated code, printed and returned",
+        got=text,
+        cause="print_readable is missing or doesn't return what it prints",
+        hint="Graph.python_code has the source",
+    )
+    equal(
+        capsys.readouterr().out,
+        "",
+        cause="print_output=False was ignored",
+        hint="print only if told to",
+    )
+
+
+def turns(lesson, *functions):
+    def body(function):
+        graph = torch.fx.Graph()
+        graph.output(graph.call_function(function, (graph.placeholder("x"),)))
+        module = lesson.InterpreterModule(graph)
+        module.finalize()
+        return module
+
+    return lesson.InterpreterModuleDispatcher(set(), [body(function) for function in functions])
+
+
+@pytest.mark.stretch
+def test_a_dispatcher_begins_anew_after_the_last_call(lesson):
+    dispatcher = turns(lesson, torch.neg, torch.abs)
+    equal(
+        [dispatcher(torch.tensor(3)).item() for _ in range(4)],
+        [-3, 3, -3, 3],
+        cause="the dispatcher doesn't take turns, or doesn't begin anew",
+        hint="count the calls modulo the number of bodies",
+    )
+
+
+def fail(value):
+    raise ZeroDivisionError(value)
+
+
+@pytest.mark.stretch
+def test_a_dispatcher_begins_anew_after_an_exception(lesson):
+    dispatcher = turns(lesson, torch.neg, fail, torch.abs)
+    dispatcher(torch.tensor(1))
+    with contextlib.suppress(ZeroDivisionError):
+        dispatcher(torch.tensor(1))
+    equal(
+        dispatcher(torch.tensor(3)).item(),
+        -3,
+        cause="after a failed run the next one begins in the middle",
+        hint="set the count to zero where a body raises",
+    )
+
+
+@pytest.mark.stretch
+def test_a_dispatcher_names_its_modules(lesson):
+    dispatcher = turns(lesson, torch.neg, torch.abs)
+    equal(
+        [
+            len(dispatcher.call_modules()),
+            dispatcher.print_readable(print_output=False).count("def "),
+        ],
+        [2, 2],
+        cause="call_modules or print_readable leaves a body out",
+        hint="one body a call",
+    )
+
+
+@pytest.mark.beyond("torch resets only the dispatchers that the exception passes through")
+def test_a_run_that_breaks_off_elsewhere_leaves_no_dispatcher_in_the_middle(lesson):
+    class Breaks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.switch = Switch()
+
+        def forward(self, x):
+            y = self.switch(x, True)
+            return self.switch(y.reshape(2, 3), False)
+
+    model = Breaks()
+    tree = lesson.unflatten(export(model, x(), preserve=("switch",)))
+    site = next(
+        iter(tree.graph.find_nodes(op="call_function", target=torch.ops.aten.reshape.default))
+    )
+    target, site.target = site.target, fail
+    with contextlib.suppress(TypeError, ZeroDivisionError):
+        tree(x())
+    site.target = target
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="the dispatcher goes on where the failed run left it",
+        hint="where the root's run fails, reset every dispatcher",
+    )
+
+
+# --- what can be done with a tree
+
+
+@pytest.mark.beyond("torch's tree can't be copied: it holds nodes with fake tensors")
+@pytest.mark.parametrize(
+    ("model", "preserve"),
+    [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
+    ids=["nested", "several bodies", "dispatched"],
+)
+def test_a_tree_can_be_copied(lesson, model, preserve):
+    run = like_eager(lesson, model(), x(), preserve=preserve, runs=0)
+    tree = copy.deepcopy(run.tree)
+    with torch.no_grad():
+        for parameter in run.tree.parameters():
+            parameter.zero_()
+    same_numbers(
+        [tree(x()), tree(x())],
+        [run.eager(x()), run.eager(x())],
+        cause="a body of the copy runs on the original's parameters",
+        hint="what a module refers to must be copied with it",
+    )
+
+
+@pytest.mark.parametrize("model", [Nested, CalledDifferently, Tied])
+def test_a_tree_can_be_traced(lesson, model):
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x):
+            return self.tree(x) + 1
+
+    run = like_eager(lesson, model(), x())
+    traced = torch.fx.symbolic_trace(Caller(run.tree))
+    same_numbers(
+        traced(x()),
+        run.eager(x()) + 1,
+        cause="the inputs were checked though they are proxies, or nothing was recorded",
+        hint="while tracing, skip the checks and interpret the graph",
+    )
+
+
+@pytest.mark.beyond("torch takes a traced *args for a tuple that it can flatten")
+def test_a_tree_can_be_traced_itself(lesson):
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    same_numbers(
+        torch.fx.symbolic_trace(tree)(x(3), **kwargs),
+        Keywords()(x(3), **kwargs),
+        cause="the traced *args and **kwargs are one proxy each, and were flattened as they are",
+        hint="take a proxy apart by the program's in_spec",
+    )
+
+
+@pytest.mark.stretch
+def test_a_trace_returns_the_structure_of_the_eager_model(lesson):
+    class TwoResults(nn.Module):
+        def forward(self, x):
+            return {"sum": x + 1, "rest": (x - 1,)}
+
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x):
+            return pytree.tree_leaves(self.tree(x))
+
+    tree = lesson.unflatten(export(TwoResults(), x()))
+    same_numbers(
+        torch.fx.symbolic_trace(Caller(tree))(x()),
+        [x() + 1, x() - 1],
+        cause="the results are not those of the program",
+        hint="interpret the graph",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "preserve"),
+    [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
+    ids=["nested", "several bodies", "dispatched"],
+)
+def test_a_tree_can_be_compiled(lesson, model, preserve):
+    run = like_eager(lesson, model(), x(), preserve=preserve, runs=0)
+    torch.compiler.reset()
+    compiled = torch.compile(run.tree, backend="eager")
+    same_numbers(
+        [compiled(x()), compiled(x())],
+        [run.eager(x()), run.eager(x())],
+        cause="the compiler met what it can't trace, or other code",
+        hint="while the compiler traces, run generated code instead of an interpreter",
+    )
+
+
+def same_when_exported_again(lesson, model, **options):
+    run = like_eager(lesson, model(), x())
+    again = lesson.unflatten(export(run.tree, x(), **options))
+    same_numbers(
+        again(x()),
+        run.eager(x()),
+        cause="the tree can't be exported, or another program comes out",
+        hint="the tree is an nn.Module like others: no tricks with attributes",
+    )
+    equal(
+        sorted(again.state_dict()),
+        sorted(run.eager.state_dict()),
+        cause="the state got other names on the way",
+        hint="state is registered once, at its own path",
+    )
+
+
+@pytest.mark.parametrize("model", [Nested, Tied])
+def test_a_tree_can_be_exported_again(lesson, model):
+    same_when_exported_again(lesson, model)
+
+
+@pytest.mark.beyond("torch can't export what it compiles around")
+@pytest.mark.parametrize("model", [Nested, Tied])
+def test_a_tree_can_be_exported_again_in_strict_mode(lesson, model):
+    same_when_exported_again(lesson, model, strict=True)
+
+
+@pytest.mark.beyond("torch shares bodies that call other children, and repeats state")
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@pytest.mark.parametrize("model", [CountedTwice, CalledDifferently, CalledForBoth])
+def test_a_tree_with_several_bodies_can_be_exported_again(lesson, model, strict):
+    same_when_exported_again(lesson, model, strict=strict)
+
+
+# --- higher-order operators and custom objects
+
+
+class Conditional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Chooses()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(self.inner(x))
+
+
+class Chooses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.tanh = nn.Tanh()
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.positive, self.negative, (x,))
+
+    def positive(self, x):
+        return self.tanh(x) * self.weight
+
+    def negative(self, x):
+        return x - self.weight
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("preserve", [(), ("inner",)], ids=["", "preserved"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_branches_of_cond_come_along(lesson, sign, preserve):
+    model = Conditional()
+    tree = lesson.unflatten(export(model, x(), preserve=preserve))
+    same_numbers(
+        tree(sign * x()),
+        model(sign * x()),
+        cause="a branch is missing, or sits where no graph looks for it",
+        hint="a get_attr node of the flat graph names a submodule: copy it to the call's module",
+    )
+
+
+@pytest.mark.stretch
+def test_map_comes_along(lesson):
+    from functorch.experimental.control_flow import map as map_over
+
+    class Maps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Tanh()
+
+        def forward(self, x, y):
+            return map_over(lambda row, y: row + y, self.inner(x), y)
+
+    like_eager(lesson, Maps(), x(), x(3))
+
+
+@pytest.mark.stretch
+def test_a_region_without_gradients_comes_along(lesson):
+    class NoGrad(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            with torch.no_grad():
+                y = self.block(x)
+            return self.block(x) + y
+
+    like_eager(lesson, NoGrad(), x())
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+def test_a_side_effect_comes_along(lesson, functional, capfd):
+    class Says(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            torch.ops.aten._print("before")
+            y = self.block(x)
+            torch.ops.aten._print("after")
+            return y
+
+    like_eager(lesson, Says(), x(), functional=functional, runs=1)
+    equal(
+        capfd.readouterr().out.split(),
+        ["before", "after"] * 2,
+        cause="the operation was dropped because nobody uses its result, or the order changed",
+        hint="with_effects(token, operation, *args) is a call of the operation",
+    )
+
+
+@pytest.mark.stretch
+def test_an_annotation_that_all_nodes_share_moves_to_the_call(lesson):
+    class Annotated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            with torch.fx.traceback.annotate({"stage": 1}):
+                return self.block(x)
+
+    with torch.fx.traceback.preserve_node_meta():
+        program = export(Annotated(), x())
+    tree = lesson.unflatten(program)
+    site = next(iter(tree.graph.find_nodes(op="call_module")))
+    inside = [node for node in tree.block.graph.nodes if node.op.startswith("call")]
+    notes = str([node.meta.get("custom") for node in inside])
+    equal(
+        [site.meta.get("custom", {}).get("stage"), "'stage'" in notes],
+        [1, False],
+        cause="the annotation stayed on the nodes inside",
+        hint='where every node of a body has the same meta["custom"], the call site takes it',
+    )
+
+
+# --- what is refused
+
+
+def test_a_joint_graph_is_refused(lesson):
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x).sum()
+
+    like_eager(lesson, Loss(), x())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        joint = _export_forward_backward(export(Loss(), x()))
+    with refuses(
+        ValueError,
+        cause="a graph with a backward was unflattened as if it were a forward",
+        hint="graph_signature.backward_signature isn't None for a joint graph",
+    ):
+        lesson.unflatten(joint)
+
+
+@pytest.mark.beyond("torch replaces the first part of the call by the second")
+def test_a_call_that_is_interrupted_runs(lesson):
+    same_numbers(
+        lesson.unflatten(interrupted_program())(x()),
+        x().relu().tanh().sigmoid() * x().relu().tanh().sigmoid().sigmoid(),
+        cause="one part of the call was lost",
+        hint="each part needs a name of its own",
+    )
+
+
+# --- many models
+
+
+class Grown(nn.Module):
+    """A random module: it owns things, and calls children of its own and of others, repeatedly."""
+
+    def __init__(self, chance: random.Random, depth: int, pool: list[nn.Module]):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("offset", torch.rand(3), persistent=chance.random() < 0.7)
+        self.constant = torch.rand(3)
+        if pool and chance.random() < 0.3:
+            self.weight = next(iter(chance.choice(pool).parameters()), self.weight)
+        self.parts = nn.ModuleList(
+            self.part(chance, depth, pool) for _ in range(chance.randint(1, 3))
+        )
+        self.steps = [chance.randrange(5) for _ in range(chance.randint(1, 5))]
+
+    def part(self, chance: random.Random, depth: int, pool: list[nn.Module]) -> nn.Module:
+        if pool and chance.random() < 0.3:
+            return chance.choice(pool)
+        made = Grown(chance, depth - 1, pool) if depth and chance.random() < 0.6 else nn.Tanh()
+        pool.append(made)
+        return made
+
+    def forward(self, x):
+        for step in self.steps:
+            if step == 0:
+                x = x * self.weight
+            elif step == 1:
+                x = x + self.offset + self.constant
+            elif step == 2:
+                self.offset.add_(x.mean(0))
+            else:
+                x = self.parts[step % len(self.parts)](x)
+        return torch.tanh(x)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
+    torch.manual_seed(seed)
+    run = like_eager(lesson, Grown(random.Random(seed), depth=2, pool=[]), x(2, 3))
+    equal(
+        [names(run.tree), [key for key in run.tree.state_dict() if "@" not in key]],
+        [names(run.eager), list(run.eager.state_dict())],
+        cause="a module or a tensor is missing, or the order is another one",
+        hint=f"look at the model: Grown(random.Random({seed}), depth=2, pool=[])",
+    )
+
+
+class EncoderDecoder(nn.Module):
+    """Two transformers that share the embedding, which is also the output projection."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        decoder = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(encoder, 2, enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(decoder, 2)
+        self.project = nn.Linear(8, 11, bias=False)
+        self.project.weight = self.embedding.weight
+
+    def forward(self, source, target):
+        memory = self.encoder(self.embedding(source))
+        return self.project(self.decoder(self.embedding(target), memory))
+
+
+def tokens(*shape: int) -> torch.Tensor:
+    return torch.arange(torch.Size(shape).numel()).reshape(shape) % 11
+
+
+def image_model(name: str, side: int) -> tuple[nn.Module, tuple]:
+    from kata.torchvision_compat import torchvision
+
+    torch.manual_seed(0)
+    options = {"image_size": side} if name.startswith("vit") else {}
+    model = torchvision.models.get_model(name, weights=None, **options)
+    return model.eval(), (x(1, 3, side, side),)
+
+
+def transformer() -> tuple[nn.Module, tuple]:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), (x(1, 4, 8),)
+
+
+REAL = {
+    "resnet18": lambda: image_model("resnet18", 32),
+    "transformer": transformer,
+    "encoder-decoder": lambda: (EncoderDecoder(), (tokens(1, 4), tokens(1, 3))),
+    "resnet50": lambda: image_model("resnet50", 32),
+    "mobilenet_v3_small": lambda: image_model("mobilenet_v3_small", 32),
+    "vit_b_16": lambda: image_model("vit_b_16", 32),
+}
+QUICK = ("resnet18", "transformer", "encoder-decoder")
+PARAMETRISED = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in REAL
+]
+
+
+@pytest.mark.parametrize("name", PARAMETRISED)
+def test_a_real_model_comes_back(lesson, name):
+    torch.manual_seed(0)
+    model, args = REAL[name]()
+    tree = lesson.unflatten(export(model, *args))
+    same_numbers(
+        tree(*args),
+        model(*args),
+        cause="a value was lost, or read from elsewhere",
+        hint="print tree.print_readable() and those of its children",
+    )
+    tree(*args).sum().backward()
+    model(*args).sum().backward()
+    same_numbers(
+        {name: parameter.grad for name, parameter in tree.named_parameters()},
+        {name: parameter.grad for name, parameter in model.named_parameters()},
+        cause="a parameter was copied twice, or its gradient goes elsewhere",
+        hint="one parameter a tensor of the eager model, under each of its names",
+    )
+    equal(
+        [names(tree), list(tree.state_dict())],
+        [names(model), list(model.state_dict())],
+        cause="a module or a tensor is missing, or the order is another one",
+        hint="register in the order of the module call graph and of the state",
+    )
+
+
+@pytest.mark.beyond("torch hands every parameter through all calls: quadratic in the layers")
+def test_the_work_grows_with_the_number_of_layers(lesson):
+    def work(layers: int) -> int:
+        program = export(nn.Sequential(*(nn.Linear(1, 1) for _ in range(layers))), x(1, 1))
+        lesson.unflatten(program)
+        return lines_run(lambda: lesson.unflatten(program))
+
+    few, many = work(10), work(160)
+    holds(
+        many <= 20 * few,
+        "about 16 times as many steps for 160 layers as for 10",
+        got=f"{few} and {many} lines of Python",
+        cause="something goes through all nodes, or all parameters, for each call",
+        hint="settle in one pass over the outline; look names up in a dict",
+    )
