@@ -56,4 +56,11 @@ LESSONS = (
         needs=("path_of_module", "create_arg", "placeholders"),
         summary="record a run as a graph",
     ),
+    Lesson(
+        name="split_module",
+        title="Cut a graph into a pipeline",
+        minutes=100,
+        needs=(),
+        summary="cut a graph into a pipeline",
+    ),
 )
