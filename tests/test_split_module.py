@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.distributed.pipelining import SplitPoint, pipeline
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -1549,12 +1550,30 @@ def test_resnet18_can_be_cut_by_its_layers(lesson):
 def test_a_real_model_computes_the_same_numbers_and_gradients(lesson, name):
     model, image = model_and_image(name)
     m = trace(model)
+    splits = {
+        stages: lesson.split_module(m, model, in_stages(m, stages))
+        for stages in (2, 4, 8, len(calls(m.graph)))
+    }
     expected = numbers_and_gradients(model, model, [image])
-    for stages in (2, 4, 8, len(calls(m.graph))):
-        split = lesson.split_module(m, model, in_stages(m, stages))
+    for stages, split in splits.items():
         same_numbers(
             numbers_and_gradients(split, model, [image]),
             expected,
             cause=f"in {stages} stages, a value was passed to the wrong place",
             hint="try a small model first: the tests above print whole graphs",
         )
+
+
+@pytest.mark.stretch
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_the_pipeline_front_of_torch_takes_it_in_place_of_its_own(lesson, monkeypatch):
+    def cut_at_the_second():
+        torch.manual_seed(0)
+        model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(3)))
+        places = {"1": SplitPoint.BEGINNING}
+        return pipeline(model, (torch.rand(2, 3),), split_spec=places).split_gm
+
+    theirs = cut_at_the_second()
+    monkeypatch.setattr("torch.distributed.pipelining._IR.split_module", lesson.split_module)
+    same_split(cut_at_the_second(), theirs, hint="it cuts with partition_affix='pp'")
