@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-def split_module(  # given  # noqa: PLR0917 (the signature is torch's)
+def split_module(  # given
     m: GraphModule,
     root_m: torch.nn.Module,
     split_callback: Callable[[Node], int],
