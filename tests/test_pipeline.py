@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,11 +17,12 @@ from torch.fx import symbolic_trace
 
 from kata.__main__ import main
 from kata.pipeline import (
+    PROCESSES,
     PipelineError,
     Plan,
     cuts_for,
+    first_failure,
     narrow_places,
-    run_pipeline,
     split_into_stages,
     stages_of,
 )
@@ -72,12 +74,23 @@ def test_two_processes_give_the_numbers_of_one(capsys):
     assert "gradients: the same as in one process" in lines
 
 
-@pytest.mark.slow
-def test_a_failure_in_a_stage_is_shown_with_its_cause():
-    # Images too small for the model: its last pooling has nothing left to pool.
-    plan = Plan("squeezenet1_0", size=8, impl="solutions")
-    with pytest.raises(PipelineError, match=r"stage \d failed(.|\n)*too small"):
-        run_pipeline(plan)
+def ended(*exit_codes: int) -> list[SimpleNamespace]:
+    return [SimpleNamespace(exitcode=code) for code in exit_codes]
+
+
+def test_of_two_failures_the_first_is_shown():
+    failures = PROCESSES.SimpleQueue()
+    failures.put((1, "ValueError: the cause"))
+    failures.put((0, "RuntimeError: the other stage is gone"))
+    message = first_failure(ended(1, 1), failures)
+    assert message.startswith("stage 1 failed")
+    assert message.endswith("ValueError: the cause")
+
+
+def test_a_killed_stage_is_the_cause_of_what_the_others_report():
+    failures = PROCESSES.SimpleQueue()
+    failures.put((0, "RuntimeError: the other stage is gone"))
+    assert first_failure(ended(1, -9), failures).startswith("stage 1 was killed by SIGKILL")
 
 
 @pytest.fixture
