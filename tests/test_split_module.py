@@ -945,6 +945,26 @@ def test_a_split_model_can_be_split_again(lesson):
     same_numbers(again(x, y), model(x, y), cause="submodules are modules like any other")
 
 
+def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.submod_0 = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.relu(x) + self.submod_0.weight
+
+    m = trace(Model())
+    split = lesson.split_module(m, m, lambda node: 0)
+    x = torch.rand(3, 3)
+    same_numbers(
+        split(x),
+        m(x),
+        cause="the submodule took the place of the module that holds the parameter",
+        hint="a parameter below submod_0 has to be set on the new submod_0",
+    )
+
+
 @pytest.mark.stretch
 def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
     m = graph_with_body()

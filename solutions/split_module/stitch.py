@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _make_graph_module
+from torch.fx.graph_module import _assign_attr
 from torch.fx.node import map_arg
 
 from .partition import Partition, attribute_of, returns_bare
@@ -89,8 +90,8 @@ class _Frame:
     def take(self, node: Node, keep_original_node_name: bool) -> None:
         target = str(node.target)
         if keep_original_node_name:
-            stars = "*" * target.count("*")
-            target = stars + node.name
+            # The stars of *args and **kwargs belong to the target, not to the name.
+            target = "*" * target.count("*") + node.name
         new = self.graph.create_node("placeholder", target, node.args, type_expr=node.type)
         self._add(node, new)
 
@@ -106,12 +107,11 @@ class _Frame:
     def call(self, partition: Partition, tuple_return: bool) -> None:
         arguments = tuple(self.new_of(value) for value in partition.inputs)
         call = self.graph.call_module(partition.submod_name, arguments)
+        if returns_bare(partition, tuple_return):
+            self.values.update(dict.fromkeys(partition.outputs, call))
+            return
         for position, value in enumerate(partition.outputs):
-            self.values[value] = (
-                call
-                if returns_bare(partition, tuple_return)
-                else self.graph.call_function(operator.getitem, (call, position))
-            )
+            self.values[value] = self.graph.call_function(operator.getitem, (call, position))
 
     def give(self, output: Node) -> None:
         self.graph.output(map_arg(output.args[0], self.new_of))
@@ -130,10 +130,14 @@ class _Frame:
         """
         names = [partition.submod_name for partition in submodules]
         self._refuse_taken(names)
-        seats = dict.fromkeys(names, torch.nn.Module())
+        seats = {name: torch.nn.Module() for name in names}
         module = _make_graph_module({**self.attributes, **seats}, self.graph)
         for partition, submodule in submodules.items():
             module.add_submodule(partition.submod_name, submodule)
+        # What the original had below the name of a seat left with the seat.
+        for path, value in self.attributes.items():
+            if path.partition(".")[0] in seats:
+                _assign_attr(value, module, path)
         module.meta["partition_names"] = set(names)
         return module
 
