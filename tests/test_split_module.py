@@ -1498,6 +1498,26 @@ def test_whatever_torch_can_cut_has_the_same_submodules(lesson, cut):
         same_submodules(ours, theirs)
 
 
+@pytest.mark.stretch
+@any_cut
+@given(cut=cuts(), named=st.booleans(), positional=st.booleans(), wrapped=st.booleans())
+def test_with_any_options_the_submodules_are_those_of_torch(
+    lesson, cut, named, positional, wrapped
+):
+    m, callback = cut
+    options = {
+        "keep_original_node_name": named,
+        "keep_original_input_name": not positional,
+        "tuple_return": wrapped,
+    }
+    our_paths, their_paths = {}, {}
+    ours = outcome(lesson.split_module, m, m, callback, our_paths, **options)
+    theirs = outcome(torch_split_module, m, m, callback, their_paths, **options)
+    if theirs is not None:
+        same_submodules(ours, theirs, hint=f"the options are {options}")
+        equal(our_paths, their_paths, cause="qualname_map", hint=f"the options are {options}")
+
+
 @any_cut
 @given(cut=cuts())
 def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson, cut):
