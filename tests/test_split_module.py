@@ -3,10 +3,12 @@
 import itertools
 import operator
 from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch._subclasses import FakeTensorMode
@@ -1459,7 +1461,12 @@ def cuts(draw):
         numbers.sort()
     elif shape == "one each":
         numbers = list(range(len(nodes)))
-    return m, dict(zip(nodes, numbers, strict=True)).__getitem__
+    return Cut(m, dict(zip(nodes, numbers, strict=True)).__getitem__)
+
+
+class Cut(NamedTuple):
+    m: GraphModule
+    callback: Callable[[Node], int]
 
 
 def outcome(split_module, *arguments, **options):
@@ -1472,66 +1479,62 @@ def outcome(split_module, *arguments, **options):
         return None
 
 
-any_cut = settings(
-    max_examples=60,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+def for_any_cut(check, **strategies) -> None:
+    """Call ``check`` with sixty graphs and cuts, the same ones every time."""
+    always_the_same = settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    always_the_same(given(cut=cuts(), **strategies)(check))()
 
 
-@any_cut
-@given(cut=cuts())
-def test_whatever_torch_can_cut_has_the_same_submodules(lesson, cut):
-    m, callback = cut
-    ours = outcome(lesson.split_module, m, m, callback)
-    theirs = outcome(torch_split_module, m, m, callback)
-    holds(
-        (ours is None) == (theirs is None),
-        "a cut to be refused exactly where torch refuses it",
-        got=(ours, theirs),
-        cause="a dependency between partitions is missing, or there is one too many",
-        hint="depend on the partition that makes the value, and on no other",
-    )
-    if theirs is not None:
-        same_submodules(ours, theirs)
+def test_whatever_torch_can_cut_has_the_same_submodules(lesson):
+    def check(cut):
+        ours = outcome(lesson.split_module, cut.m, cut.m, cut.callback)
+        theirs = outcome(torch_split_module, cut.m, cut.m, cut.callback)
+        holds(
+            (ours is None) == (theirs is None),
+            "a cut to be refused exactly where torch refuses it",
+            got=(ours, theirs),
+            cause="a dependency between partitions is missing, or there is one too many",
+            hint="depend on the partition that makes the value, and on no other",
+        )
+        if theirs is not None:
+            same_submodules(ours, theirs)
+
+    for_any_cut(check)
 
 
 @pytest.mark.stretch
-@any_cut
-@given(cut=cuts(), named=st.booleans(), positional=st.booleans(), wrapped=st.booleans())
-def test_with_any_options_the_submodules_are_those_of_torch(
-    lesson, cut, named, positional, wrapped
-):
-    m, callback = cut
-    options = {
-        "keep_original_node_name": named,
-        "keep_original_input_name": not positional,
-        "tuple_return": wrapped,
-    }
-    our_paths, their_paths = {}, {}
-    ours = outcome(lesson.split_module, m, m, callback, our_paths, **options)
-    theirs = outcome(torch_split_module, m, m, callback, their_paths, **options)
-    if theirs is not None:
-        same_submodules(ours, theirs, hint=f"the options are {options}")
-        equal(our_paths, their_paths, cause="qualname_map", hint=f"the options are {options}")
+def test_with_any_options_the_submodules_are_those_of_torch(lesson):
+    def check(cut, named, positional, wrapped):
+        options = {
+            "keep_original_node_name": named,
+            "keep_original_input_name": not positional,
+            "tuple_return": wrapped,
+        }
+        our_paths, their_paths = {}, {}
+        ours = outcome(lesson.split_module, cut.m, cut.m, cut.callback, our_paths, **options)
+        theirs = outcome(torch_split_module, cut.m, cut.m, cut.callback, their_paths, **options)
+        if theirs is not None:
+            same_submodules(ours, theirs, hint=f"the options are {options}")
+            equal(our_paths, their_paths, cause="qualname_map", hint=f"the options are {options}")
+
+    yes_or_no = st.booleans()
+    for_any_cut(check, named=yes_or_no, positional=yes_or_no, wrapped=yes_or_no)
 
 
-@any_cut
-@given(cut=cuts())
-def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson, cut):
-    m, callback = cut
-    split = outcome(lesson.split_module, m, m, callback)
-    if split is None:
-        return
-    inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]
-    same_numbers(
-        numbers_and_gradients(split, m, inputs),
-        numbers_and_gradients(m, m, inputs),
-        cause="a value was passed to the wrong place",
-        hint="compare split.code with the code of the model",
-    )
+def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson):
+    def check(cut):
+        split = outcome(lesson.split_module, cut.m, cut.m, cut.callback)
+        if split is None:
+            return
+        inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]
+        same_numbers(
+            numbers_and_gradients(split, cut.m, inputs),
+            numbers_and_gradients(cut.m, cut.m, inputs),
+            cause="a value was passed to the wrong place",
+            hint="compare split.code with the code of the model",
+        )
+
+    for_any_cut(check)
 
 
 def numbers_and_gradients(run, model: nn.Module, inputs):
