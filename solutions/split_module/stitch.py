@@ -126,18 +126,19 @@ class _Frame:
         """Make the module of the graph, and put the submodules into it.
 
         A module generates the code of the modules inside it whenever it generates its own. The
-        submodules have theirs, so empty modules keep their seats meanwhile.
+        submodules have theirs, so an empty module keeps their seats meanwhile.
         """
         names = [partition.submod_name for partition in submodules]
         self._refuse_taken(names)
-        seats = {name: torch.nn.Module() for name in names}
+        below = {path: path.partition(".")[0] for path in self.attributes}
+        seats = dict.fromkeys(names, torch.nn.Module())
+        # Where the original has something below such a name, it would be put on the common seat.
+        seats |= {name: torch.nn.Module() for name in below.values() if name in seats}
         module = _make_graph_module({**self.attributes, **seats}, self.graph)
         for partition, submodule in submodules.items():
             module.add_submodule(partition.submod_name, submodule)
-        # What the original had below the name of a seat left with the seat.
-        for path, value in self.attributes.items():
-            if path.partition(".")[0] in seats:
-                _assign_attr(value, module, path)
+        for path in (path for path, name in below.items() if name in seats):
+            _assign_attr(self.attributes[path], module, path)
         module.meta["partition_names"] = set(names)
         return module
 
