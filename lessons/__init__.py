@@ -57,6 +57,13 @@ LESSONS = (
         summary="record a run as a graph",
     ),
     Lesson(
+        name="split_module",
+        title="Cut a graph into a pipeline",
+        minutes=100,
+        needs=(),
+        summary="cut a graph into a pipeline",
+    ),
+    Lesson(
         name="unflatten",
         title="A flat graph gets its modules back",
         minutes=90,

@@ -130,8 +130,8 @@ def judge(answer: Answer) -> Verdict:
         return implementation
 
     tests = f"tests/test_{answer.lesson}.py" + (f"::{answer.fails}" if answer.fails else "")
-    only_core = ["-m", "not stretch and not beyond"] if answer.core_only else []
-    return run_suite(tests, "-x" if answer.fails else "-q", *only_core, load=load)
+    marks = "not slow and not stretch and not beyond" if answer.core_only else "not slow"
+    return run_suite(tests, "-x" if answer.fails else "-q", "-m", marks, load=load)
 
 
 def judge_folder(folder: Path, *arguments: str) -> Verdict:
