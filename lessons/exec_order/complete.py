@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.fx import Node
 
-from .record import ExecutionInfo
+from .record import ExecutionInfo, NamedParameters
 from .watch import ExecOrderTracer
 
 
@@ -37,18 +37,18 @@ class CompleteExecOrderTracer(ExecOrderTracer):
     """
 
     def parameters_used(
-        self, info: ExecutionInfo, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
-    ) -> list[tuple[str, nn.Parameter]]:
+        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
+    ) -> NamedParameters:
         """Name the parameters that a new node uses, wherever they are among its arguments.
 
         Args:
-            info: the record.
-            parameters: the root's parameters by name.
+            own: all parameters of the current module, by their names in it.
+            parameters: all parameters of the root by name.
             node: the node.
             args: its positional arguments as the model passed them.
 
         Returns:
-            The names and parameters in order, each read once.
+            A new list of names and parameters, in order, each read once.
         """
         raise NotImplementedError(
             "exec_order: name the parameters that a new node uses, wherever they are among its arguments"

@@ -10,7 +10,7 @@ from torch import nn
 from torch.fx import Node
 from torch.fx.proxy import TracerBase
 
-from .record import ExecutionInfo
+from .record import ExecutionInfo, NamedParameters
 
 
 class ExecOrderTracer:
@@ -58,8 +58,8 @@ class ExecOrderTracer:
         )
 
     def parameters_used(
-        self, info: ExecutionInfo, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
-    ) -> list[tuple[str, nn.Parameter]]:
+        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
+    ) -> NamedParameters:
         """Name the parameters that a new node uses.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -69,13 +69,13 @@ class ExecOrderTracer:
         nodes use none.
 
         Args:
-            info: the record.
-            parameters: the root's parameters by name.
+            own: all parameters of the current module, by their names in it.
+            parameters: all parameters of the root by name.
             node: the node.
             args: its positional arguments as the model passed them, proxies among them.
 
         Returns:
-            The names and parameters in order, repeated where an argument is.
+            A new list of names and parameters, in order, repeated where an argument is.
         """
         raise NotImplementedError("exec_order: name the parameters that a new node uses")
 

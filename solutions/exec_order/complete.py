@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.fx import Node
 
-from .record import ExecutionInfo
+from .record import ExecutionInfo, NamedParameters
 from .watch import ExecOrderTracer
 
 
@@ -37,22 +37,22 @@ class CompleteExecOrderTracer(ExecOrderTracer):
     """
 
     def parameters_used(
-        self, info: ExecutionInfo, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
-    ) -> list[tuple[str, nn.Parameter]]:
+        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
+    ) -> NamedParameters:
         """Name the parameters that a new node uses, wherever they are among its arguments.
 
         Args:
-            info: the record.
-            parameters: the root's parameters by name.
+            own: all parameters of the current module, by their names in it.
+            parameters: all parameters of the root by name.
             node: the node.
             args: its positional arguments as the model passed them.
 
         Returns:
-            The names and parameters in order, each read once.
+            A new list of names and parameters, in order, each read once.
         """
-        own = list(info.curr_module.named_parameters()) if node.op == "call_module" else []
+        called = own if node.op == "call_module" else []
         reads = [str(read.target) for read in node.all_input_nodes if read.op == "get_attr"]
-        return own + [(target, parameters[target]) for target in reads if target in parameters]
+        return called + [(target, parameters[target]) for target in reads if target in parameters]
 
     def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
         """Give a module that is called for the first time an empty list of usages.

@@ -10,6 +10,8 @@ from torch import nn
 
 from ..tracer import Tracer
 
+NamedParameters = list[tuple[str, nn.Parameter]]
+
 
 @dataclass
 class TracingConfig:
@@ -39,7 +41,7 @@ class ParamUsageInfo(NamedTuple):
     """
 
     module: nn.Module
-    named_params: list[tuple[str, nn.Parameter]]
+    named_params: NamedParameters
 
 
 class ExecutionInfo:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.fx import Node, Proxy
 from torch.fx.proxy import TracerBase
 
-from .record import ExecutionInfo, ParamUsageInfo
+from .record import ExecutionInfo, NamedParameters, ParamUsageInfo
 
 
 class ExecOrderTracer:
@@ -56,7 +56,7 @@ class ExecOrderTracer:
             root_module: the module that the block traces.
         """
         self.exec_info = ExecutionInfo(root_module)
-        watcher = _Watcher(self, self.exec_info, dict(root_module.named_parameters()))
+        watcher = _Watcher(self, self.exec_info, list(root_module.named_parameters()))
         with (
             _watched(tracer, "call_module", watcher.call_module),
             _watched(tracer, "create_proxy", watcher.create_proxy),
@@ -64,8 +64,8 @@ class ExecOrderTracer:
             yield
 
     def parameters_used(
-        self, info: ExecutionInfo, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
-    ) -> list[tuple[str, nn.Parameter]]:
+        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
+    ) -> NamedParameters:
         """Name the parameters that a new node uses.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -75,16 +75,16 @@ class ExecOrderTracer:
         nodes use none.
 
         Args:
-            info: the record.
-            parameters: the root's parameters by name.
+            own: all parameters of the current module, by their names in it.
+            parameters: all parameters of the root by name.
             node: the node.
             args: its positional arguments as the model passed them, proxies among them.
 
         Returns:
-            The names and parameters in order, repeated where an argument is.
+            A new list of names and parameters, in order, repeated where an argument is.
         """
         if node.op == "call_module":
-            return list(info.curr_module.named_parameters())
+            return list(own)
         if node.op not in ("call_function", "call_method"):
             return []
         targets: list[Any] = [arg.node.target for arg in args or () if isinstance(arg, Proxy)]
@@ -106,18 +106,23 @@ class _Watcher:
 
     rules: ExecOrderTracer
     info: ExecutionInfo
-    parameters: dict[str, nn.Parameter]
+    own: NamedParameters  # those of the current module; at first, of the root
+
+    def __post_init__(self) -> None:
+        self.parameters = dict(self.own)
 
     def call_module(
         self, method: Callable[..., Any], module: nn.Module, *how: Any, **options: Any
     ) -> Any:
         self.info.module_forward_order.append(module)
-        self.note_usage(module, list(module.named_parameters()))
-        caller, self.info.curr_module = self.info.curr_module, module
+        own = list(module.named_parameters())
+        self.note_usage(module, own)
+        caller = self.info.curr_module, self.own
+        self.info.curr_module, self.own = module, own
         self.rules.begin_usages(self.info, module)
         output = method(module, *how, **options)
         # Not in a `finally`: after a failure, the current module tells where it happened.
-        self.info.curr_module = caller
+        self.info.curr_module, self.own = caller
         return output
 
     def create_proxy(
@@ -131,18 +136,18 @@ class _Watcher:
         **options: Any,
     ) -> Proxy:
         proxy = method(kind, target, args, kwargs, *more, **options)
-        used = self.rules.parameters_used(self.info, self.parameters, proxy.node, args)
+        used = self.rules.parameters_used(self.own, self.parameters, proxy.node, args)
         self.note_usage(self.info.curr_module, used)
         self.note_first_uses(used)
         return proxy
 
-    def note_usage(self, module: nn.Module, named_params: list[tuple[str, nn.Parameter]]) -> None:
+    def note_usage(self, module: nn.Module, named_params: NamedParameters) -> None:
         """Note in the current module's list that ``module`` uses these parameters, if any."""
         if named_params:
             usages = self.info.module_to_param_usage_infos[self.info.curr_module]
             usages.append(ParamUsageInfo(module, named_params))
 
-    def note_first_uses(self, named_params: list[tuple[str, nn.Parameter]]) -> None:
+    def note_first_uses(self, named_params: NamedParameters) -> None:
         for _, parameter in named_params:
             if parameter not in self.info.visited_params:
                 self.info.visited_params.add(parameter)

@@ -80,11 +80,12 @@ def notes_a_call_in_the_callees_list(lesson):
 
     def call_module(self, method, module, *how):
         self.info.module_forward_order.append(module)
-        caller, self.info.curr_module = self.info.curr_module, module
+        caller, self.own = (self.info.curr_module, self.own), list(module.named_parameters())
+        self.info.curr_module = module
         self.rules.begin_usages(self.info, module)
-        self.note_usage(module, list(module.named_parameters()))
+        self.note_usage(module, self.own)
         result = method(module, *how)
-        self.info.curr_module = caller
+        self.info.curr_module, self.own = caller
         return result
 
     lesson.watch._Watcher.call_module = call_module
@@ -201,7 +202,8 @@ def written_in_one_piece(lesson):
             @wraps(methods[1])
             def create_proxy(kind, target, args, *more, **options):
                 proxy = methods[1](kind, target, args, *more, **options)
-                used = self.parameters_used(info, parameters, proxy.node, args)
+                own = list(info.curr_module.named_parameters())
+                used = self.parameters_used(own, parameters, proxy.node, args)
                 note(info.curr_module, used)
                 new = [each for _, each in used if each not in info.visited_params]
                 info.param_forward_order.extend(dict.fromkeys(new))
@@ -241,9 +243,9 @@ def reads_parameters_in_a_loop(lesson):
     base = lesson.ExecOrderTracer
 
     class ExecOrderTracer(base):
-        def parameters_used(self, info, parameters, node, args):
+        def parameters_used(self, own, parameters, node, args):
             if node.op == "call_module":
-                return [(name, each) for name, each in info.curr_module.named_parameters()]
+                return [(name, each) for name, each in own]
             used = []
             for argument in args if node.op in ("call_function", "call_method") else ():
                 name = argument.node.target if isinstance(argument, Proxy) else None

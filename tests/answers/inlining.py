@@ -33,8 +33,8 @@ def forgets_to_recompile(lesson):
 @wrong(fails="test_every_call_of_the_target_is_replaced", says="a call of the target is left")
 def replaces_the_first_call_only(lesson):
     """Stops at the first call it finds."""
-    everything = lesson.inline._inline
-    lesson.inline._inline = lambda gm, calls, is_leaf: everything(gm, calls[:1], is_leaf)
+    everything = lesson._inline
+    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls[:1], is_leaf)
 
 
 @wrong(
@@ -77,8 +77,8 @@ def drops_keyword_arguments(lesson):
 )
 def inlines_everything_inside(lesson):
     """Looks through the leaves inside the callee, too."""
-    everything = lesson.inline._inline
-    lesson.inline._inline = lambda gm, calls, is_leaf: everything(gm, calls, lambda _: False)
+    everything = lesson._inline
+    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls, lambda _: False)
 
 
 @wrong(fails="test_everything_is_inlined_all_the_way_down", says="only the outermost calls")
@@ -134,7 +134,7 @@ def leaves_half_of_it_behind(lesson):
 )
 def drops_nothing(lesson):
     """Keeps submodules that nothing calls any more."""
-    lesson.inline.drop_unused_modules = lambda gm: None
+    lesson.drop_unused_modules = lambda gm: None
 
 
 @wrong(
@@ -213,7 +213,7 @@ def names_by_a_plain_search(lesson):
             raise NameError(f"no submodule {target}; there are: {', '.join(modules)}")
         return modules[target]
 
-    lesson.inline._submodule = submodule
+    lesson._submodule = submodule
 
 
 @right
@@ -246,7 +246,7 @@ def replaces_input_by_input(lesson):
         else:
             resolve(call, result)
 
-    lesson.inline.replace = replace
+    lesson.replace = replace
 
 
 @right(core_only=True)
