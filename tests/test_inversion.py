@@ -150,6 +150,7 @@ WITH_A_CONSTANT: dict[str, Callable] = {
     "x.mul": lambda x: x.mul(2),
     "x.div": lambda x: x.div(2),
     "other by keyword": lambda x: torch.sub(x, other=2).mul(other=3),
+    "both by keyword, in another order": lambda x: torch.sub(other=2, input=x),
     "operator.add": lambda x: operator.add(2, x),
 }
 
@@ -389,6 +390,7 @@ NOT_INVERTIBLE: dict[str, tuple[Callable, str]] = {
     "zero in a tensor": (lambda x: x * torch.tensor([1.0, 0.0]), "mul"),
     "infinity as a term": (lambda x: x + math.inf, "add"),
     "no number as a factor": (lambda x: x * math.nan, "mul"),
+    "a list as a term": (lambda x: operator.add(x, [1, 2]), "add"),
     "a square": (lambda x: x**2, "pow"),
     "torch.square": (lambda x: torch.square(x), "square"),
     "an absolute value": (lambda x: torch.abs(x), "abs"),
@@ -569,6 +571,17 @@ def test_any_module_with_a_method_inverse_is_one_step(lesson):
             return y[: len(y) // 2]
 
     undone(lesson, nn.Sequential(Doubling()), BATCH)
+
+
+@pytest.mark.stretch
+def test_an_attribute_called_inverse_is_no_method(lesson):
+    class Flagged(nn.Module):
+        inverse = True
+
+        def forward(self, x):
+            return x + 1
+
+    undone(lesson, nn.Sequential(Flagged()), BATCH)
 
 
 @pytest.mark.stretch

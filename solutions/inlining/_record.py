@@ -80,8 +80,8 @@ class _CallRecorder(Tracer):
             return call.callee(*args, **kwargs)
         except Exception as error:
             raise TraceError(
-                f"cannot inline {call}: {error}. What is inlined must not branch on, loop over or "
-                "convert a value that is known only when the graph runs"
+                f"cannot inline {call}: {type(error).__name__}: {error} (while it is recorded, "
+                "values are proxies: its code must not branch on, loop over or convert them)"
             ) from error
 
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:

@@ -95,13 +95,17 @@ def not_invertible(node: Node, reason: str) -> NotInvertibleError:
     return NotInvertibleError(f"cannot invert node {node.name!r} ({node.op} {target}): {reason}")
 
 
+def knows_its_inverse(module: nn.Module) -> bool:
+    return callable(getattr(module, "inverse", None))
+
+
 class _StepTracer(Tracer):
     """Record as one step what is known to have an inverse, and look into what merely wraps one."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if isinstance(m, nn.Sigmoid | nn.Tanh | nn.Identity):
             return False
-        return hasattr(m, "inverse") or super().is_leaf_module(m, module_qualified_name)
+        return knows_its_inverse(m) or super().is_leaf_module(m, module_qualified_name)
 
 
 def _twin(model: nn.Module) -> nn.Module:

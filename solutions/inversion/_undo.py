@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Interpreter, Node
 
-from ._chain import Chain, not_invertible
+from ._chain import Chain, knows_its_inverse, not_invertible
 from .inverses import NotInvertibleError, inverse_of
 from .modules import Inverse
 
@@ -73,7 +73,7 @@ class Undoing:
     def undo_module(self, step: Node, value: Node) -> Node:
         path = str(step.target)
         module = self.chain.root.get_submodule(path)
-        if not hasattr(module, "inverse") or len(step.args) != 1 or step.kwargs:
+        if not knows_its_inverse(module) or len(step.args) != 1 or step.kwargs:
             kind = type(module).__name__
             raise not_invertible(step, f"{kind} has no method `inverse` that takes its result")
         self.attributes[path] = module.module if isinstance(module, Inverse) else Inverse(module)
@@ -93,17 +93,18 @@ class Undoing:
         if rule is None or len(operands) != 2:
             raise not_invertible(step, "no inverse with these arguments is known")
         constant = operands[1 - place]
-        if constant in self.chain.values:
+        if constant is operands[place]:
             raise not_invertible(step, f"it uses its input {constant.name!r} twice")
         inverse, result_place = rule
         self.check_constant(step, constant, inverse in (operator.truediv, operator.mul))
-        constant = self.copies.get(constant, constant)
+        constant = self.copies[constant] if isinstance(constant, Node) else constant
         arguments = (value, constant) if result_place == 0 else (constant, value)
         return self.graph.call_function(inverse, arguments)
 
     def check_constant(self, step: Node, constant: Any, is_factor: bool) -> None:
         """Refuse what can't be taken away again: factors of zero, infinities, no numbers at all."""
-        size = magnitude(self.interpreter.env.get(constant, constant))
+        is_node = isinstance(constant, Node)
+        size = magnitude(self.interpreter.env[constant] if is_node else constant)
         if size is None:
             raise not_invertible(step, f"{constant!r} is no number")
         if is_factor and not torch.as_tensor(size != 0).all():
@@ -123,13 +124,12 @@ def function_of(step: Node) -> Any:
 
 
 def operands_of(step: Node) -> list[Any]:
-    """What a step works on, also where it's passed by keyword."""
-    operands = [*step.args]
-    for name, argument in step.kwargs.items():
-        if name not in ("input", "other"):
-            raise not_invertible(step, f"no inverse with the argument {name!r} is known")
-        operands.append(argument)
-    return operands
+    """What a step works on, in order, also where it's passed by keyword."""
+    others = sorted(step.kwargs.keys() - {"input", "other"})
+    if others:
+        raise not_invertible(step, f"no inverse with the argument {others[0]!r} is known")
+    by_keyword = [step.kwargs[name] for name in ("input", "other") if name in step.kwargs]
+    return [*step.args, *by_keyword]
 
 
 def magnitude(constant: Any) -> Any:
