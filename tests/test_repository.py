@@ -78,9 +78,16 @@ def test_a_lesson_stands_on_earlier_ones_only():
 
 def test_a_lesson_imports_exactly_the_siblings_it_needs():
     for lesson in LESSONS:
-        modules = modules_of(lesson.name)
-        siblings = {name for module in modules for name in imported_siblings(module.solution)}
+        siblings = {name for source in sources(lesson.name) for name in imported_siblings(source)}
         assert siblings - {lesson.name} == set(lesson.needs), lesson.name
+
+
+def sources(lesson: str) -> Iterator[Path]:
+    """The files of a lesson's solution, private ones too, relative to ``solutions/``."""
+    solutions = ROOT / "solutions"
+    for path in (solutions / f"{lesson}.py", *(solutions / lesson).rglob("*.py")):
+        if path.exists():
+            yield path.relative_to(solutions)
 
 
 def imported_siblings(solution: Path) -> Iterator[str]:

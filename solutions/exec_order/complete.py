@@ -1,0 +1,64 @@
+"""Watch a tracer at work, and miss no use of a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+from torch.fx import Node
+
+from .record import ExecutionInfo, NamedParameters
+from .watch import ExecOrderTracer
+
+
+class CompleteExecOrderTracer(ExecOrderTracer):
+    """Watch a tracer at work, and miss no use of a parameter.
+
+    It differs from ``ExecOrderTracer`` in this:
+
+    - parameters count wherever they are among the arguments: by keyword, in a list, and where a
+      module is called;
+    - only a node that reads a parameter stands for it: a ``forward`` may have an argument that is
+      named like one;
+    - a module that is called again keeps the usages of the calls before.
+
+    torch has nothing like it.
+
+    >>> import torch
+    >>> class Scaled(nn.Linear):
+    ...     def forward(self, x):
+    ...         return torch.mul(x, other=self.weight)
+    >>> model, watcher, tracer = Scaled(2, 2), CompleteExecOrderTracer(), torch.fx.Tracer()
+    >>> with watcher.patch_tracer(tracer, model):
+    ...     graph = tracer.trace(model)
+    >>> watcher.exec_info.param_forward_order == [model.weight]
+    True
+    """
+
+    def parameters_used(
+        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
+    ) -> NamedParameters:
+        """Name the parameters that a new node uses, wherever they are among its arguments.
+
+        Args:
+            own: all parameters of the current module, by their names in it.
+            parameters: all parameters of the root by name.
+            node: the node.
+            args: its positional arguments as the model passed them.
+
+        Returns:
+            A new list of names and parameters, in order, each read once.
+        """
+        called = own if node.op == "call_module" else []
+        reads = [str(read.target) for read in node.all_input_nodes if read.op == "get_attr"]
+        return called + [(target, parameters[target]) for target in reads if target in parameters]
+
+    def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
+        """Give a module that is called for the first time an empty list of usages.
+
+        Args:
+            info: the record.
+            module: the module that is called.
+        """
+        info.module_to_param_usage_infos.setdefault(module, [])

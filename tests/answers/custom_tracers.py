@@ -1,0 +1,272 @@
+"""Answers to ``custom_tracers``."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+
+from tests.suite.answers import right, wrong
+
+
+@wrong(fails="test_two_tracers_share_nothing", says="the dictionary belongs to the class")
+def the_dictionary_belongs_to_the_class(lesson):
+    """Writes the mapping into a dictionary in the class body, as the well-known example does."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        shared: dict = {}
+
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.node_to_originating_module = self.shared
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_a_model_that_survives_a_failure_keeps_its_paths",
+    says="put it back in a `finally`",
+)
+def forgets_finally(lesson):
+    """Puts the caller's path back only if the call succeeds."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def call_module(self, m, forward, args, kwargs):
+            caller = self.current_module_qualified_name
+            self.current_module_qualified_name = self.path_of_module(m)
+            result = super(lesson.original, self).call_module(m, forward, args, kwargs)
+            self.current_module_qualified_name = caller
+            return result
+
+    lesson.original = lesson.ModulePathTracer
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_an_operation_after_a_call_belongs_to_the_caller_again",
+    says="put back to the root's",
+)
+def puts_the_roots_path_back(lesson):
+    """After a call it sets the empty path, not the caller's."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def call_module(self, m, forward, args, kwargs):
+            result = super().call_module(m, forward, args, kwargs)
+            self.current_module_qualified_name = ""
+            return result
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_a_shared_module_has_its_first_name_at_each_call",
+    says="ask `path_of_module`",
+)
+def takes_the_last_name(lesson):
+    """Looks the path up in an index that the last registered name wins."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def path_of_module(self, mod):
+            names = self.root.named_modules(remove_duplicate=False)
+            return next(name for name, module in reversed(list(names)) if module is mod)
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_placeholders_belong_to_the_root_and_the_output_to_nobody",
+    says="note the path where proxies are created",
+)
+def notes_every_node(lesson):
+    """Notes the path in ``create_node``, so that the output has one."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def create_node(self, *args, **kwargs):
+            node = super().create_node(*args, **kwargs)
+            self.node_to_originating_module[node] = self.current_module_qualified_name
+            return node
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_the_tracers_own_options_still_work",
+    says="doesn't pass on the options it gets",
+)
+def drops_options(lesson):
+    """Takes options, and gives none to the tracer it stands on."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def __init__(self, **options):
+            super().__init__()
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(fails="test_subclasses_of_relu_are_looked_into_too", says="`isinstance` knows subclasses")
+def compares_types(lesson):
+    """Compares the type itself."""
+
+    class LowerReluTracer(lesson.tagging.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            if type(m) is torch.nn.ReLU:
+                return False
+            return super().is_leaf_module(m, module_qualified_name)
+
+    lesson.LowerReluTracer = LowerReluTracer
+
+
+@wrong(fails="test_other_modules_are_recorded_as_before", says="ask `super().is_leaf_module`")
+def answers_for_all_modules(lesson):
+    """Says that everything which is no ReLU is a leaf."""
+
+    class LowerReluTracer(lesson.LowerReluTracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return not isinstance(m, torch.nn.ReLU)
+
+    lesson.LowerReluTracer = LowerReluTracer
+
+
+@wrong(fails="test_annotations_are_kept", says="`create_node` drops `type_expr`")
+def drops_the_annotation(lesson):
+    """Forgets the last argument, as the well-known example does."""
+
+    class TaggingTracer(lesson.TaggingTracer):
+        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+            return super().create_node(kind, target, args, kwargs, name)
+
+    lesson.TaggingTracer = TaggingTracer
+
+
+@wrong(fails="test_every_node_has_the_tag", says="every node passes through `create_node`")
+def tags_proxies_only(lesson):
+    """Puts the tag on in ``create_proxy``: the output and constants go without."""
+
+    class TaggingTracer(lesson.tagging.Tracer):
+        def __init__(self, tag="foo", **options):
+            super().__init__(**options)
+            self.tag = tag
+
+        def create_proxy(self, *args, **kwargs):
+            proxy = super().create_proxy(*args, **kwargs)
+            proxy.node.tag = self.tag
+            return proxy
+
+    lesson.TaggingTracer = TaggingTracer
+
+
+@wrong(
+    fails="test_the_input_and_the_output_have_no_line",
+    says="stop at the frame of `trace`",
+)
+def takes_the_caller_of_trace(lesson):
+    """Walks out of the run: the line that called ``trace`` made nothing."""
+
+    def frames():
+        frame = inspect.currentframe()
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+    lesson.source_line._frames_of_the_run = frames
+
+
+@wrong(fails="test_an_operation_in_place_is_refused", says="method")
+def looks_at_modules_only(lesson):
+    """Takes only modules with ``inplace=True`` for working in place."""
+
+    class OutOfPlaceTracer(lesson.OutOfPlaceTracer):
+        def _is_in_place(self, node):
+            return node.op == "call_module" and super()._is_in_place(node)
+
+    lesson.OutOfPlaceTracer = OutOfPlaceTracer
+
+
+@right
+def restores_in_a_context_manager(lesson):
+    """Keeps a stack of paths, popped by an ``ExitStack``."""
+    from contextlib import ExitStack
+
+    class ModulePathTracer(lesson.tagging.Tracer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.stack = [""]
+            self.node_to_originating_module = {}
+
+        @property
+        def current_module_qualified_name(self):
+            return self.stack[-1]
+
+        def call_module(self, m, forward, args, kwargs):
+            with ExitStack() as undo:
+                self.stack.append(self.path_of_module(m))
+                undo.callback(self.stack.pop)
+                return super().call_module(m, forward, args, kwargs)
+
+        def proxy(self, node):
+            self.node_to_originating_module[node] = self.stack[-1]
+            return super().proxy(node)
+
+        def create_proxy(
+            self, kind, target, args, kwargs, name=None, type_expr=None, proxy_factory_fn=None
+        ):
+            proxy = super().create_proxy(
+                kind, target, args, kwargs, name, type_expr, proxy_factory_fn
+            )
+            self.node_to_originating_module[proxy.node] = self.stack[-1]
+            return proxy
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@right
+def lowers_by_a_table(lesson):
+    """Decides by the classes in the module's method resolution order."""
+
+    class LowerTracer(lesson.tagging.Tracer):
+        def __init__(self, *types, **options):
+            super().__init__(**options)
+            self.lowered = frozenset(types)
+
+        def is_leaf_module(self, m, module_qualified_name):
+            if self.lowered.isdisjoint(type(m).__mro__):
+                return super().is_leaf_module(m, module_qualified_name)
+            return False
+
+    lesson.LowerTracer = LowerTracer
+    lesson.LowerReluTracer = lambda: LowerTracer(torch.nn.ReLU)
+
+
+@right
+def tags_after_the_trace(lesson):
+    """Walks the finished graph: every node of it is there."""
+
+    class TaggingTracer(lesson.tagging.Tracer):
+        def __init__(self, tag="foo"):
+            super().__init__()
+            self.tag = tag
+
+        def trace(self, *args, **kwargs):
+            graph = super().trace(*args, **kwargs)
+            for node in graph.nodes:
+                node.tag = node.meta["tag"] = self.tag
+            return graph
+
+    lesson.TaggingTracer = TaggingTracer
+
+
+@right(core_only=True)
+def the_core_alone(lesson):
+    """The three tracers of the core, and nothing else; the tag is an attribute alone."""
+
+    class TaggingTracer(lesson.tagging.Tracer):
+        def __init__(self, tag="foo"):
+            super().__init__()
+            self.tag = tag
+
+        def create_node(self, *args, **kwargs):
+            node = super().create_node(*args, **kwargs)
+            node.tag = self.tag
+            return node
+
+    lesson.TaggingTracer = TaggingTracer
