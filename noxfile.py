@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import nox
@@ -83,6 +84,9 @@ def run(session: nox.Session, python: str, module: str, *arguments: str, **optio
 def interpreter(session: nox.Session) -> str:
     """The Python of the shared environment, which is complete from here on."""
     if "--no-venv" in sys.argv:
+        missing = [name for name in ("torch", "torchvision", "pytest") if not find_spec(name)]
+        if missing:
+            session.error(f"install {', '.join(missing)} beside nox first ({sys.executable})")
         return sys.executable
     python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
     wanted = hashlib.sha256(PYPROJECT.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()

@@ -20,6 +20,7 @@ def test_a_wrong_answer_is_rejected_in_words(answer: Answer):
     assert all(fits_a_terminal(text) for text in texts), "\n".join(texts)
 
 
+@pytest.mark.slow  # each one meets a whole suite
 @pytest.mark.parametrize("answer", [a for a in ANSWERS if not a.fails], ids=str)
 def test_a_right_answer_of_another_shape_is_accepted(answer: Answer):
     verdict = judge(answer)

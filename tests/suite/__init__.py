@@ -5,7 +5,7 @@ the comparisons exported here.
 """
 
 from tests.suite.cost import growth, lines_run
-from tests.suite.expect import equal, holds, refuses, same_numbers, warns_of
+from tests.suite.expect import equal, holds, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "growth",
     "holds",
     "lines_run",
+    "own",
     "refuses",
     "rows",
     "same_graph",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from torch.utils._pytree import tree_flatten
 from tests.suite.todo import is_todo
 
 WIDTH = 80
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Mismatch(AssertionError):
@@ -39,6 +41,7 @@ def labelled(label: str, text: str) -> str:
 def shown(value: object) -> str:
     """A value on a few lines at most: its own text if it is text, else its ``repr``."""
     text = value if isinstance(value, str) and "\n" in value else repr(value)
+    text = ADDRESS.sub("", text)
     return text if len(text) <= 300 else text[:297] + "…"
 
 
@@ -99,19 +102,44 @@ def refuses(
     """Fail unless the block raises ``error_type`` with all of ``words`` in its message.
 
     The ``NotImplementedError`` of a stub passes through, though it is a ``RuntimeError`` too: a
-    lesson that isn't started has refused nothing.
+    lesson that isn't started has refused nothing. So does the ``NameError`` of a misspelt name.
     """
     expected = Words(f"{error_type.__name__}{' that names ' if words else ''}{', '.join(words)}")
     got: object = Words("no error")
     try:
         yield
     except error_type as error:
-        if is_todo(error):
+        if is_todo(error) or is_misspelling(error):
             raise
         got = error
         if all(word in str(error) for word in words):
             return
     raise mismatch(expected=expected, got=got, cause=cause, hint=hint)
+
+
+def is_misspelling(error: BaseException) -> bool:
+    """Whether Python itself raised this, for a name that the code doesn't define."""
+    return isinstance(error, NameError) and error.name is not None
+
+
+def own(mixin: type, *methods: str) -> type:
+    """Return a lesson's class, once it is sure that the methods are its own.
+
+    The class stands in front of torch's ``Tracer``: a method that it lacks, or misspells, would be
+    torch's, and every test would pass.
+    """
+    classes = [each for each in mixin.__mro__ if not each.__module__.startswith("torch.")]
+    missing = [name for name in methods if not any(name in vars(each) for each in classes)]
+    if missing:
+        raise mismatch(
+            expected=Words(f"a method `{missing[0]}` in `{mixin.__name__}`"),
+            got=Words(
+                ", ".join(name for name in vars(mixin) if not name.startswith("__")) or "none"
+            ),
+            cause="it was renamed or deleted, or is inherited from torch",
+            hint="write the method itself, under the name that the stub has",
+        )
+    return mixin
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from kata.stubs import ROOT
 from tests.suite.expect import WIDTH, Mismatch, labelled
@@ -68,11 +69,36 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     for frame in frames[-FRAMES:]:
         yield f"  {place(frame, folder)}"
         yield f"      {(frame.line or '').strip()}"
-    if not frames:
-        where = traceback.extract_tb(error.__traceback__)
-        yield (
-            f"  the test failed at: {where[-1].line}" if where else "  no line of yours is involved"
-        )
+    if is_missing_name(error):
+        yield labelled("likely cause", "a name of the stub was renamed or deleted")
+        yield labelled("try", "put it back: the tests ask for it under that name")
+    elif is_missing_file(error):
+        yield labelled("likely cause", "the lesson's file was moved or deleted")
+        yield labelled("try", "`git checkout -- lessons/` brings the stubs back")
+    elif not frames:
+        yield f"  {line_of_the_test(error)}"
+
+
+def is_missing_name(error: BaseException) -> bool:
+    """Whether a test, or another lesson, asked a lesson's module for what isn't there."""
+    asked = getattr(error, "obj", None)
+    of_lesson = isinstance(asked, ModuleType) and asked.__name__.startswith("lessons.")
+    return of_lesson or (
+        isinstance(error, ImportError)
+        and not isinstance(error, ModuleNotFoundError)
+        and str(error.name).startswith("lessons.")
+    )
+
+
+def is_missing_file(error: BaseException) -> bool:
+    return isinstance(error, ModuleNotFoundError) and str(error.name).startswith("lessons.")
+
+
+def line_of_the_test(error: BaseException) -> str:
+    """Where the test stood, if none of the judged code was running."""
+    frames = traceback.extract_tb(error.__traceback__)
+    tests = [frame for frame in frames if Path(frame.filename).parent == ROOT / "tests"]
+    return f"raised by the test's line: {tests[-1].line}" if tests else "no line of yours ran"
 
 
 def message_lines(error: BaseException) -> Iterator[str]:

@@ -25,6 +25,7 @@ from tests.suite.todo import is_todo
 
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
+LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in LESSONS)
 
 
@@ -64,14 +65,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if house and config.getoption("--impl") != "solutions" else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On torch itself, what is marked ``beyond`` must fail, so that we notice when it's mended."""
-    if config.getoption("--impl") != "torch":
-        return
+    """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
     for item in items:
+        if not any(item.get_closest_marker(name) for name in ("stretch", "beyond", "slow", "gpu")):
+            item.add_marker(pytest.mark.core)
         marker = item.get_closest_marker("beyond")
-        if marker is not None:
+        # Strict, so that we notice when torch is mended.
+        if marker is not None and config.getoption("--impl") == "torch":
             item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True))
+    if judged(config).is_learners and not config.option.markexpr:
+        config.stash[LEFT_OUT] = leave_out_slow(items)
+
+
+def leave_out_slow(items: list[pytest.Item]) -> int:
+    """Drop the slow tests, and return how many these are."""
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    left_out = len(items) - len(quick)
+    items[:] = quick
+    return left_out
 
 
 def lesson_of(item: pytest.Item) -> str | None:
@@ -130,3 +143,6 @@ def pytest_terminal_summary(
 ) -> None:
     if judged(config).is_learners:
         scoreboard.show(terminalreporter, config.stash[LOADER])
+        left_out = config.stash.get(LEFT_OUT, 0)
+        if left_out:
+            terminalreporter.line(f"left out: {left_out} slow tests; `-m slow` runs them")

@@ -15,6 +15,7 @@ from tests.suite.implementations import Implementation
 
 CATEGORIES = ("passed", "failed", "error", "todo")
 NAMED = 5
+PRINTED = 5
 
 
 @dataclass
@@ -45,9 +46,11 @@ class Score:
         stretch, all_stretch = self.count(stretch=True)
         if not core + stretch + len(self.red):
             return "todo"
-        if core == all_core:
-            return "starred" if stretch == all_stretch else "done"
-        return "red" if any(not report.is_stretch for report in self.red) else "started"
+        if core == all_core and stretch == all_stretch:
+            return "starred"
+        if core == all_core > 0:
+            return "done"
+        return "red" if self.red else "started"
 
 
 COLOURS = {"todo": "yellow", "started": "yellow", "red": "red", "done": "green", "starred": "green"}
@@ -92,14 +95,32 @@ def show_failures(terminal: pytest.TerminalReporter, score: Score) -> None:
         return
     first, *others = sorted(score.red, key=lambda report: report.is_stretch)
     alike = sum(report.longrepr == first.longrepr for report in others)
-    terminal.section(f"{score.lesson}: {sentence(first)}", red=True)
+    terminal.section(f"{score.lesson}: {headline(first)}", red=True)
     terminal.line(str(first.longrepr))
+    show_prints(terminal, first)
     if alike:
         terminal.line(f"(and the same in {alike} more test{'s' * (alike > 1)})")
     rest = [sentence(report) for report in others if report.longrepr != first.longrepr]
     if rest:
         terminal.line("")
         terminal.line(textwrap.fill(also_red(list(dict.fromkeys(rest))), WIDTH))
+
+
+def show_prints(terminal: pytest.TerminalReporter, report: pytest.TestReport) -> None:
+    """Write the end of what the code printed while the test ran."""
+    printed = report.capstdout.splitlines()
+    if printed:
+        terminal.line("")
+        terminal.line("printed meanwhile:" if len(printed) <= PRINTED else "printed last:")
+        for line in printed[-PRINTED:]:
+            terminal.line(f"    {line}")
+
+
+def headline(report: pytest.TestReport) -> str:
+    """The test's sentence, the case of it that failed, and whether it is beyond the core."""
+    _, _, case = report.nodeid.split("::")[-1].partition("[")
+    words = [sentence(report), f"[{case}" if case else "", "(stretch)" if report.is_stretch else ""]
+    return " ".join(word for word in words if word)
 
 
 def also_red(sentences: list[str]) -> str:
@@ -119,9 +140,9 @@ def show_score(terminal: pytest.TerminalReporter, score: Score) -> None:
     # With -k or -m only a part was run: green is then all that can be said.
     partly = score.state in ("done", "starred") and terminal.stats.get("deselected")
     terminal.write(f"{'green' if partly else score.state:<10}", **{COLOURS[score.state]: True})
-    line = f"{score.lesson:<16}{core:>3} of {all_core}"
-    if all_stretch:
-        line += f", stretch {stretch} of {all_stretch}"
+    parts = [f"{core:>3} of {all_core}"] if all_core else []
+    parts += [f"stretch {stretch} of {all_stretch}"] if all_stretch else []
+    line = f"{score.lesson:<16}{', '.join(parts)}"
     if score.state == "todo":
         line = f"{score.lesson:<16}not started: open {place_of(score.lesson)}"
     terminal.line(line)
