@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kata.stubs import ROOT, write
-from lessons import LESSONS
 from tests.suite.answers import Verdict, judge_folder
 from tests.suite.expect import WIDTH
 from tests.suite.explain import LINES
@@ -81,9 +80,9 @@ def test_a_syntax_error_fails_its_own_lesson_alone(tmp_path: Path):
     write(tmp_path)
     shutil.copy(GOLDEN / "syntax_error" / "path_of_module.py", tmp_path)
     (tmp_path / "tracer.py").write_text(A_TRACER_OF_ONES_OWN)  # stands on the broken lesson
-    names = ("path_of_module", "create_arg", "tracer")
-    verdict = judge_folder(tmp_path, *(f"tests/test_{name}.py" for name in names), "-m", "core")
-    assert {report.lesson for report in verdict.reports} == set(names)
+    siblings = [f"{ARG}a_proxy_becomes_its_node", "tests/test_tracer.py::test_a_function_is_traced"]
+    verdict = judge_folder(tmp_path, "tests/test_path_of_module.py", *siblings)
+    assert {report.lesson for report in verdict.reports if report.passed} == {"tracer"}
     assert {report.lesson for report in verdict.reports if report.failed} == {"path_of_module"}
     assert all("line 3" in text for text in verdict.texts())
 

@@ -103,7 +103,7 @@ def test_the_stubs_are_fresh(tmp_path: Path):
     assert not stale_in(ROOT / "lessons"), "run `nox -s stubs`"
 
 
-@pytest.mark.parametrize("part", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", ["core", pytest.param("not core", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lesson", NAMES)
 def test_on_the_pristine_stub_every_test_is_todo(lesson: str, part: str, tmp_path: Path):
     write(tmp_path)
@@ -111,7 +111,7 @@ def test_on_the_pristine_stub_every_test_is_todo(lesson: str, part: str, tmp_pat
     strangers = [report for report in verdict.reports if not getattr(report, "todo", False)]
     without_cuda = [report for report in strangers if "CUDA" in str(report.longrepr)]
     assert [report.nodeid for report in strangers] == [report.nodeid for report in without_cuda]
-    assert verdict.count("todo") > 0 or part == "slow"
+    assert verdict.count("todo") > 0
 
 
 @pytest.mark.parametrize("body", ["pass", "return None", "return {first}"])
