@@ -22,15 +22,11 @@ import copy
 
 from torch.export import ExportedProgram
 
+from .adapter import FlatArgsAdapter
 from .calls import ModuleCall, Signature
 from .dispatching import dispatch
 from .inputs import settle_inputs
-from .modules import (
-    FlatArgsAdapter,
-    InterpreterModule,
-    InterpreterModuleDispatcher,
-    UnflattenedModule,
-)
+from .interpreter import InterpreterModule
 from .mutations import is_functional, restore_mutations
 from .outlines import outline
 from .outputs import settle_outputs
@@ -40,6 +36,8 @@ from .sharing import share_equal_bodies
 from .state import restore_state, state_names
 from .tokens import has_tokens, remove_tokens
 from .tree import attach
+from .turns import InterpreterModuleDispatcher
+from .unflattened import UnflattenedModule
 
 __all__ = [
     "FlatArgsAdapter",

@@ -9,8 +9,9 @@ from torch import nn
 from torch.fx import Node
 
 from .calls import ModuleCall, relative_to
-from .modules import InterpreterModule, UnflattenedModule
+from .interpreter import InterpreterModule
 from .state import Attribute
+from .unflattened import UnflattenedModule
 
 
 @dataclass

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from .modules import InterpreterModuleDispatcher
 from .state import Attribute, Kind
 from .tree import Body
+from .turns import InterpreterModuleDispatcher
 
 
 def dispatch(root: nn.Module, bodies: Sequence[Body], state: Mapping[str, Attribute]) -> None:

@@ -13,8 +13,9 @@ from torch.utils._pytree import TreeSpec
 
 from .calls import ModuleCall, relative_to
 from .graphs import CallGraph
-from .modules import InterpreterModule, UnflattenedModule
+from .interpreter import InterpreterModule
 from .state import Attribute
+from .unflattened import UnflattenedModule
 
 
 @dataclass
