@@ -79,10 +79,11 @@ def wait_for(stages: list[SpawnProcess], failures: Failures) -> None:
     Raises:
         PipelineError: with the first failure.
     """
-    while running := [process for process in stages if process.is_alive()]:
-        connection.wait([process.sentinel for process in running])
+    while running := [process for process in stages if process.exitcode is None]:
+        # Asked after that list was made: what fails from here on wakes the wait.
         if any(has_failed(process) for process in stages):
             break
+        connection.wait([process.sentinel for process in running])
     if any(has_failed(process) for process in stages):
         raise PipelineError(first_failure(stages, failures))
 
