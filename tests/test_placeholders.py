@@ -337,7 +337,7 @@ def twice(function: Callable) -> Callable:
 
 
 @pytest.mark.beyond("torch gives the wrapper new code with the counts of the function inside")
-def test_a_decorated_function_with_keyword_only_parameters_runs_its_decorator(lesson):
+def test_a_decorator_survives_keyword_only_parameters(lesson):
     @twice
     def function(x, *, by=1):
         return x + by

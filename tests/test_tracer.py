@@ -124,13 +124,9 @@ def test_every_classifier_of_torchvision_gives_the_graph_of_torch(lesson, name):
     model = zoo.skeleton(name)
     with noting(cause=LIBRARY, hint=LIBRARY_HINT):
         graph = lesson.Tracer().trace(model)
-    same_graph(
-        graph,
-        torch.fx.Tracer().trace(model),
-        meta=META,
-        cause=LIBRARY,
-        hint=LIBRARY_HINT,
-    )
+    expected = torch.fx.Tracer().trace(model)
+    same_graph(graph, expected, cause=LIBRARY, hint=LIBRARY_HINT)
+    same_graph(graph, expected, meta=META)
 
 
 LIBRARY = (
@@ -800,13 +796,13 @@ def test_traces_that_overlap_leave_nothing_behind(lesson):
     first, second = overlapping_traces(lesson)
     found = {"first, ended first": call_targets(first), "second": call_targets(second)}
     wanted = dict.fromkeys(found, WANTED)
-    # The first trace was alone with its patch when it began: what it lacks, the second one took.
-    counted = call_targets(first) == WANTED
+    # The first trace ends while the second is on: if it lacks nothing, threads are told apart.
+    told_apart = call_targets(first) == WANTED
     equal(
         found,
         wanted,
-        cause=UNCOUNTED if counted else TAKEN,
-        hint=UNCOUNTED_HINT if counted else THREADS_HINT,
+        cause=UNCOUNTED if told_apart else TAKEN,
+        hint=UNCOUNTED_HINT if told_apart else THREADS_HINT,
     )
     holds(restored(), "`nn.Module` as before", cause=UNCOUNTED, hint=UNCOUNTED_HINT)
 

@@ -374,7 +374,7 @@ class CopiesTheInnermost(BySignature):
 
 
 @wrong(
-    fails="test_a_decorated_function_with_keyword_only_parameters_runs_its_decorator",
+    fails="test_a_decorator_survives_keyword_only_parameters",
     says="made from the innermost function: the decorator is lost",
 )
 def keyword_only_parameters_lose_the_decorator(lesson):
@@ -392,7 +392,7 @@ def variadic_parameters_lose_the_decorator(lesson):
 
 
 @wrong(
-    fails="test_a_decorated_function_with_keyword_only_parameters_runs_its_decorator",
+    fails="test_a_decorator_survives_keyword_only_parameters",
     says="the wrapper was given all by position",
 )
 def a_decorator_is_given_all_by_position(lesson):
