@@ -105,7 +105,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             TypeError: ``root`` is neither a module nor a Python function.
             AttributeError: The module's class has no method of that name.
 
-        Whatever happens while ``root`` runs, ``nn.Module`` is afterwards what it was before.
+        While ``root`` runs, torch knows of it: ``torch.fx._symbolic_trace._is_fx_tracing_flag`` is
+        True. Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
         Traces may be nested, and run in several threads at once; other threads' modules run as
         always. An error whose message says ``data-dependent`` carries the code so far as
         ``partial_fx_graph``.

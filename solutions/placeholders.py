@@ -62,9 +62,9 @@ class Placeholders:
             code generator that does so, too.
 
             A placeholder's target is the parameter's name (``"*args"`` and ``"**kwargs"`` with
-            their stars), its only argument the default if there is one, its type the annotation.
-            A function decorated with ``functools.wraps`` is called as it is, but what counts is
-            the signature of the function inside.
+            their stars), its only argument the default if there is one, its type the annotation
+            or None. A function decorated with ``functools.wraps`` is called as it is, but what
+            counts is the signature of the function inside.
 
         Raises:
             RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has

@@ -15,6 +15,7 @@ from torch.fx import Graph, Node
 from torch.fx.proxy import Scope, TracerBase
 
 from tests import zoo
+from tests.notes import noting
 from tests.suite import equal, growth, holds, refuses, same_graph
 
 LINEAR = 2.5
@@ -390,14 +391,19 @@ def test_a_constant_lives_as_long_as_the_graph(tracer):
 @pytest.mark.stretch
 def test_a_tree_spec_is_a_constant_too(tracer):
     spec = torch.utils._pytree.tree_structure([1, {"a": 2}])
-    path = target_of(tracer, spec)
+    with noting(cause=INTERNED, hint=INTERNED_HINT):
+        path = target_of(tracer, spec)
     holds(
         path.startswith("_tree_spec_constant") and getattr(tracer.root, path) == spec,
         "an attribute `_tree_spec_constantN` of the root",
         got=path,
-        cause="only tensors are interned",
-        hint="torch interns pytree specifications and script objects as well",
+        cause=INTERNED,
+        hint=INTERNED_HINT,
     )
+
+
+INTERNED = "only tensors are kept on the root; `TracerBase` doesn't know what else can be"
+INTERNED_HINT = "torch interns pytree specifications and script objects as well"
 
 
 class Switch(metaclass=torch.fx.ProxyableClassMeta):
@@ -410,14 +416,19 @@ class Switch(metaclass=torch.fx.ProxyableClassMeta):
 @pytest.mark.stretch
 def test_an_instance_of_a_proxyable_class_is_a_constant(tracer):
     switch = Switch(on=True)
-    path = target_of(tracer, switch)
+    with noting(cause=PROXYABLE, hint=PROXYABLE_HINT):
+        path = target_of(tracer, switch)
     holds(
         path.startswith("_Switch_constant_") and getattr(tracer.root, path) is switch,
         "an attribute `_Switch_constant_N` of the root",
         got=path,
-        cause="an instance that was made before the trace cannot be rebuilt by a node",
-        hint="see `torch.fx.ProxyableClassMeta`: keep the object on the root",
+        cause=PROXYABLE,
+        hint=PROXYABLE_HINT,
     )
+
+
+PROXYABLE = "an instance that was made before the trace cannot be rebuilt by a node"
+PROXYABLE_HINT = "see `torch.fx.ProxyableClassMeta`: keep the object on the root"
 
 
 # --- what is refused ----------------------------------------------------------------------------

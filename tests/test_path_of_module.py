@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests import zoo
+from tests.notes import noting
 from tests.suite import equal, holds, lines_run, refuses, same_graph
 
 
@@ -120,12 +121,21 @@ def test_two_modules_of_one_class_are_told_apart(lesson):
     )
 
 
+WALK = (
+    "the walk never gets there: `named_modules`, `named_children` and `children` keep a set of "
+    "the modules they have met, and a set asks `__eq__` and `__hash__`"
+)
+WALK_HINT = "walk down `module._modules` yourself; remember the `id` of each module you have met"
+
+
 @pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
 def test_a_module_that_claims_to_equal_every_other_is_no_trap(lesson):
     root = nn.Sequential(AlwaysEqual(), nn.ReLU(), AlwaysEqual())
     tracer = tracer_at(lesson, root)
+    with noting(cause=WALK, hint=WALK_HINT, on=(NameError,)):
+        paths = [tracer.path_of_module(module) for module in root]
     equal(
-        [path_of(tracer, module) for module in root],
+        paths,
         ["0", "1", "2"],
         cause="modules were compared with `==` (a dict does so too) instead of by identity",
         hint="compare with `is`, or index by `id(module)`",
@@ -135,12 +145,25 @@ def test_a_module_that_claims_to_equal_every_other_is_no_trap(lesson):
 @pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
 def test_a_module_without_a_hash_has_a_path(lesson):
     root = nn.Sequential(Unhashable(), Unhashable())
+    tracer = tracer_at(lesson, root)
+    with (
+        noting(cause=WALK, hint=WALK_HINT, on=(NameError,)),
+        noting(cause=HASH, hint=HASH_HINT, on=(TypeError,)),
+    ):
+        path = tracer.path_of_module(root[1])
     equal(
-        path_of(tracer_at(lesson, root), root[1]),
+        path,
         "1",
-        cause="modules were used as keys of a dict: a class with its own `__eq__` has no hash",
+        cause="modules were compared with `==`: these two are equal, and still two",
         hint="index by `id(module)`",
     )
+
+
+HASH = (
+    "a class with its own `__eq__` has no hash, and modules went into a set or became keys of a "
+    "dict: one of yours, or the one inside `named_modules`, `named_children` and `children`"
+)
+HASH_HINT = "index by `id(module)`, and walk down `module._modules` yourself"
 
 
 def test_a_foreign_module_is_refused(lesson):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 from torch import nn
 from torch.fx import PH, Graph, GraphModule, Proxy
 from torch.fx._symbolic_trace import PHWithMeta
+from torch.fx.proxy import TraceError
 
 from tests import zoo
+from tests.notes import noting
 from tests.suite import equal, holds, refuses, same_graph, same_numbers, warns_of
 
 
@@ -73,12 +76,18 @@ def test_each_parameter_becomes_a_placeholder_in_order(lesson):
         local = first
         return local
 
+    found = signature_of(lesson, function)
+    untyped = any(annotation is inspect.Parameter.empty for *_, annotation in found)
     equal(
-        signature_of(lesson, function),
+        found,
         [("first", (), None), ("second", (), None), ("third", (), None)],
-        cause="a parameter was left out, or a local variable (`co_varnames`) taken for one",
+        cause=UNTYPED if untyped else LISTED,
         hint="one `self.create_proxy('placeholder', name, …)` for each, as in the signature",
     )
+
+
+LISTED = "a parameter was left out, or a local variable (`co_varnames`) taken for one"
+UNTYPED = "no annotation is None, not `Parameter.empty`, as the type of a node"
 
 
 def test_the_arguments_are_the_proxies(lesson):
@@ -319,6 +328,48 @@ def test_a_decorated_function_still_runs_its_decorator(lesson):
     )
 
 
+def twice(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs) * 2
+
+    return wrapper
+
+
+@pytest.mark.beyond("torch gives the wrapper new code with the counts of the function inside")
+def test_a_decorator_survives_keyword_only_parameters(lesson):
+    @twice
+    def function(x, *, by=1):
+        return x + by
+
+    with noting(cause=REBUILT, hint=REBUILT_HINT):
+        traced = graph_module(lesson, function)
+    same_numbers(
+        traced(torch.ones(2), 3),
+        torch.full((2,), 8.0),
+        cause="what you return was made from the innermost function: the decorator is lost",
+        hint=REBUILT_HINT,
+    )
+
+
+REBUILT = "the wrapper was given all by position, or new code with the counts of another function"
+REBUILT_HINT = "leave the wrapper as it is, and pass it keyword-only parameters by their names"
+
+
+@pytest.mark.beyond("torch gives the wrapper new code, which fails or not by what is in it")
+@pytest.mark.parametrize(
+    "function", [lambda *terms: terms[0], lambda x, **options: x], ids=["args", "kwargs"]
+)
+def test_a_decorated_variadic_function_is_refused(lesson, function):
+    cause = "a proxy can't be unpacked on its way through the wrapper, and this wasn't said"
+    hint = "raise RuntimeError where a decorated function takes `*args` or `**kwargs`"
+    with noting(cause=cause, hint=hint), refuses(RuntimeError, cause=LOST, hint=hint):
+        graph_module(lesson, twice(function))
+
+
+LOST = "the innermost function was traced, and what the decorator does is lost without a word"
+
+
 @pytest.mark.parametrize(
     "name", ["KeywordOnly", "PositionalOnly", "Variadic", "NoInput", "Operators"]
 )
@@ -340,13 +391,18 @@ def branching(x, flag, scale=2):
     ids=repr,
 )
 def test_a_concrete_argument_decides_the_branch(lesson, concrete):
-    same_trace(
-        lesson,
-        lambda: branching,
-        cause="the concrete value didn't reach the function, or no check of it was recorded",
-        hint="the placeholder stays; an assertion compares it with the value",
-        concrete_args=concrete,
-    )
+    with noting(cause=UNUSED, hint=UNUSED_HINT, on=(TraceError,)):
+        same_trace(
+            lesson,
+            lambda: branching,
+            cause="the concrete value didn't reach the function, or no check of it was recorded",
+            hint="the placeholder stays; an assertion compares it with the value",
+            concrete_args=concrete,
+        )
+
+
+UNUSED = "`concrete_args` wasn't used for this parameter: the function got a proxy"
+UNUSED_HINT = "the placeholder stays in the graph; the function gets the value itself"
 
 
 @pytest.mark.stretch

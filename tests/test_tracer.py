@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
 import operator
 import pickle
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from math import sqrt
+from threading import Event
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
 from tests import zoo
+from tests.notes import noting
 from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
 
 META = ("nn_module_stack",)
@@ -28,7 +31,8 @@ ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 def same_trace(lesson, build: Callable[[], object], cause: str = "", hint: str = "", **options):
     """Fail unless the lesson's graph of a fresh model is torch's, metadata included."""
-    actual = lesson.Tracer(**options).trace(build())
+    with noting(cause=cause, hint=hint) if cause else contextlib.nullcontext():
+        actual = lesson.Tracer(**options).trace(build())
     expected = torch.fx.Tracer(**options).trace(build())
     same_graph(actual, expected, meta=META, cause=cause, hint=hint)
 
@@ -118,7 +122,18 @@ def classifiers() -> list[str]:
 @pytest.mark.parametrize("name", classifiers())
 def test_every_classifier_of_torchvision_gives_the_graph_of_torch(lesson, name):
     model = zoo.skeleton(name)
-    same_graph(lesson.Tracer().trace(model), torch.fx.Tracer().trace(model), meta=META)
+    with noting(cause=LIBRARY, hint=LIBRARY_HINT):
+        graph = lesson.Tracer().trace(model)
+    expected = torch.fx.Tracer().trace(model)
+    same_graph(graph, expected, cause=LIBRARY, hint=LIBRARY_HINT)
+    same_graph(graph, expected, meta=META)
+
+
+LIBRARY = (
+    "a function that torchvision wrapped with `torch.fx.wrap`, such as `stochastic_depth` or the "
+    "attention of Swin, was traced through"
+)
+LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
 
 
 @pytest.mark.stretch
@@ -739,75 +754,85 @@ class Waiting(nn.Module):
         return self.relu(x * self.weight)
 
 
-def in_another_thread(action: Callable[[], object]) -> list[object]:
-    """Run ``action`` in a thread; its result or its error comes back in a list."""
-    outcome: list[object] = []
-
-    def run() -> None:
-        try:
-            outcome.append(action())
-        except Exception as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return outcome
+def in_another_thread(action: Callable[[], object]) -> object:
+    """What ``action`` returns in a thread of its own; its error, if any, is raised here."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(action).result()
 
 
 THREADS = "modules of other threads are caught by this trace: the patch is everybody's"
 THREADS_HINT = "the patched methods ask who is tracing in this thread, and else do as always"
+WANTED = ["relu", operator.mul, "relu"]
 
 
 @pytest.mark.beyond("torch patches `nn.Module` for all threads")
 def test_another_thread_runs_its_modules_as_always(lesson):
     model, outcomes = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
     expected = model(torch.ones(2))
-    waiting = Waiting(lambda: outcomes.extend(in_another_thread(lambda: model(torch.ones(2)))))
-    graph = lesson.Tracer().trace(waiting)
+    waiting = Waiting(lambda: outcomes.append(in_another_thread(lambda: model(torch.ones(2)))))
+    with noting(cause=THREADS, hint=THREADS_HINT):
+        graph = lesson.Tracer().trace(waiting)
     same_numbers(outcomes[0], expected, cause=THREADS, hint=THREADS_HINT)
-    equal(call_targets(graph), ["relu", operator.mul, "relu"], cause=THREADS, hint=THREADS_HINT)
+    equal(call_targets(graph), WANTED, cause=THREADS, hint=THREADS_HINT)
 
 
+@pytest.mark.stretch
 def test_two_traces_in_two_threads_both_come_out_right(lesson):
     outcomes = []
     other = nn.Sequential(nn.Tanh(), Waiting(lambda: None))
     waiting = Waiting(
-        lambda: outcomes.extend(in_another_thread(lambda: lesson.Tracer().trace(other)))
+        lambda: outcomes.append(in_another_thread(lambda: lesson.Tracer().trace(other)))
     )
-    graph = lesson.Tracer().trace(waiting)
-    same_graph(outcomes[0], torch.fx.Tracer().trace(other), meta=META, cause=THREADS)
-    equal(call_targets(graph), ["relu", operator.mul, "relu"], cause=THREADS, hint=THREADS_HINT)
+    with noting(cause=THREADS, hint=THREADS_HINT):
+        graph = lesson.Tracer().trace(waiting)
+    expected = torch.fx.Tracer().trace(other)
+    same_graph(outcomes[0], expected, meta=META, cause=THREADS, hint=THREADS_HINT)
+    equal(call_targets(graph), WANTED, cause=THREADS, hint=THREADS_HINT)
     holds(restored(), "`nn.Module` as before", cause=RESTORE, hint=RESTORE_HINT)
 
 
 @pytest.mark.beyond("torch restores whatever was there when its own trace began")
 def test_traces_that_overlap_leave_nothing_behind(lesson):
-    inside, go_on, outcomes = threading.Event(), threading.Event(), []
+    first, second = overlapping_traces(lesson)
+    found = {"first, ended first": call_targets(first), "second": call_targets(second)}
+    wanted = dict.fromkeys(found, WANTED)
+    # The first trace ends while the second is on: if it lacks nothing, threads are told apart.
+    told_apart = call_targets(first) == WANTED
+    equal(
+        found,
+        wanted,
+        cause=UNCOUNTED if told_apart else TAKEN,
+        hint=UNCOUNTED_HINT if told_apart else THREADS_HINT,
+    )
+    holds(restored(), "`nn.Module` as before", cause=UNCOUNTED, hint=UNCOUNTED_HINT)
+
+
+UNCOUNTED = "`nn.Module` was restored while another trace was still on, or to that one's patch"
+UNCOUNTED_HINT = "count the users of the patch: the last one to leave restores what was there first"
+TAKEN = "the second trace's patch took the place of the first one's, in all threads"
+
+
+def overlapping_traces(lesson) -> tuple[Graph, Graph]:
+    """Two traces in two threads: the second begins inside the first, and outlasts it."""
+    inside, go_on = Event(), Event()
 
     def pause() -> None:
         inside.set()
         go_on.wait(10)
 
-    def first_trace() -> None:
-        outcomes.extend(in_another_thread(lambda: lesson.Tracer().trace(Waiting(pause))))
-        inside.set()
-
-    thread = threading.Thread(target=first_trace)
-    thread.start()
-    inside.wait(10)
-    go_on_soon = threading.Timer(0.05, go_on.set)
-    go_on_soon.start()
-    try:
-        graph = lesson.Tracer().trace(Waiting(thread.join))
-    finally:
+    def outlast() -> None:
         go_on.set()
-        thread.join()
-        go_on_soon.join()
-    wanted = ["relu", operator.mul, "relu"]
-    equal(call_targets(graph), wanted, cause=THREADS, hint=THREADS_HINT)
-    equal(call_targets(outcomes[0]), wanted, cause=THREADS, hint=THREADS_HINT)
-    holds(restored(), "`nn.Module` as before", cause=RESTORE, hint=RESTORE_HINT)
+        wait([first], timeout=10)
+
+    with noting(cause=THREADS, hint=THREADS_HINT), ThreadPoolExecutor(max_workers=1) as executor:
+        first = executor.submit(lesson.Tracer().trace, Waiting(pause))
+        first.add_done_callback(lambda _: inside.set())  # an error must not keep the second waiting
+        inside.wait(10)
+        try:
+            second = lesson.Tracer().trace(Waiting(outlast))
+        finally:
+            go_on.set()
+        return first.result(), second
 
 
 # --- wrapped functions --------------------------------------------------------------------------
@@ -836,15 +861,20 @@ def test_a_wrapped_function_is_one_node(lesson):
     same_trace(
         lesson,
         lambda: uses_wrapped,
-        cause="a function that the user wrapped was traced through",
-        hint="`torch.fx._symbolic_trace._wrapped_fns_to_patch` names the globals to patch",
+        cause=WRAPPED,
+        hint=WRAPPED_HINT,
     )
+
+
+WRAPPED = "a function that the user wrapped with `torch.fx.wrap` was traced through"
+WRAPPED_HINT = "`torch.fx._symbolic_trace._wrapped_fns_to_patch` names the globals to patch"
 
 
 @pytest.mark.stretch
 def test_after_a_trace_wrapped_functions_are_themselves(lesson):
     before = (decorated, wrapped_by_name, "len" in globals())
-    lesson.Tracer().trace(uses_wrapped)
+    with noting(cause=WRAPPED, hint=WRAPPED_HINT):
+        lesson.Tracer().trace(uses_wrapped)
     holds(
         (decorated, wrapped_by_name, "len" in globals()) == before,
         "the module's globals as before, a builtin's shadow removed",
@@ -875,12 +905,11 @@ def test_a_wrapped_function_finds_a_nested_proxy(lesson):
     def function(x):
         return decorated(torch.ones(1), {"scale": [x]})
 
-    equal(
-        len(call_targets(lesson.Tracer().trace(function))),
-        1,
-        cause="only the top level of the arguments was searched for a proxy",
-        hint="`torch.fx.node.map_aggregate` walks through containers",
-    )
+    cause = "only the top level of the arguments was searched for a proxy, or nothing was wrapped"
+    hint = "`torch.fx.node.map_aggregate` walks through containers"
+    with noting(cause=cause, hint=hint):
+        graph = lesson.Tracer().trace(function)
+    equal(len(call_targets(graph)), 1, cause=cause, hint=hint)
 
 
 def uses_math(x):
@@ -1009,14 +1038,12 @@ def test_concrete_arguments_reach_the_function(lesson):
     def function(x, flag):
         return x + 1 if flag else x - 1
 
-    actual = lesson.symbolic_trace(function, concrete_args={"flag": False})
+    cause = "`concrete_args` were not handed on to `create_args_for_root`"
+    hint = "`symbolic_trace(root, concrete_args)` → `trace(root, concrete_args)`"
+    with noting(cause=cause, hint=hint):
+        actual = lesson.symbolic_trace(function, concrete_args={"flag": False})
     expected = torch.fx.symbolic_trace(function, concrete_args={"flag": False})
-    same_graph(
-        actual.graph,
-        expected.graph,
-        cause="`concrete_args` were not handed on to `create_args_for_root`",
-        hint="`symbolic_trace(root, concrete_args)` → `trace(root, concrete_args)`",
-    )
+    same_graph(actual.graph, expected.graph, cause=cause, hint=hint)
 
 
 @pytest.mark.stretch

@@ -365,6 +365,64 @@ def the_decorator_is_skipped(lesson):
     lesson.Placeholders = Placeholders
 
 
+class CopiesTheInnermost(BySignature):
+    """Makes the copy that takes all by position from the function that tells the names."""
+
+    def by_position(self, root_fn, count):
+        inner = inspect.unwrap(root_fn)
+        return super().by_position(inner, count) if takes_more(inner.__code__) else root_fn
+
+
+@wrong(
+    fails="test_a_decorator_survives_keyword_only_parameters",
+    says="made from the innermost function: the decorator is lost",
+)
+def keyword_only_parameters_lose_the_decorator(lesson):
+    """The graph computes something else, and nothing says so."""
+    lesson.Placeholders = CopiesTheInnermost
+
+
+@wrong(
+    fails="test_a_decorated_variadic_function_is_refused",
+    says="what the decorator does is lost without a word",
+)
+def variadic_parameters_lose_the_decorator(lesson):
+    """What cannot pass through a decorator is passed by it."""
+    lesson.Placeholders = CopiesTheInnermost
+
+
+@wrong(
+    fails="test_a_decorator_survives_keyword_only_parameters",
+    says="the wrapper was given all by position",
+)
+def a_decorator_is_given_all_by_position(lesson):
+    """The wrapper stays as it is, and the function inside insists on keywords."""
+    lesson.Placeholders = BySignature
+
+
+@wrong(
+    fails="test_each_parameter_becomes_a_placeholder_in_order",
+    says="no annotation is None, not `Parameter.empty`",
+)
+def no_annotation_is_empty(lesson):
+    """What the signature says for "none" becomes a type."""
+
+    class Placeholders(BySignature):
+        def type_of(self, parameter):
+            return parameter.annotation
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_concrete_argument_decides_the_branch",
+    says="`concrete_args` wasn't used for this parameter",
+)
+def concrete_arguments_are_ignored(lesson):
+    """Every parameter is a proxy, known or not."""
+    lesson.Placeholders = BySignature
+
+
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -422,6 +480,19 @@ def always_a_new_function(lesson):
             code = all_by_position(root_fn.__code__, count)
             rebuild = functools.partial(FunctionType, code, root_fn.__globals__)
             return rebuild(closure=root_fn.__closure__)
+
+    lesson.Placeholders = Placeholders
+
+
+@right(core_only=True)
+def the_copy_keeps_its_annotations(lesson):
+    """What the copy returns is annotated like what the function returns; torch's copy isn't."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            function = super().by_position(root_fn, count)
+            function.__annotations__ = root_fn.__annotations__
+            return function
 
     lesson.Placeholders = Placeholders
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -250,6 +251,56 @@ def torch_is_not_told(lesson):
             nn.Module.__call__, nn.Module.__getattr__ = self.recorders()
 
     lesson.Tracer = engine(lesson, Change)
+
+
+# --- wrong: threads and wrapped functions -------------------------------------------------------
+
+
+@wrong(
+    fails="test_another_thread_runs_its_modules_as_always",
+    says="modules of other threads are caught by this trace",
+)
+def other_threads_are_caught(lesson):
+    """There is one ``nn.Module``, and its patch asks nobody who is tracing."""
+    lesson.Tracer = engine(lesson)
+
+
+class AsksItsThread:
+    """Sends what other threads do to what was there before."""
+
+    def recorders(self):
+        call, get = super().recorders()
+        call_before, get_before = nn.Module.__call__, nn.Module.__getattr__
+        own = threading.get_ident()
+
+        def call_here(module, *args, **kwargs):
+            return (call if threading.get_ident() == own else call_before)(module, *args, **kwargs)
+
+        def get_here(module, name):
+            return (get if threading.get_ident() == own else get_before)(module, name)
+
+        return call_here, get_here
+
+
+@wrong(
+    fails="test_traces_that_overlap_leave_nothing_behind",
+    says="count the users of the patch",
+)
+def users_of_the_patch_are_not_counted(lesson):
+    """Each trace restores what it found, in whatever order the traces end."""
+    lesson.Tracer = engine(lesson, AsksItsThread)
+
+
+@wrong(fails="test_a_wrapped_function_is_one_node", says="wrapped with `torch.fx.wrap`")
+def wrapped_functions_are_traced_through(lesson):
+    """What the user wrapped is called with proxies, and stops at its first ``if``."""
+    lesson.Tracer = engine(lesson)
+
+
+@wrong(fails="test_functions_of_math_are_recorded", says="a function of `math` was called with a")
+def functions_of_math_are_called(lesson):
+    """``math.floor`` wants a number and gets a proxy."""
+    lesson.Tracer = engine(lesson)
 
 
 # --- wrong: calls of modules --------------------------------------------------------------------
@@ -646,6 +697,23 @@ def everything_in_one_trace(lesson):
         pass
 
     lesson.Tracer = Tracer
+
+
+class AnnotationsOfTheRoot:
+    """Reads the annotation of the result from what was given, not from what is called."""
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        self.declared = root_fn
+        return super().create_args_for_root(root_fn, is_module, concrete_args)
+
+    def finish(self, function, result):
+        super().finish(self.declared, result)
+
+
+@right(core_only=True)
+def annotations_of_the_root(lesson):
+    """The output is annotated also where torch, which asks a copy, has no annotation."""
+    lesson.Tracer = engine(lesson, AnnotationsOfTheRoot)
 
 
 @dataclass(frozen=True)
