@@ -15,8 +15,15 @@ from torch.fx import Graph, Node
 from torch.fx.proxy import Scope, TracerBase
 
 from tests import zoo
-from tests.notes import noting
-from tests.suite import equal, growth, holds, refuses, same_graph
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    noting,
+    own,
+    refuses,
+    same_graph,
+)
 
 LINEAR = 2.5
 
@@ -61,7 +68,7 @@ def tracer(request, lesson):
 
 
 def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
-    tracer = type("Plugged", (lesson.CreateArg, base), {})()
+    tracer = type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})()
     tracer.scope, tracer.module_stack, tracer.node_name_to_scope = Scope("", None), {}, {}
     tracer.root, tracer.graph = root, Graph()
     return tracer
@@ -72,6 +79,8 @@ def target_of(tracer, value: object) -> str | NameError:
     try:
         node = tracer.create_arg(value)
     except NameError as error:
+        if error.name is not None:  # Python's own, for a name that the code misspells
+            raise
         return error
     holds(
         isinstance(node, Node) and node.op == "get_attr",
@@ -148,7 +157,7 @@ def test_the_size_of_a_tensor_stays_a_size(tracer):
 
 
 def test_elements_are_converted_by_the_most_derived_method(lesson):
-    class Doubling(lesson.CreateArg, torch.fx.Tracer):
+    class Doubling(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
         def create_arg(self, a: object) -> object:
             return a * 2 if isinstance(a, int) else super().create_arg(a)
 
@@ -481,7 +490,7 @@ IN_THE_ENGINE = [
 
 @pytest.mark.parametrize("name", IN_THE_ENGINE)
 def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
-    plugged = type("Plugged", (lesson.CreateArg, torch.fx.Tracer), {})()
+    plugged = type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
     same_graph(
         plugged.trace(zoo.SMALL[name]().model), torch.fx.Tracer().trace(zoo.SMALL[name]().model)
     )
@@ -489,7 +498,7 @@ def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
 
 def test_constants_of_a_trace_hold_the_tensors_of_torch(lesson):
     traces = []
-    for first in (lesson.CreateArg, torch.fx.Tracer):
+    for first in (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
         model = zoo.SMALL["Constants"]().model
         graph = type(
             "Plugged", (first, torch.fx.Tracer) if first is not torch.fx.Tracer else (first,), {}

@@ -105,3 +105,15 @@ from .placeholders import Placeholders
 class Tracer(PathOfModule, Placeholders, CreateArg, torch.fx.Tracer):
     pass
 """
+
+
+@pytest.mark.parametrize("lesson", ["path_of_module", "create_arg", "placeholders"])
+def test_a_misspelt_method_is_not_answered_by_torchs(lesson: str, tmp_path: Path):
+    write(tmp_path)
+    file = tmp_path / f"{lesson}.py"
+    source = (ROOT / "solutions" / f"{lesson}.py").read_text()
+    method = {"placeholders": "create_args_for_root"}.get(lesson, lesson)
+    file.write_text(source.replace(f"def {method}(", f"def {method}s("))
+    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-m", "core")
+    assert verdict.count("passed") == 0
+    assert all(f"a method `{method}`" in text for text in verdict.texts())

@@ -14,12 +14,22 @@ from torch.fx._symbolic_trace import PHWithMeta
 from torch.fx.proxy import TraceError
 
 from tests import zoo
-from tests.notes import noting
-from tests.suite import equal, holds, refuses, same_graph, same_numbers, warns_of
+from tests.suite import (
+    equal,
+    holds,
+    noting,
+    own,
+    refuses,
+    same_graph,
+    same_numbers,
+    warns_of,
+)
 
 
 def plugged(lesson) -> torch.fx.Tracer:
-    return type("Plugged", (lesson.Placeholders, torch.fx.Tracer), {})()
+    return type(
+        "Plugged", (own(lesson.Placeholders, "create_args_for_root"), torch.fx.Tracer), {}
+    )()
 
 
 def arguments_for(lesson, function: Callable, root: nn.Module | None = None, **options):

@@ -21,8 +21,16 @@ from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
 from tests import zoo
-from tests.notes import noting
-from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    noting,
+    refuses,
+    rows,
+    same_graph,
+    same_numbers,
+)
 
 META = ("nn_module_stack",)
 LINEAR = 2.5

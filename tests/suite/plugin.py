@@ -145,4 +145,4 @@ def pytest_terminal_summary(
         scoreboard.show(terminalreporter, config.stash[LOADER])
         left_out = config.stash.get(LEFT_OUT, 0)
         if left_out:
-            terminalreporter.line(f"left out: {left_out} slow tests; `-m slow` runs them")
+            terminalreporter.line(f"left out: {left_out} slow; `-m slow` runs them")
