@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -97,19 +99,32 @@ def lesson_of(item: pytest.Item) -> str | None:
 def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
     """The module under test: yours, the reference's, or torch's own names."""
     implementation = request.config.stash[LOADER](lesson_of(request.node) or "")
-    with modules_left_alone(), implementation.active() as module:
+    with nothing_left_patched(vars(request.module)), implementation.active() as module:
         yield module
 
 
 @contextlib.contextmanager
-def modules_left_alone() -> Iterator[None]:
-    """Undo what a trace may have left on ``nn.Module``, so that tests don't fail in a chain."""
+def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
+    """Undo what a trace may have left behind, so that tests don't fail in a chain.
+
+    A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
+    traced code, which are the test module's.
+    """
     module, flags = torch.nn.Module, torch.fx._symbolic_trace
     before = (module.__call__, module.__getattr__, flags._is_fx_tracing_flag)
+    copies = [(each, dict(each)) for each in (vars(math), namespace)]
     try:
         yield
     finally:
         module.__call__, module.__getattr__, flags._is_fx_tracing_flag = before
+        for each, copy in copies:
+            restore(each, copy)
+
+
+def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:
+    for name in [name for name in namespace if name not in before]:
+        del namespace[name]
+    namespace.update(before)
 
 
 @pytest.hookimpl(wrapper=True)
