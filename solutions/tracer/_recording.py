@@ -9,11 +9,9 @@ look up who is tracing *in their own thread*; a thread that traces nothing gets 
 
 from __future__ import annotations
 
-import builtins
 import functools
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -21,92 +19,12 @@ from torch.fx import Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_aggregate
 
+from ._patches import ABSENT, PATCHES, TORCH_STATE, Patch, Place
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from . import Tracer
-
-# Where a name can be patched: a class, or the globals of a module.
-Place = type | dict[str, Any]
-
-_ABSENT: Any = object()
-_TORCH_STATE: dict[str, Any] = torch_fx.__dict__
-
-
-@dataclass(eq=False)
-class Patch:
-    """A name with another value for as long as somebody uses it."""
-
-    place: Place
-    name: str
-    original: Any
-    before: Any
-    after: Any
-    users: int = 0
-
-    def apply(self) -> None:
-        """Give the name its new value."""
-        _put(self.place, self.name, self.after)
-
-    def undo(self) -> None:
-        """Put back what was there, be it nothing."""
-        _put(self.place, self.name, self.before)
-
-
-class PatchTable:
-    """Every patch in force in this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._patches: dict[tuple[int, str], Patch] = {}
-
-    def hold(self, place: Place, name: str, replace: Callable[[Any], Any]) -> Patch:
-        """Patch ``name`` with ``replace(original)``, or share the patch that is there already."""
-        key = (id(place), name)
-        with self._lock:
-            patch = self._patches.get(key)
-            if patch is None:
-                original = _meaning(place, name)
-                before = _entries(place).get(name, _ABSENT)
-                patch = self._patches[key] = Patch(place, name, original, before, replace(original))
-                patch.apply()
-            patch.users += 1
-            return patch
-
-    def release(self, patch: Patch) -> None:
-        """Give a patch back; the last user's leaving undoes it."""
-        with self._lock:
-            patch.users -= 1
-            if not patch.users:
-                patch.undo()
-                del self._patches[id(patch.place), patch.name]
-
-    def original(self, place: Place, name: str) -> Any:
-        """Return what a name means when nobody traces."""
-        patch = self._patches.get((id(place), name))
-        return _meaning(place, name) if patch is None else patch.original
-
-    # torch.compile calls these two when it compiles something in the middle of a trace. The flag
-    # that says whether fx is tracing is its own business.
-
-    def revert_all_patches(self) -> list[Patch]:
-        """Undo the patches for a while."""
-        with self._lock:
-            patches = [p for p in self._patches.values() if p.place is not _TORCH_STATE]
-            for patch in patches:
-                patch.undo()
-            return patches
-
-    def reapply_all_patches(self) -> list[Patch]:
-        """Apply the patches again."""
-        with self._lock:
-            patches = [p for p in self._patches.values() if p.place is not _TORCH_STATE]
-            for patch in patches:
-                patch.apply()
-            return patches
-
-
-PATCHES = PatchTable()
 
 
 class _Thread(threading.local):
@@ -132,13 +50,13 @@ class Recording:
     def start(self) -> None:
         """Send what modules and wrapped functions do in this thread to the tracer."""
         _THREAD.recordings.append(self)
-        self._hold(_TORCH_STATE, "_is_fx_tracing_flag", lambda _: True)
-        self._hold(_TORCH_STATE, "CURRENT_PATCHER", lambda _: PATCHES)
+        self._hold(TORCH_STATE, "_is_fx_tracing_flag", lambda _: True)
+        self._hold(TORCH_STATE, "CURRENT_PATCHER", lambda _: PATCHES)
         self._hold(nn.Module, "__call__", _call_recorder)
         self._hold(nn.Module, "__getattr__", _getattr_recorder)
         for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
             original = PATCHES.original(namespace, name)
-            if original is not _ABSENT:
+            if original is not ABSENT:
                 self._wrap(namespace, name, original)
         for cls, name in torch_fx._wrapped_methods_to_patch:
             self._hold(cls, name, functools.partial(_method_recorder, name))
@@ -249,26 +167,3 @@ def _find_proxy(*values: Any) -> Proxy | None:
     found: list[Proxy] = []
     map_aggregate(values, lambda leaf: found.append(leaf) if isinstance(leaf, Proxy) else None)
     return found[0] if found else None
-
-
-def _meaning(place: Place, name: str) -> Any:
-    """Return what a name stands for in a place, inherited or built in though it may be."""
-    if isinstance(place, type):
-        return getattr(place, name)
-    return place[name] if name in place else getattr(builtins, name, _ABSENT)
-
-
-def _entries(place: Place) -> Any:
-    return place if isinstance(place, dict) else vars(place)
-
-
-def _put(place: Place, name: str, value: Any) -> None:
-    if isinstance(place, dict):
-        if value is _ABSENT:
-            place.pop(name, None)
-        else:
-            place[name] = value
-    elif value is _ABSENT:
-        delattr(place, name)
-    else:
-        setattr(place, name, value)
