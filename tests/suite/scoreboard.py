@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -74,6 +75,14 @@ def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation
         lent = load(score.lesson).lent
         if lent and score.state != "todo":
             terminal.line(f"          lent by the reference: {', '.join(lent)}")
+    for reason, times in reasons_for_skipping(terminal).items():
+        terminal.line(f"skipped: {times} ({reason})")
+
+
+def reasons_for_skipping(terminal: pytest.TerminalReporter) -> Counter[str]:
+    """Why tests were skipped, and how many for each reason; a todo is none of these."""
+    reports = terminal.stats.get("skipped", ())
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
 
 
 def scores_of(terminal: pytest.TerminalReporter) -> Iterator[Score]:
