@@ -55,7 +55,7 @@ def test_no_room_holds_what_is_no_lesson(room: str):
     prefix = stem.format("")
     found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
     strangers = {name for name in found - OTHERS - set(NAMES) if not name.startswith("_")}
-    assert not strangers or (room == "tests" and strangers <= {"suite"}), f"{room}: {strangers}"
+    assert not strangers, f"{room}: {strangers}"
 
 
 def is_there(file: Path) -> bool:

@@ -953,21 +953,21 @@ def test_functions_named_to_the_tracer_are_recorded(lesson):
     )
 
 
-class TensorPair(metaclass=torch.fx.ProxyableClassMeta):
+class Interval(metaclass=torch.fx.ProxyableClassMeta):
     """A class whose construction is recorded when a proxy goes in."""
 
-    def __init__(self, left, right):
-        self.left, self.right = left, right
+    def __init__(self, low, high):
+        self.low, self.high = low, high
 
-    def total(self):
-        return self.left + self.right
+    def width(self):
+        return self.high - self.low
 
 
 @pytest.mark.stretch
 def test_a_proxyable_class_is_built_by_a_node(lesson):
     same_trace(
         lesson,
-        lambda: lambda x: TensorPair(x, x * 2).total(),
+        lambda: lambda x: Interval(x, x * 2).width(),
         cause="the class was built with proxies inside",
         hint="`ProxyableClassMeta` asks whether a trace is on: set torch's flag",
     )

@@ -43,21 +43,21 @@ class InterpreterModuleDispatcher(nn.Module):
             setattr(self, name, getattr(first, name))
         self._ty = getattr(first, "_ty", None)
         self._call_modules = call_modules
-        self._num_calls = 0
+        self._turn = 0
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module whose turn it is."""
-        call_module = self._call_modules[self._num_calls]
-        self._num_calls = (self._num_calls + 1) % len(self._call_modules)
+        turn, last = self._turn, len(self._call_modules) - 1
+        self._turn = 0 if turn == last else turn + 1
         try:
-            return call_module(*args, **kwargs)
+            return self._call_modules[turn](*args, **kwargs)
         except Exception:
             self.reset()
             raise
 
     def reset(self) -> None:
         """Let the next call be the first."""
-        self._num_calls = 0
+        self._turn = 0
 
     def call_modules(self) -> list[InterpreterModule]:  # given
         """The modules in the order of the calls; a module that does two calls is there twice."""
