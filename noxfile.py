@@ -1,7 +1,8 @@
 """Every check by name: ``nox -l`` lists them, ``nox -s tests`` runs the suite.
 
-The sessions share one environment in ``.venv``, built once from ``constraints.txt``; it is built
-again when the requirements change. ``nox --no-venv`` uses the environment that nox runs in.
+The sessions share one environment in ``.venv``, built from ``constraints.txt``. Each adds what it
+needs, once, and again when the requirements change. ``nox --no-venv`` uses the environment that nox
+runs in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ ROOT = Path(__file__).parent
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 VENV = ROOT / ".venv"
-STAMP = VENV / "installed.sha256"
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
@@ -50,7 +50,7 @@ def kata(session: nox.Session) -> None:
 @shared
 def lint(session: nox.Session) -> None:
     """Check format, style and types."""
-    python = interpreter(session)
+    python = interpreter(session, "tests", "lint")
     run(session, python, "ruff", "format", "--check", ".")
     run(session, python, "ruff", "check", ".")
     run(session, python, "mypy", "solutions", "kata")
@@ -65,12 +65,12 @@ def stubs(session: nox.Session) -> None:
 @shared
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
-    run(session, interpreter(session), "mkdocs", "build", "--strict", *session.posargs)
+    run(session, interpreter(session, "docs"), "mkdocs", "build", "--strict", *session.posargs)
 
 
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
-    python = interpreter(session)
+    python = interpreter(session, "tests")
     for implementation in ("solutions", "torch"):
         options = ("--impl", implementation, "-n", "2", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)
@@ -81,25 +81,33 @@ def run(session: nox.Session, python: str, module: str, *arguments: str, **optio
     session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
 
 
-def interpreter(session: nox.Session) -> str:
-    """The Python of the shared environment, which is complete from here on."""
+def interpreter(session: nox.Session, *groups: str) -> str:
+    """The Python of the shared environment, which has the project and these groups from here on."""
     if "--no-venv" in sys.argv:
         missing = [name for name in ("torch", "torchvision", "pytest") if not find_spec(name)]
         if missing:
             session.error(f"install {', '.join(missing)} beside nox first ({sys.executable})")
         return sys.executable
     python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    wanted = hashlib.sha256(PYPROJECT.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
-    if not STAMP.exists() or STAMP.read_text() != wanted:
-        session.run(sys.executable, "-m", "venv", str(VENV), external=True)
-        pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
-        session.run(*pip, "--constraint", str(CONSTRAINTS), *requirements(), external=True)
-        STAMP.write_text(wanted)
+    install(session, python, "project", "--editable", str(ROOT))
+    for group in groups:
+        install(session, python, group, *requirements(group))
     return python
 
 
-def requirements() -> list[str]:
-    """What the project needs to run, and all of its dependency groups."""
-    pyproject = nox.project.load_toml(PYPROJECT)
-    groups = nox.project.dependency_groups(pyproject, *pyproject["dependency-groups"])
-    return [*pyproject["project"]["dependencies"], *groups]
+def install(session: nox.Session, python: str, name: str, *wanted: str) -> None:
+    """Install what is wanted under this name, unless the same was installed before."""
+    stamp = VENV / f"{name}.sha256"
+    state = hashlib.sha256(PYPROJECT.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == state:
+        return
+    if not Path(python).exists():
+        session.run(sys.executable, "-m", "venv", str(VENV), external=True)
+    pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
+    session.run(*pip, "--constraint", str(CONSTRAINTS), *wanted, external=True)
+    stamp.write_text(state)
+
+
+def requirements(group: str) -> tuple[str, ...]:
+    """What a dependency group of the project asks for."""
+    return nox.project.dependency_groups(nox.project.load_toml(PYPROJECT), group)

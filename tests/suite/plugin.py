@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from kata.stubs import STUBS
+from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
 from tests.suite import scoreboard
 from tests.suite.explain import explain
@@ -29,6 +29,7 @@ Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in LESSONS)
+HOUSE = ROOT / "tests" / "house"
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The maintainer's own tests (the house rules, the answers) run beside the reference only."""
-    stem = collection_path.stem
-    if collection_path.suffix != ".py" or not stem.startswith("test_"):
-        return None
-    house = stem.removeprefix("test_") not in NAMES
+    house = collection_path == HOUSE or HOUSE in collection_path.parents
     return True if house and config.getoption("--impl") != "solutions" else None
 
 

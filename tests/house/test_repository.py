@@ -23,17 +23,6 @@ ROOMS = {
     "answers": "tests/answers/{}.py",
     "pages": "docs/lessons/{}.md",
 }
-# Helpers and tables that live beside the lessons' files and are no lesson.
-OTHERS = {
-    "__init__",
-    "repository",
-    "answers",
-    "examples",
-    "participant",
-    "pipeline",
-    "setup",
-    "stubs",
-}
 # What the code of a room may import from this repository.
 ARROWS = {
     "solutions": {"solutions"},
@@ -54,7 +43,7 @@ def test_no_room_holds_what_is_no_lesson(room: str):
     folder, stem = (ROOT / ROOMS[room]).parent, (ROOT / ROOMS[room]).stem
     prefix = stem.format("")
     found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
-    strangers = {name for name in found - OTHERS - set(NAMES) if not name.startswith("_")}
+    strangers = {name for name in found - set(NAMES) if not name.startswith("_")}
     assert not strangers, f"{room}: {strangers}"
 
 
