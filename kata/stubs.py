@@ -141,6 +141,15 @@ def raise_todo(message: str, column: int) -> str:
     return f"raise NotImplementedError(\n    {literal}\n)"
 
 
+# Texts of the reference that are at hand while its folder is closed to a run.
+KEPT: dict[Path, str] = {}
+
+
+def reference_text(path: Path) -> str:
+    """The text of a file below ``solutions/``."""
+    return KEPT[path] if path in KEPT else (SOLUTIONS / path).read_text(encoding="utf-8")
+
+
 class Module(NamedTuple):
     """One public module of a solution, and the file of its stub; both below their own rooms."""
 
@@ -148,7 +157,7 @@ class Module(NamedTuple):
     stub: Path
 
     def stub_text(self, lesson: str) -> str:
-        source = (SOLUTIONS / self.solution).read_text(encoding="utf-8")
+        source = reference_text(self.solution)
         if len(self.solution.parts) > len(self.stub.parts):
             source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
         return stub_of(source, lesson)
