@@ -21,4 +21,10 @@ class Place:
     memory: Path
 
 
+def shown(path: Path) -> str:
+    """A path as the learner knows it: below the repository, where it lies there."""
+    root = HERE.memory.parent
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
 HERE = Place(STUBS, ROOT / ".kata")

@@ -148,7 +148,11 @@ class Module(NamedTuple):
     stub: Path
 
     def stub_text(self, lesson: str) -> str:
-        source = (SOLUTIONS / self.solution).read_text(encoding="utf-8")
+        """The stub of today's reference."""
+        return self.stub_from((SOLUTIONS / self.solution).read_text(encoding="utf-8"), lesson)
+
+    def stub_from(self, source: str, lesson: str) -> str:
+        """The stub of this module, had it this source."""
         if len(self.solution.parts) > len(self.stub.parts):
             source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
         return stub_of(source, lesson)

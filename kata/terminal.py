@@ -11,10 +11,12 @@ import locale
 import os
 import re
 import sys
+import textwrap
 import unicodedata
 from typing import TextIO, cast
 
 from rich.console import Console
+from rich.text import Text
 from rich.theme import Theme
 
 THEME = Theme(
@@ -54,6 +56,8 @@ IN_ASCII = {
     "✗": "x",
     "★": "*",
 }
+# Where the text beside a label begins.
+LABEL = 10
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -81,6 +85,15 @@ def open_console(*, plain: bool = False, stderr: bool = False) -> Console:
 def say_json(data: object) -> None:
     """Write data as JSON in ASCII, whatever the terminal; nothing else belongs on that stream."""
     sys.stdout.write(json.dumps(data, indent=2) + "\n")
+
+
+def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:
+    """Print a text beside its label: further lines stand under the first one's words."""
+    head = f"{label:<{LABEL}}"
+    lines = textwrap.wrap(text, max(console.width - LABEL, 1), break_on_hyphens=False)
+    for number, line in enumerate(lines or [""]):
+        shown = Text.assemble((head, style) if not number else " " * LABEL, line)
+        console.print(shown, soft_wrap=True)
 
 
 def harmless(text: str) -> str:
