@@ -78,7 +78,7 @@ def findings() -> list[Finding]:
         *packages(),
         imported_torch(torch),
         pair(),
-        *([] if torch.error else [imported_torchvision(torchvision)]),
+        *([] if torch.error else [imported_torchvision(torchvision, beside=torch.printed[0])]),
         *(writable(folder) for folder in (places.HERE.lessons, places.HERE.memory)),
         disk(),
         fork(),
@@ -169,7 +169,7 @@ def torch_wanted_by_torchvision() -> SpecifierSet | None:
     return wanted[0] if wanted else None
 
 
-def imported_torchvision(torchvision: Tried) -> Finding:
+def imported_torchvision(torchvision: Tried, *, beside: str) -> Finding:
     """Whether torchvision can be imported, by itself or with its operators declared."""
     name = "import torchvision"
     if torchvision.error:
@@ -179,8 +179,8 @@ def imported_torchvision(torchvision: Tried) -> Finding:
     if not declared:
         return ok(name, f"works ({own_version})")
     missing = ", ".join(declared)
-    words = f"works ({own_version}), but its compiled operators don't load: {missing}"
-    return Finding(name, State.NOTE, words, "none is needed: the lessons declare what is missing")
+    words = f"{own_version} beside torch {beside}: its compiled {missing} don't load"
+    return Finding(name, State.NOTE, words, "none is needed: the lessons declare them")
 
 
 def writable(folder: Path) -> Finding:
@@ -196,11 +196,15 @@ def writable(folder: Path) -> Finding:
 
 
 def disk() -> Finding:
-    free = shutil.disk_usage(ROOT).free
+    free = free_space()
     words, remedy = f"{free // MEGABYTE} MB are free", "make room: copies and results need a little"
     if free < TOO_LITTLE_SPACE:
         return Finding("disk", State.PROBLEM, words, remedy)
     return Finding("disk", State.NOTE, words, remedy) if free < LITTLE_SPACE else ok("disk", words)
+
+
+def free_space() -> int:
+    return shutil.disk_usage(ROOT).free
 
 
 def ok(name: str, words: str) -> Finding:

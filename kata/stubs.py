@@ -16,6 +16,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ GIVEN = re.compile(r"#\s*given\b")
 OMITTED = re.compile(r"#\s*reference only\b")
 
 
+# Cutting takes a while, and the same text gives the same stub.
+@cache
 def stub_of(source: str, lesson: str) -> str:
     """Cut the stub of one module from the solution's source.
 
