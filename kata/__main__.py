@@ -15,6 +15,7 @@ from lessons import LESSONS
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
     "list": "list the lessons and how they stand",
+    "check": "judge lessons, and say why one isn't green",
     "hint": "show a hint, one more each time",
     "reset": "put a lesson back to its stub; a copy of yours is kept",
     "restore": "bring a kept copy of yours back",

@@ -22,6 +22,7 @@ from rich.theme import Theme
 THEME = Theme(
     {
         "todo": "yellow",
+        "edited": "yellow",
         "started": "yellow",
         "red": "red",
         "green": "green",
@@ -42,6 +43,7 @@ IN_ASCII = {
     "—": "-",
     "−": "-",
     "·": "-",
+    "─": "-",
     "•": "*",
     "×": "x",
     "≤": "<",
@@ -94,6 +96,13 @@ def show_labelled(console: Console, label: str, text: str, *, style: str = "") -
     for number, line in enumerate(lines or [""]):
         shown = Text.assemble((head, style) if not number else " " * LABEL, line)
         console.print(shown, soft_wrap=True)
+
+
+def clipped(text: str, width: int, *, fill: str = "") -> str:
+    """One line of at most this width, an ellipsis where it was cut; filled up to it, if wanted."""
+    if len(text) > width:
+        return text[: width - 1] + "…"
+    return text + fill * (width - len(text))
 
 
 def harmless(text: str) -> str:
