@@ -75,7 +75,7 @@ def grade(arguments: argparse.Namespace, console: Console) -> Report:
         submissions,
         lessons=tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
         limits=Limits(arguments.seconds, arguments.total, arguments.memory),
-        closed=[arguments.folder, arguments.out.parent] if False else [arguments.folder],
+        closed=[arguments.folder],
         jobs=arguments.jobs,
     )
     with progress_on(console) as bar:

@@ -18,7 +18,7 @@ from kata.grading.flags import flags_of
 from kata.grading.report import Failure, Grade, Person, Report, Share, State
 from kata.grading.submissions import GradingError, Submission, is_untouched, stage
 from kata.judging import Judge, Verdict
-from kata.stubs import ROOT, STUBS
+from kata.stubs import ROOT
 from lessons import LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)
@@ -144,6 +144,3 @@ class Room:
         """The share of somebody who hasn't begun, where the number of tests is known."""
         exam = self.exams.get(lesson)
         return exam.share(set(), stretch=False) if exam else Share()
-
-
-__all__ = ["STUBS", "Room"]

@@ -55,11 +55,14 @@ class Judge:
         for worker in [worker for worker in self.workers if not worker.is_alive]:
             worker.close()
             self.workers.remove(worker)
-        free = [worker for worker in self.workers if not worker.is_taken] or [self.new_worker()]
+        free = [worker for worker in self.workers if not worker.is_taken]
+        if not free:
+            free = [self.new_worker()]
+            self.workers += free
         worker = free[0]
         worker.is_taken = worker.once
-        if not self.fork:
-            self.workers.append(self.new_worker())
+        if worker.is_taken:
+            self.workers.append(self.new_worker())  # it warms up for the next run
         return worker
 
     @property

@@ -51,13 +51,17 @@ class WorkerProcess:
             self.codes[event["run"]] = event["code"]
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it has ended, and nothing that it said is still on its way."""
+        return not self.listener.is_alive()
+
+    @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def order(self, run: str, request: str) -> None:
         """Ask for a run; a worker that has just died answers by being dead."""
         assert self.process.stdin is not None
-        self.is_taken = self.once
         try:
             self.process.stdin.write(json.dumps({"run": run, "request": request}).encode() + b"\n")
             self.process.stdin.flush()

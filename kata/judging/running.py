@@ -141,7 +141,7 @@ class Running:
     def is_over(self) -> bool:
         if self.is_stopped and not self.is_sent:
             return True
-        return self.name in self.worker.codes or not self.worker.is_alive
+        return self.name in self.worker.codes or self.worker.is_silent
 
     @property
     def is_late(self) -> bool:

@@ -85,7 +85,7 @@ def serve_by_fork(orders: IO[bytes], answers: IO[bytes]) -> None:
         for line in lines_or_pauses(orders, children):
             if line:
                 order = json.loads(line)
-                pid = fork(order)
+                pid = fork(order, orders, answers)
                 children[pid] = order["run"]
                 answer(answers, event="started", run=order["run"], pid=pid)
             for pid, code in ended(children):
@@ -119,7 +119,8 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, 9)
 
 
-def fork(order: dict[str, Any]) -> int:
+def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
+    """Carry out an order in a child, which leaves the lines to the judge alone."""
     pid = os.fork()
     # Parent and child both: whoever comes first, the group is there when somebody wants to kill it.
     with contextlib.suppress(OSError):
@@ -127,6 +128,8 @@ def fork(order: dict[str, Any]) -> int:
     if pid:
         return pid
     try:
+        for line in lines:
+            line.close()
         carry_out(order)
     finally:
         os._exit(0)
