@@ -1,4 +1,4 @@
-"""Notice that a run replaced what judges it: functions of the suite, of pytest, of torch's own side.
+"""Notice that a run replaced what judges it: functions of the suite, of pytest, of torch.
 
 Each function and each method of the watched modules is marked before the lesson is imported, by
 identity, code and defaults. What differs afterwards is named. Code that fails to put something back
@@ -43,14 +43,15 @@ class Mark(NamedTuple):
     owner: Mapping[str, Any]
     key: str
     value: object
-    function: FunctionType | None
+    function: object
     inside: tuple[object, ...]
 
     @property
     def is_broken(self) -> bool:
         if self.owner.get(self.key) is not self.value:
             return True
-        return self.function is not None and not same(inside_of(self.function), self.inside)
+        function = self.function
+        return isinstance(function, FunctionType) and not same(inside_of(function), self.inside)
 
 
 class Seal:
@@ -97,7 +98,9 @@ def is_judging(value: object, module: str) -> bool:
 
 
 def mark(prefix: str, owner: Mapping[str, Any], key: str, value: object) -> Mark:
-    function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    function: object = getattr(value, "__func__", value)
+    if isinstance(value, property):
+        function = value.fget
     if not isinstance(function, FunctionType):
         return Mark(f"{prefix}.{key}", owner, key, value, None, ())
     return Mark(f"{prefix}.{key}", owner, key, value, function, inside_of(function))
