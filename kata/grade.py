@@ -84,11 +84,10 @@ def grade(arguments: argparse.Namespace, console: Console) -> Report:
 
 
 def progress_on(console: Console) -> Progress:
-    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn(DESCRIPTION))
+    # A name may look like markup.
+    words = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
     return Progress(*columns, console=console, transient=True)
-
-
-DESCRIPTION = "{task.description}"
 
 
 def write(report: Report, out: Path) -> list[Path]:

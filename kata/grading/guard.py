@@ -63,6 +63,7 @@ CHANGES = (
     "os.truncate",
     "os.utime",
 )
+MEANWHILE = "while a submission is judged"
 Check = Callable[..., None]
 
 
@@ -160,33 +161,36 @@ class Fence:
         name = os.fsdecode(path)
         real = os.path.realpath(name)
         if isinstance(flags, int) and flags & WRITING and not self.is_own(real):
-            raise PermissionError(f"{name} cannot be written while a submission is judged")
+            raise PermissionError(f"{short(name)} cannot be written {MEANWHILE}")
         # A relative name may be meant below a folder that was opened before.
         loose = not Path(name).is_absolute() and CLOSED_NAMES.intersection(Path(name).parts)
         if loose or any(is_below(real, each) for each in self.closed):
-            raise PermissionError(f"{name} cannot be read while a submission is judged")
+            raise PermissionError(f"{short(name)} cannot be read {MEANWHILE}")
 
     def check_import(self, name: str, *_: object) -> None:
         if is_closed_module(name):
-            raise ModuleNotFoundError(
-                f"{name} is not there while a submission is judged", name=name
-            )
+            raise ModuleNotFoundError(f"{name} is not there {MEANWHILE}", name=name)
 
     def check_change(self, *arguments: object) -> None:
         for path in arguments:
             if isinstance(path, str | bytes | os.PathLike):
                 name = os.fsdecode(path)
                 if not self.is_own(os.path.realpath(name)):
-                    raise PermissionError(f"{name} cannot be changed while a submission is judged")
+                    raise PermissionError(f"{short(name)} cannot be changed {MEANWHILE}")
 
     def refuse_process(self, *_: object) -> None:
-        raise PermissionError("no process is started or ended while a submission is judged")
+        raise PermissionError(f"no process is started or ended {MEANWHILE}")
 
     def refuse_native(self, *_: object) -> None:
-        raise PermissionError("ctypes is closed while a submission is judged")
+        raise PermissionError(f"ctypes is closed {MEANWHILE}")
 
     def is_own(self, real: str) -> bool:
         return is_below(real, self.home) or real == os.devnull
+
+
+def short(name: str) -> str:
+    """A path by its end: folders above it have random names, and are nobody's business."""
+    return "/".join(Path(name).parts[-2:])
 
 
 def is_below(real: str, folder: str) -> bool:

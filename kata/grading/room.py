@@ -100,9 +100,11 @@ class Room:
                 progress(f"{self.submissions[run[0]].name}: {grade.lesson} {grade.state}")
             return grades
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            # A run ends with its judge, and a thread with its run.
             for judge in self.judges:
                 judge.close()
+            pool.shutdown()
 
     def open_judge(self) -> None:
         self.own.judge = Judge()
