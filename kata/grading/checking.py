@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +190,11 @@ def objection_of(control: Report | None, nodeid: str) -> str:
 
 def void(objections: list[str]) -> Failure:
     text = "\n".join(["This run doesn't count. What judges it was changed:", *objections])
-    return Failure("", "what judges the run was changed", clipped(text))
+    return Failure("", "what judges the run was changed", clipped(wrapped(text)))
+
+
+def wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in text.splitlines())
 
 
 def diagnosis(text: str) -> str:

@@ -146,8 +146,9 @@ class Report:
         return Counter(grade.state for grade in self.grades(lesson))
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
-        """The most frequent diagnoses of a lesson, and how many people have each."""
-        found = [grade.failure.diagnosis for grade in self.grades(lesson) if grade.failure]
+        """What stops most people in a lesson, and how many each; a red stretch stops nobody."""
+        stuck = [grade for grade in self.grades(lesson) if grade.state not in GREEN]
+        found = [grade.failure.diagnosis for grade in stuck if grade.failure]
         # Of two that are as frequent, the one met first.
         return Counter(found).most_common(COMMON)
 

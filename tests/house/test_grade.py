@@ -407,13 +407,14 @@ def test_no_tampering_makes_a_lesson_green(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_wrong_answer_is_red_and_never_void(tmp_path: Path):
+def test_a_wrong_answer_is_never_starred_and_never_void(tmp_path: Path):
     for lesson in NAMES:
         for name, files in list(wrong_answers(lesson).items())[:2]:
             hand_in(tmp_path, f"{lesson} {name}", files)
     report = Room(find_submissions(tmp_path)).grade()
     states = {person.name: grade_of(person).state for person in report.people}
-    assert {name: state for name, state in states.items() if state is not State.RED} == {}
+    # A mistake in the stretch alone leaves the core green.
+    assert set(states.values()) <= {State.RED, State.DONE}, states
 
 
 def grade_of(person: Person) -> Grade:
