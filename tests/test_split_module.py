@@ -22,6 +22,7 @@ from torch.fx.passes.split_module import split_module as torch_split_module
 from kata.torchvision_compat import torchvision
 from tests.suite import equal, holds, refuses, rows, same_graph, same_numbers
 
+TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
 SEED_CODE = """\
 def forward(self, x, y):
     param = self.param
@@ -795,7 +796,11 @@ def test_every_option_gives_the_graphs_that_torch_gives(lesson, option):
 @pytest.mark.stretch
 @pytest.mark.parametrize(
     "options",
-    [{"keep_original_input_name": False}, {"tuple_return": True}, {"partition_affix": "pp"}],
+    [
+        {"keep_original_input_name": False},
+        pytest.param({"tuple_return": True}, marks=TUPLE_RETURN),
+        {"partition_affix": "pp"},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_every_later_option_gives_the_graphs_that_torch_gives(lesson, options):
@@ -820,6 +825,7 @@ def test_qualname_map_says_where_each_module_came_from(lesson):
     )
 
 
+@pytest.mark.since("2.13", "split_module names its partitions in meta")
 def test_the_result_names_its_partitions_in_meta(lesson):
     model = TwoBranches()
     m = trace(model)
@@ -968,6 +974,7 @@ def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
 
 
 @pytest.mark.stretch
+@pytest.mark.since("2.13", "split_module reads a module where it is used")
 def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
     m = graph_with_body()
     callback = numbered(relu=0, apply_module=1, apply_module_1=2)
@@ -979,6 +986,7 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
 
 
 @pytest.mark.stretch
+@pytest.mark.since("2.12", "split_module makes lazy modules")
 def test_code_is_generated_late_where_the_caller_asks_for_that(lesson):
     m = trace(Chain())
     with _use_lazy_graph_module(True):
@@ -1503,6 +1511,7 @@ def test_whatever_torch_can_cut_has_the_same_submodules(lesson):
 
 
 @pytest.mark.stretch
+@TUPLE_RETURN
 def test_with_any_options_the_submodules_are_those_of_torch(lesson):
     def check(cut, named, positional, wrapped):
         options = {

@@ -642,7 +642,7 @@ def test_while_it_traces_torch_says_so(lesson):
         [*seen, torch.fx._symbolic_trace.is_fx_symbolic_tracing()],
         [True, False],
         cause="torch's flag wasn't set during the trace, or not restored after it",
-        hint="`torch.fx._symbolic_trace._is_fx_tracing_flag`: code asks it to behave",
+        hint="set what `is_fx_symbolic_tracing` of `torch.fx._symbolic_trace` asks",
     )
 
 
