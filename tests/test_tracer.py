@@ -106,7 +106,6 @@ def test_resnet18_traced_computes_the_same(lesson):
 
 @pytest.mark.gpu
 @pytest.mark.stretch
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
     specimen = zoo.resnet18()

@@ -76,6 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Strict, so that we notice when torch is mended.
         if marker is not None and config.getoption("--impl") == "torch":
             item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs CUDA"))
     skip_what_is_newer(items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
