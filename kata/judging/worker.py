@@ -168,6 +168,7 @@ def arguments(run: Run, request: Request) -> list[str]:
         request.marks,
         *first,
         test,
+        *request.options,
     ]
 
 
