@@ -15,13 +15,21 @@ DOWN, RIGHT, LEFT = "m-2.5-3l2.5 3 2.5-3", "m-3-2.5l3 2.5-3 2.5", "m3-2.5l-3 2.5
 
 
 class Edge(NamedTuple):
-    """One edge: the rows it connects, its kind (``step``, ``lane``, ``branch``) and its path."""
+    """One edge.
+
+    Attributes:
+        source: the row where it begins.
+        target: the row where it ends.
+        kind: ``step`` to the next line, ``lane`` beside the text, ``branch`` of a tree.
+        path: how it is drawn.
+        x: where its vertical part lies.
+    """
 
     source: int
     target: int
     kind: str
     path: str
-    right: float
+    x: float
 
 
 class Pair(NamedTuple):
@@ -66,7 +74,7 @@ def step(pair: Pair, scale: Scale) -> Edge:
     else:
         corner = f"V{target.y - CORNER:g}q0 {CORNER:g}-{CORNER:g} {CORNER:g}"
         path = f"{start}{corner}H{target.right + 3:g}{LEFT}"
-    return Edge(source.row, target.row, "step", path, max(source.x, target.x))
+    return Edge(source.row, target.row, "step", path, source.x)
 
 
 def lanes(pairs: list[Pair], places: Sequence[Place]) -> Iterator[Edge]:

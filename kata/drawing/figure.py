@@ -34,7 +34,7 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
 
 def zoom(name: str) -> str:
     """Radio buttons for the size: a mouse chooses one, and so do the arrow keys."""
-    return "".join(
+    return '<span class="fx-zoom">Zoom</span>' + "".join(
         f'<input type="radio" name="{name}-zoom" id="{name}-zoom-{percent}" '
         f'class="fx-zoom-{percent}"{" checked" * (percent == 100)}>'
         f'<label for="{name}-zoom-{percent}">{percent}&#8239;%</label>'

@@ -13,4 +13,5 @@ SHAPES = {
     "output": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0zm2.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0z",
     "module": "m-4-3h3l1 1.5h4v5h-8z",
     "parameter": "m-4-2.5h8m-8 2.5h8m-8 2.5h8",
+    "value": "m-2-4h-2v8h2m4-8h2v8h-2",
 }

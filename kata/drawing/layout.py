@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from kata.drawing.columns import Run, column_of, columns, runs
 from kata.drawing.edges import Edge, route
@@ -49,7 +48,7 @@ def lay_out(panel: Panel, scale: Scale) -> Layout:
     edges = tuple(tree_edges(places) if panel.is_tree else route(places, scale))
     blocks = tuple(find_blocks(places, edges))
     groups = tuple(run for run in runs([node.group for node in panel.nodes]) if run.name)
-    width = max([place.right for place in places] + [edge.right for edge in edges])
+    width = max([place.right for place in places] + [edge.x for edge in edges])
     if groups:
         width += GROUP_GAP + max(scale.width_of(run.name) for run in groups)
     return Layout(panel, scale, places, edges, blocks, groups, width)
@@ -67,7 +66,8 @@ def place_nodes(panel: Panel, scale: Scale) -> Iterator[Place]:
 
 
 def text_width(node: Node, scale: Scale) -> float:
-    return scale.width_of(node.text) + (scale.tag_gap + scale.width_of(node.mark)) * bool(node.mark)
+    parts = [part for part in (node.text, node.note, node.mark) if part]
+    return sum(map(scale.width_of, parts)) + scale.tag_gap * (len(parts) - 1)
 
 
 def column_numbers(panel: Panel) -> list[int]:
@@ -104,7 +104,7 @@ def find_blocks(places: tuple[Place, ...], edges: tuple[Edge, ...]) -> Iterator[
     for run in labelled_runs(Panel(tuple(place.node for place in places))):
         inside = range(run.first, run.last + 1)
         ends = [places[row].right for row in inside]
-        ends += [edge.right for edge in edges if edge.source in inside and edge.target in inside]
+        ends += [edge.x for edge in edges if edge.source in inside and edge.target in inside]
         left = places[run.first].x - BLOCK_PADDING
         yield Block(run.name, left, max(ends) + BLOCK_PADDING / 2, run.first, run.last)
 
@@ -117,14 +117,4 @@ def tree_edges(places: tuple[Place, ...]) -> Iterator[Edge]:
             parent = by_name[place.node.parent]
             start = f"M{parent.x:g} {parent.y + 5:g}"
             path = f"{start}V{place.y:g}H{place.x - 6:g}"
-            yield Edge(parent.row, place.row, "branch", path, place.x)
-
-
-def crosses_groups(source: Node, target: Node) -> bool:
-    """Whether an edge leads from one partition to another."""
-    return bool(source.group and target.group) and source.group != target.group
-
-
-def boundaries(groups: tuple[Run, ...]) -> list[int]:
-    """The rows above which one group ends and the next begins."""
-    return [after.first for before, after in pairwise(groups)]
+            yield Edge(parent.row, place.row, "branch", path, parent.x)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 OPCODES = ("placeholder", "get_attr", "call_module", "call_function", "call_method", "output")
 # What is no node of a graph, and yet a row of a picture.
-THINGS = ("module", "parameter")
+THINGS = ("module", "parameter", "value")
 
 
 class PictureError(ValueError):
@@ -24,13 +24,14 @@ class Node:
 
     Attributes:
         name: the node's name, unique in its panel.
-        op: its opcode, or ``module`` or ``parameter`` where a list holds these.
+        op: its opcode, or ``module``, ``parameter``, ``value`` where a list holds these.
         target: what it calls or reads, in words.
         inputs: the names of earlier nodes whose values it takes.
         module: the dotted path of the module it belongs to; its first part is its column.
         group: the partition it belongs to.
         mark: a word that singles the node out, such as ``new``.
         label: what is written in place of the name.
+        note: what is written behind it, more softly.
         parent: in a tree, the name of the row that it hangs on.
     """
 
@@ -42,6 +43,7 @@ class Node:
     group: str = ""
     mark: str = ""
     label: str = ""
+    note: str = ""
     parent: str = ""
 
     @property

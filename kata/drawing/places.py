@@ -47,12 +47,22 @@ class Scale:
         return (row + 0.5) * self.pitch
 
 
-def scale_of(panel: Panel) -> Scale:
-    """Sizes that let a panel fill the room it has, and no more."""
-    pitch = max(DENSE, min(ROOMY, HEIGHT / len(panel.nodes)))
+def scale_of(panel: Panel, rows: int, room: float) -> Scale:
+    """Sizes that let a panel fill the room it has, and no more.
+
+    Args:
+        panel: what is to be laid out.
+        rows: how many the longest panel of the picture has.
+        room: the width that this panel may take.
+    """
+    pitch = max(DENSE, min(ROOMY, HEIGHT / max(rows, 1)))
     count = len(columns(panel))
-    longest = max(len(node.text) + len(node.mark) for node in panel.nodes) * pitch / 2
-    column = (WIDTH - longest - LANES) / count
+    longest = (
+        max((len(node.text) + len(node.note) + len(node.mark) for node in panel.nodes), default=0)
+        * pitch
+        / 2
+    )
+    column = (room - longest - LANES) / max(count, 1)
     column = ROOMY if panel.is_tree else max(NARROWEST_COLUMN, min(WIDEST_COLUMN, column))
     return Scale(pitch=int(pitch * 4) / 4, column=int(column))
 

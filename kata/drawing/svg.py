@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from kata.drawing.glyphs import SHAPES
-from kata.drawing.layout import Block, Layout, boundaries, crosses_groups, lay_out
+from kata.drawing.groups import SLASH, groups, is_cut, slash
+from kata.drawing.layout import Block, Layout, lay_out
 from kata.drawing.picture import Node, Picture
-from kata.drawing.places import Place, Scale, scale_of
+from kata.drawing.places import WIDTH, Place, Scale, scale_of
 
 HEADING = 24.0
-LEGEND = 26.0
+LEGEND = 24.0
+LEGEND_SCALE = Scale(pitch=20, column=0)
 BETWEEN = 48.0
 MARGIN = 6.0
 
@@ -47,17 +50,16 @@ def draw(picture: Picture, name: str) -> Drawing:
     """
     placed = list(side_by_side(picture))
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
-    legend = list(legend_of(picture, placed))
     bottom = top + max(each.layout.height for each in placed)
-    width = int(max([placed[-1].right, *(end for end, _ in legend)]) + 2 * MARGIN)
-    height = int(bottom + LEGEND)
+    lines = legend_lines(list(legend_entries(picture, placed)))
+    widths = [sum(entry.width for entry in line) for line in lines]
+    width = int(max(placed[-1].right, *widths) + 2 * MARGIN)
+    height = int(bottom + LEGEND * len(lines) + 2)
     body = "".join(
         [
             *(panel(each, top) for each in placed),
             *links(picture, placed, top),
-            f'<g class="legend" transform="translate({MARGIN:g} {bottom + LEGEND / 2 + 2:g})">',
-            *(text for _, text in legend),
-            "</g>",
+            *legend(lines, bottom),
         ]
     )
     return Drawing(f"{opening(picture, name, width, height)}{body}</svg>", width, height)
@@ -65,8 +67,10 @@ def draw(picture: Picture, name: str) -> Drawing:
 
 def side_by_side(picture: Picture) -> Iterator[Placed]:
     left = MARGIN
+    rows = max(len(panel.nodes) for panel in picture.panels)
+    room = WIDTH / len(picture.panels) - BETWEEN * (len(picture.panels) > 1)
     for each in picture.panels:
-        layout = lay_out(each, scale_of(each))
+        layout = lay_out(each, scale_of(each, rows, room))
         yield Placed(layout, left)
         left += layout.width + BETWEEN
 
@@ -87,20 +91,21 @@ def panel(placed: Placed, top: float) -> str:
     inside = "".join([*grounds(layout), *edges(layout), *nodes(layout)])
     heading = escape(layout.panel.heading)
     head = f'<text class="head" x="0" y="-9">{heading}</text>' if heading else ""
-    return f'<g transform="translate({placed.left:g} {top:g})">{head}{inside}</g>'
+    place = f"translate({placed.left:g} {top:g})"
+    return (
+        f'<g class="panel" font-size="{layout.scale.font:g}" transform="{place}">{head}{inside}</g>'
+    )
 
 
 def grounds(layout: Layout) -> Iterator[str]:
     """What lies below everything: groups from edge to edge, and blocks of a column."""
     scale = layout.scale
-    for run in layout.groups:
-        middle = (scale.top_of(run.first) + scale.top_of(run.last + 1)) / 2
-        place = f'x="{layout.width:g}" y="{middle + 4:g}"'
-        yield f'<text class="group" {place}>{escape(run.name)}</text>'
-    for row in boundaries(layout.groups):
-        yield f'<path class="border" d="M0 {scale.top_of(row):g}H{layout.width:g}"/>'
+    yield from groups(layout)
     for block in layout.blocks:
         yield ground(block, scale)
+    for place in layout.places:
+        if place.node.mark:
+            yield frame(place, scale)
 
 
 def ground(block: Block, scale: Scale) -> str:
@@ -116,10 +121,11 @@ def ground(block: Block, scale: Scale) -> str:
 def edges(layout: Layout) -> Iterator[str]:
     nodes = layout.panel.nodes
     for edge in layout.edges:
-        source, target = nodes[edge.source], nodes[edge.target]
-        kind = f"{edge.kind} cut" if crosses_groups(source, target) else edge.kind
-        names = escape(f"{source.name} {target.name}")
-        yield f'<path class="{kind}" data-edge="{names}" d="{edge.path}"/>'
+        names = escape(f"{nodes[edge.source].name} {nodes[edge.target].name}")
+        kind, path = edge.kind, edge.path
+        if is_cut(edge, layout):
+            kind, path = f"{kind} cut", path + slash(edge, layout)
+        yield f'<path class="{kind}" data-edge="{names}" d="{path}"/>'
 
 
 def nodes(layout: Layout) -> Iterator[str]:
@@ -130,18 +136,12 @@ def nodes(layout: Layout) -> Iterator[str]:
 def node(place: Place, scale: Scale) -> Iterator[str]:
     each, x = place.node, place.x + scale.text_gap
     yield f'<g data-node="{escape(each.name)}"><title>{escape(sentence(each))}</title>'
-    if each.mark:
-        yield frame(place, scale)
     yield glyph(each.op, place.x, place.y)
-    yield f'<text x="{x:g}" y="{place.y + 4:g}"{font(scale)}>{escape(each.text)}</text>'
-    if each.mark:
-        at = x + scale.width_of(each.text) + scale.tag_gap
-        yield f'<text class="mark" x="{at:g}" y="{place.y + 4:g}">{escape(each.mark)}</text>'
+    for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
+        if text:
+            yield f'<text class="{kind}" x="{x:g}" y="{place.y + 4:g}">{escape(text)}</text>'
+            x += scale.width_of(text) + scale.tag_gap
     yield "</g>"
-
-
-def font(scale: Scale) -> str:
-    return f' font-size="{scale.font:g}"' if scale.font != 12 else ""
 
 
 def frame(place: Place, scale: Scale) -> str:
@@ -168,10 +168,10 @@ def links(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
         left, right = placed[number], placed[number + 1]
         start = find(left.layout, left_name)
         end = find(right.layout, right_name)
-        x1, x2 = left.left + start.right + 4, right.left + end.x - 8
+        x1, x2, bend = left.right + 4, right.left - 4, (left.right + right.left) / 2
         y1, y2 = top + start.y, top + end.y
-        bend = (x1 + x2) / 2
-        path = f"M{x1:g} {y1:g}C{bend:g} {y1:g} {bend:g} {y2:g} {x2:g} {y2:g}"
+        curve = f"C{bend:g} {y1:g} {bend:g} {y2:g} {x2:g} {y2:g}"
+        path = f"M{left.left + start.right + 4:g} {y1:g}H{x1:g}{curve}H{right.left + end.x - 7:g}"
         yield f'<path class="link" data-link="{escape(f"{left_name} {right_name}")}" d="{path}"/>'
 
 
@@ -179,17 +179,43 @@ def find(layout: Layout, name: str) -> Place:
     return next(place for place in layout.places if place.name == name)
 
 
-def legend_of(picture: Picture, placed: list[Placed]) -> Iterator[tuple[float, str]]:
-    """Each entry of the legend, with where it ends: every shape and line that is used."""
-    x = 5.0
+class Entry(NamedTuple):
+    """One entry of the legend: a sample, what it means, and how wide both are."""
+
+    sample: str
+    text: str
+    sample_width: float
+
+    @property
+    def width(self) -> float:
+        return self.sample_width + LEGEND_SCALE.width_of(self.text) + 16
+
+
+def legend_entries(picture: Picture, placed: list[Placed]) -> Iterator[Entry]:
+    """Every shape and every kind of line that the picture uses."""
+    used = {node.op for panel in picture.panels for node in panel.nodes}
     for op in SHAPES:
-        if any(node.op == op for panel in picture.panels for node in panel.nodes):
-            text = f'{glyph(op, x, 0)}<text x="{x + 9:g}" y="4">{op}</text>'
-            x += 9 + len(op) * 6.8 + 14
-            yield x, text
-    if any(' cut"' in "".join(edges(each.layout)) for each in placed):
-        text = "crosses into another partition"
-        yield (
-            x + 28 + len(text) * 6.1,
-            (f'<path class="lane cut" d="M{x:g} 0h22"/><text x="{x + 28:g}" y="4">{text}</text>'),
-        )
+        if op in used:
+            yield Entry(glyph(op, 5, 0), op, 15)
+    if any(is_cut(edge, each.layout) for each in placed for edge in each.layout.edges):
+        yield Entry(f'<path class="cut" d="M0 0h22M6 2.5{SLASH}"/>', "into another partition", 28)
+
+
+def legend_lines(entries: list[Entry]) -> list[list[Entry]]:
+    """The entries, line by line, none wider than a page."""
+    lines: list[list[Entry]] = [[]]
+    for entry in entries:
+        if lines[-1] and sum(each.width for each in (*lines[-1], entry)) > WIDTH:
+            lines.append([])
+        lines[-1].append(entry)
+    return lines
+
+
+def legend(lines: list[list[Entry]], top: float) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        x = MARGIN
+        for entry in line:
+            place = f"translate({x:g} {top + LEGEND * (number + 0.5) + 2:g})"
+            text = f'<text x="{entry.sample_width:g}" y="4">{entry.text}</text>'
+            yield f'<g class="legend" transform="{place}">{entry.sample}{text}</g>'
+            x += entry.width

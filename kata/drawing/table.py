@@ -16,6 +16,7 @@ COLUMNS = {
     "inside": lambda node: node.parent,
     "partition": lambda node: node.group,
     "mark": lambda node: node.mark,
+    "note": lambda node: " ".join(part for part in (node.label, node.note) if part),
 }
 
 

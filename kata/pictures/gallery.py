@@ -1,28 +1,24 @@
-"""Every picture of the site, by name."""
+"""Every picture of the site, by the name that a page asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kata.drawing import Picture
-from kata.pictures.record import panel
-from kata.torchvision_compat import torchvision
-from solutions.tracer import Tracer
-
-
-def resnet18() -> Picture:
-    graph = Tracer().trace(torchvision.models.resnet18())
-    return Picture(
-        title="ResNet18 as a graph",
-        description=(
-            "The 71 nodes of ResNet18, from the placeholder x at the top to the output at the "
-            "bottom. Each top-level module has a column, and each column begins where the one "
-            "before it ends. In every residual block a lane leads past the block to its addition."
-        ),
-        panels=(panel(graph),),
-    )
-
+from kata.pictures.traced import arguments, lowered, module_paths, resnet18, signature
+from kata.pictures.transformed import inlined, inverted, partitions, two_branches
+from kata.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
+    "module_paths": module_paths,
+    "arguments": arguments,
+    "signature": signature,
     "resnet18": resnet18,
+    "lowered": lowered,
+    "exec_order": exec_order,
+    "inlined": inlined,
+    "inverted": inverted,
+    "two_branches": two_branches,
+    "partitions": partitions,
+    "exported": exported,
 }

@@ -9,7 +9,12 @@ from torch.fx import Node as FxNode
 
 from kata.drawing import Node, Panel
 
-SPELLINGS = {"_operator": "operator", "torch._C._nn": "torch.nn.functional", "builtins": ""}
+SPELLINGS = {
+    "_operator": "operator",
+    "torch._C._nn": "torch.nn.functional",
+    "builtins": "",
+    "kata.pictures.traced": "",
+}
 
 
 def panel(
@@ -18,7 +23,7 @@ def panel(
     *,
     groups: Mapping[str, str] | None = None,
     marks: Mapping[str, str] | None = None,
-    label: Callable[[FxNode], str] = lambda node: "",
+    note: Callable[[FxNode], str] = lambda node: "",
 ) -> Panel:
     """List a graph's nodes.
 
@@ -27,7 +32,7 @@ def panel(
         heading: what the panel is called.
         groups: the partition of each node, by name.
         marks: a word for each node that is singled out, by name.
-        label: what is written in place of a node's name, where that isn't empty.
+        note: what is written behind a node's name.
     """
     return Panel(
         tuple(
@@ -39,7 +44,7 @@ def panel(
                 module=module_of(node),
                 group=(groups or {}).get(node.name, ""),
                 mark=(marks or {}).get(node.name, ""),
-                label=label(node),
+                note=note(node),
             )
             for node in graph.nodes
         ),
