@@ -25,7 +25,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 OUTPUT = 'text title="output"'
 # Shown, not run: a shell's dialogue, pictures in text, and settings.
-SHOWN = {"console", "text", "toml", "yaml"}
+SHOWN = {"console", "text", "toml", "yaml", "fx-graph"}
 
 
 class Fence(NamedTuple):
