@@ -24,8 +24,8 @@ MODULES = sorted(
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 OUTPUT = 'text title="output"'
-# Shown, not run: a shell's dialogue, pictures in text, and settings.
-SHOWN = {"console", "text", "toml", "yaml"}
+# Shown, not run: a shell's dialogue, pictures in text, settings, and quotations of the reference.
+SHOWN = {"console", "text", "toml", "yaml", "solution"}
 
 
 class Fence(NamedTuple):
