@@ -70,7 +70,7 @@ def docs(session: nox.Session) -> None:
 
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
-    python = interpreter(session, "tests")
+    python = interpreter(session, "tests", "docs")
     for implementation in ("solutions", "torch"):
         options = ("--impl", implementation, "-n", "2", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)

@@ -6,23 +6,21 @@ import ast
 
 import pytest
 
-from kata.quoting import UnknownNameError, quote, solution_fence
-from kata.stubs import ROOT
-from tests.house.test_examples import fences
+from kata.pages.examples import all_pages
+from kata.pages.fences import fences
+from kata.pages.quoting import UnknownNameError, quote, solution_fence
 
 QUOTED = [
-    (page.relative_to(ROOT), fence)
-    for page in sorted((ROOT / "docs").rglob("*.md"))
+    (page.stem, fence.text)
+    for page in all_pages()
     for fence in fences(page.read_text(encoding="utf-8"))
-    if fence.info == "solution"
+    if fence.language == "solution"
 ]
 
 
-@pytest.mark.parametrize(
-    ("page", "fence"), QUOTED, ids=[f"{page.stem}:{fence.line}" for page, fence in QUOTED]
-)
-def test_a_quotation_names_what_the_reference_has(page, fence):
-    ast.parse(quote(fence.text))
+@pytest.mark.parametrize(("page", "reference"), QUOTED)
+def test_a_quotation_names_what_the_reference_has(page, reference):
+    ast.parse(quote(reference))
 
 
 def test_there_are_quotations():
