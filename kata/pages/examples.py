@@ -24,8 +24,8 @@ from kata.pages.fences import Fence, FenceLexer
 from kata.stubs import ROOT
 
 Evaluator = Callable[[Example], str | None]
-# Shown, not run: a shell's dialogue, text, settings, and pictures that the site draws.
-SHOWN = {"console", "text", "toml", "yaml", "json", "csv", "diff", "fx-graph"}
+# Shown, not run: a shell's dialogue, text, settings, pictures that the site draws, and quotations.
+SHOWN = {"console", "text", "toml", "yaml", "json", "csv", "diff", "fx-graph", "solution"}
 OUTPUT = "output"
 # The code of these rooms has tests of its own.
 TESTED = ("lessons/", "solutions/", "benchmarks/", "kata/")
