@@ -167,7 +167,7 @@ def main() -> int:
         if arguments.write:
             rewrite(path.resolve())
         wrong += faults(path.resolve())
-    print(*wrong, sep="\n", file=sys.stderr)
+    sys.stderr.writelines(f"{fault}\n" for fault in wrong)
     return bool(wrong)
 
 
