@@ -47,7 +47,7 @@ FAULTS = {
     "nameless drawing": ('<svg role="img"><path d="M0 0"/></svg>', "picture without a title"),
     "note that lost its text": ("!!! note\n\nText.", "a box with a title and no text"),
     "hint that lost its text": ('??? tip "Hint"\n\nText.', "a box with a title and no text"),
-    "hint that is none": ("??? tip Hint\n\n    Text.", "shown as text"),
+    "hint that is none": ("??? tip “Hint”\n\n    Text.", "shown as text"),
     "tab without tabs": ('=== "Exercise"\n\n    Text.', "shown as text"),
     "fence that never ends": ("```python\nx = 1\n", "shown as text"),
     "id twice": ('<p id="a">x</p>\n<p id="a">y</p>', "id 'a' is there twice"),
