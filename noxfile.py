@@ -91,13 +91,15 @@ def pictures(session: nox.Session) -> None:
 
 @shared
 def docs(session: nox.Session) -> None:
-    """Build the site into site/; a broken link or anchor is an error."""
-    run(session, interpreter(session, "docs"), "mkdocs", "build", "--strict", *session.posargs)
+    """Build the site into site/ and audit it; a broken link or anchor is an error."""
+    python = interpreter(session, "docs", project=False)
+    run(session, python, "mkdocs", "build", "--strict", *session.posargs)
+    run(session, python, "kata.pages.audit")
 
 
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
-    python = interpreter(session, "tests")
+    python = interpreter(session, "tests", "docs")
     for implementation in ("solutions", "torch"):
         options = ("--impl", implementation, "-n", "2", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)
@@ -108,15 +110,20 @@ def run(session: nox.Session, python: str, module: str, *arguments: str, **optio
     session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
 
 
-def interpreter(session: nox.Session, *groups: str) -> str:
-    """The Python of the shared environment, which has the project and these groups from here on."""
+def interpreter(session: nox.Session, *groups: str, project: bool = True) -> str:
+    """The Python of the shared environment, which has these groups from here on.
+
+    It has the project as well, and with it torch, unless the session can do without.
+    """
     if "--no-venv" in sys.argv:
-        missing = [name for name in ("torch", "torchvision", "pytest") if not find_spec(name)]
+        needed = ("torch", "torchvision", "pytest") if project else ("mkdocs", "mkdocstrings")
+        missing = [name for name in needed if not find_spec(name)]
         if missing:
             session.error(f"install {', '.join(missing)} beside nox first ({sys.executable})")
         return sys.executable
     python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    install(session, python, "project", "--editable", str(ROOT))
+    if project:
+        install(session, python, "project", "--editable", str(ROOT))
     for group in groups:
         install(session, python, group, *requirements(group))
     return python
