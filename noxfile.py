@@ -63,6 +63,12 @@ def stubs(session: nox.Session) -> None:
 
 
 @shared
+def pictures(session: nox.Session) -> None:
+    """Trace what the site's pictures show, and write it to docs/pictures/."""
+    run(session, interpreter(session), "kata.pictures", *session.posargs)
+
+
+@shared
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
     run(session, interpreter(session, "docs"), "mkdocs", "build", "--strict", *session.posargs)

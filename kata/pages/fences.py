@@ -14,7 +14,8 @@ OPENING = re.compile(r"^(?P<prefix>[ \t>]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]
 BEHIND_A_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:`{3,}|~{3,})[^`]*$")
 LANGUAGE = re.compile(r"\s*\{?\s*\.?(?P<language>[\w+-]*)")
 TITLE = re.compile(r'title="([^"]*)"')
-SNIPPET = re.compile(r'^-+8<-+ "(?P<path>[^":]+)[^"]*"$')
+# A file on a line of its own, or several between two lines of scissors.
+SNIPPET = re.compile(r'-+8<-+ "(?P<line>[^":\n]+)[^"\n]*"|-+8<-+\n(?P<block>[^"]+?)\n-+8<-+')
 
 
 class FenceError(ValueError):
@@ -54,9 +55,11 @@ class Fence:
     @property
     def snippets(self) -> list[str]:
         """The files that the fence consists of; empty where the page has its own text."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        paths = [found["path"] for line in lines if (found := SNIPPET.match(line))]
-        return paths if len(paths) == len(lines) else []
+        paths: list[str] = []
+        for found in SNIPPET.finditer(self.text):
+            paths += (found["line"] or found["block"]).split("\n")
+        own_text = SNIPPET.sub("", self.text).strip()
+        return [] if own_text else [path.partition(":")[0].strip() for path in paths]
 
     def in_place(self, text: str) -> str:
         """The text as it stands within this fence, with the prefix on every line."""

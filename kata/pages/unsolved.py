@@ -15,16 +15,13 @@ import tempfile
 from pathlib import Path
 
 from kata.pages.fences import Fence, fences
+from kata.pages.lesson import page_of
 from kata.stubs import ROOT, write
 from lessons import LESSONS
 
 TITLE = "before you start"
 VERDICT = re.compile(r"^=+ (?P<counts>.+) in [\d.]+s.* =+$", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (\w+)")
-
-
-def page_of(lesson: str) -> Path:
-    return ROOT / f"docs/lessons/{lesson}.md"
 
 
 def shown(lesson: str) -> Fence:
