@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import torch
 from torch import nn
 
@@ -15,11 +18,12 @@ SCAN = Family("leaves, paths of all outside a trace", 1.1)
 PARITY = 1.0
 
 
-def all_paths(model: nn.Module, *, during_trace: bool = True):
-    """Each module's path once, as a trace asks for it: the table or index is made in between."""
-    modules = list(model.modules())
+def all_paths(make: Callable[[], nn.Module], *, during_trace: bool = True):
+    """Each module's path once, as a trace asks for them; the call begins with table or index."""
 
     def prepare(lesson) -> Call:
+        model = make()
+        modules = list(model.modules())
         tracer = type("Plugged", (lesson.PathOfModule, torch.fx.Tracer), {})()
         is_torchs = issubclass(lesson.PathOfModule, torch.fx.Tracer)
 
@@ -35,26 +39,32 @@ def all_paths(model: nn.Module, *, during_trace: bool = True):
     return {"prepare": prepare, "same": equal}
 
 
+# No path changes a model: one of each size will do.
+leaves, blocks = cache(models.leaf_calls), cache(models.blocks_of_ten)
+
 CASES = [
     *(
-        Case(f"{name}, paths of all", target=PARITY, quick=name == "ResNet18", **all_paths(model))
-        for name, model in (
-            (name, models.classifier(name)) for name in ("ResNet18", "ResNet152", "ConvNeXt-L")
+        Case(
+            f"{name}, paths of all",
+            target=PARITY,
+            quick=name == "ResNet18",
+            **all_paths(lambda name=name: models.classifier(name)),
         )
+        for name in ("ResNet18", "ResNet152", "ConvNeXt-L")
     ),
     *sizes(
         LEAVES,
-        lambda size: all_paths(models.leaf_calls(size)),
+        lambda size: all_paths(lambda: leaves(size)),
         {300: PARITY, 1000: PARITY, 3000: PARITY, 10_000: PARITY},
     ),
     *sizes(
         BLOCKS,
-        lambda size: all_paths(models.blocks_of_ten(size)),
+        lambda size: all_paths(lambda: blocks(size)),
         {1000: PARITY, 10_000: PARITY},
     ),
     *sizes(
         SCAN,
-        lambda size: all_paths(models.leaf_calls(size), during_trace=False),
+        lambda size: all_paths(lambda: leaves(size), during_trace=False),
         {300: PARITY, 1000: PARITY, 3000: PARITY},
     ),
 ]

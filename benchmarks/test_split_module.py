@@ -9,7 +9,7 @@ from torch.fx import GraphModule
 
 from benchmarks import models
 from benchmarks.case import Call, Case, Family, sizes
-from benchmarks.equality import same_module
+from benchmarks.equality import same_split
 
 TARGET = 0.62
 PARTITIONS = Family("partitions of 10 000 nodes")
@@ -38,7 +38,7 @@ def split(make, partitions: int = 0):
         numbers = {node: at * count // len(calls) for at, node in enumerate(calls)}
         return lambda: lesson.split_module(model, model, numbers.__getitem__)
 
-    return {"prepare": prepare, "same": same_module}
+    return {"prepare": prepare, "same": same_split}
 
 
 CASES = [
