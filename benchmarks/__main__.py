@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file")
     words.add_argument(
-        "--seconds", type=float, default=4.0, help="how long to time one case (default: 4)"
+        "--seconds", type=float, default=3.0, help="how long to time one case (default: 3)"
     )
     return words
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.case import Call, Case
 
-ROUNDS = range(3, 26)
+ROUNDS = range(3, 16)
 
 
 @dataclass
@@ -75,15 +75,15 @@ def race(lesson: str, case: Case, sides: tuple[Any, Any], seconds: float) -> Res
         The times, in an order that changes from round to round.
     """
     result = Result.of(lesson, case)
-    calls = [case.call_of(side) for side in sides]
+    case.check(*(case.call_of(side) for side in sides))
     start = time.perf_counter()
-    case.check(*calls)
+    for side in sides:
+        seconds_of(case.call_of(side))
     rounds = rounds_in(seconds, time.perf_counter() - start)
     lanes = list(zip((result.ours, result.torch), sides, strict=True))
-    with what_is_there_frozen():
-        for number in range(rounds):
-            for times, side in lanes if number % 2 else reversed(lanes):
-                times.append(seconds_of(case.call_of(side)))
+    for number in range(rounds):
+        for times, side in lanes if number % 2 else reversed(lanes):
+            times.append(seconds_of(case.call_of(side)))
     return result
 
 
@@ -105,20 +105,6 @@ def seconds_of(call: Call) -> float:
     seconds = time.process_time() - start
     del result
     return seconds
-
-
-class what_is_there_frozen:  # noqa: N801  # a context manager
-    """Keep the collector away from what lives longer than a round, such as torch itself.
-
-    It makes the collection before each round quick. During a round it is the same for both sides.
-    """
-
-    def __enter__(self) -> None:
-        gc.collect()
-        gc.freeze()
-
-    def __exit__(self, *_: object) -> None:
-        gc.unfreeze()
 
 
 @dataclass(frozen=True)
