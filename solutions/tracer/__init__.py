@@ -24,6 +24,7 @@ from torch.fx import Graph, GraphModule, Node, Proxy
 from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
+from .._nodes import add_node
 from .._paths import path_index
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
@@ -251,7 +252,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         special = self.record_stack_traces or self.check_mutable_operations
         if special or fx_traceback.has_preserved_node_meta():
             return super().create_node(kind, target, args, kwargs, name, type_expr)
-        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = add_node(self.graph, kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         if self.module_stack:
             node.meta["nn_module_stack"] = self.module_stack.copy()

@@ -79,6 +79,11 @@ class PatchTable:
         patch = self._patches.get((id(place), name))
         return _meaning(place, name) if patch is None else patch.original
 
+    def originals(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return what all the names in the globals of a module mean when nobody traces."""
+        patches = [patch for patch in self._patches.copy().values() if patch.place is namespace]
+        return namespace | {patch.name: patch.original for patch in patches}
+
     # torch.compile calls these two when it compiles something in the middle of a trace. The flag
     # that says whether fx is tracing is its own business.
 

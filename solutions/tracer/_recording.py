@@ -76,8 +76,7 @@ class Recording:
             return
         self._searched.add(id(namespace))
         wanted = self.tracer._autowrap_function_ids
-        for name in list(namespace):
-            original = PATCHES.original(namespace, name)
+        for name, original in PATCHES.originals(namespace).items():
             if id(original) in wanted and not name.startswith("_"):
                 self._wrap(namespace, name, original)
 
