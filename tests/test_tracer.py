@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule, Proxy
 from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
-from tests import zoo
+from tests import random_models, zoo
 from tests.suite import (
     equal,
     growth,
@@ -147,6 +147,12 @@ LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
     same_trace(lesson, lambda: zoo.grown(seed).model)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson, seed):
+    same_trace(lesson, lambda: random_models.tree(seed).model)
 
 
 def test_a_function_is_traced(lesson):
