@@ -334,6 +334,12 @@ def test_a_picture_that_contradicts_itself_is_refused(nodes, words):
         picture_of(Panel(nodes))
 
 
+@pytest.mark.parametrize("link", [Link(0, "x", "y"), Link(1, "x", "x"), Link(0, "z", "x")])
+def test_a_link_to_nowhere_is_refused(link):
+    with pytest.raises(PictureError, match="a link leads to"):
+        picture_of(Panel((X,)), Panel((X,)), links=(link,))
+
+
 @pytest.mark.parametrize(
     "text", ["{}", "nonsense", '{"title": "", "panels": [{"nodes": [{"a": 1}]}]}']
 )
