@@ -35,6 +35,7 @@ class State(StrEnum):
 
 
 GREEN = (State.DONE, State.STARRED)
+EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
 MEANING = {
     State.TODO: "not started",
     State.STARTED: "some tests pass, the rest is todo",
@@ -42,7 +43,7 @@ MEANING = {
     State.DONE: "the core is green",
     State.STARRED: "the stretch is green too",
     State.HUNG: "stopped at the time limit",
-    State.MEMORY: "stopped at the memory limit",
+    State.MEMORY: "killed by the system for want of memory",
     State.CRASHED: "the process ended before its tests did",
     State.VOID: "the run doesn't count: what judges it was changed",
     State.NOT_JUDGED: "the tests could not be run",

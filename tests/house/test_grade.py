@@ -102,7 +102,7 @@ def attack(name: str) -> dict[str, str]:
 def test_each_gets_what_it_earns(tmp_path: Path):
     handed_in = {
         "solved": solved(*ONE),
-        "<b>=1[/]": wrong_answers(*ONE)["the_last_of_two_names_wins"],
+        "<b>=1[blink]": wrong_answers(*ONE)["the_last_of_two_names_wins"],
         "untouched": {},
         "endless": {FILE: ENDLESS},
         "cribbing": attack("imports_solutions_by_name"),
@@ -126,13 +126,13 @@ def test_each_gets_what_it_earns(tmp_path: Path):
     report = json.loads((tmp_path / "out" / "week.json").read_text())
     assert {each["name"]: each["grades"][0]["state"] for each in report["people"]} == {
         "solved": "starred",
-        "<b>=1[/]": "red",
+        "<b>=1[blink]": "red",
         "untouched": "todo",
         "endless": "hung",
         "cribbing": "red",
         "meddling": "void",
     }
-    mistake = next(each for each in report["people"] if each["name"] == "<b>=1[/]")["grades"][0]
+    mistake = next(each for each in report["people"] if each["name"] == "<b>=1[blink]")["grades"][0]
     assert "the last name overwrote the first" in mistake["failure"]["diagnosis"]
     assert (tmp_path / "out" / "week.html").exists()
     assert "6 people" in played.screen
