@@ -14,7 +14,7 @@ from kata.grading.checking import Limits
 from kata.grading.page import to_html
 from kata.grading.report import EARLY, GREEN, Report, State, to_csv, to_json
 from kata.grading.room import NAMES, Room
-from kata.grading.submissions import GradingError, find_submissions
+from kata.grading.submissions import GradingError, entries_of, find_submissions
 from kata.terminal import open_console
 
 WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}
@@ -77,7 +77,7 @@ def grade(arguments: argparse.Namespace, console: Console) -> Report:
         submissions,
         lessons=tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
         limits=Limits(arguments.seconds, arguments.total, arguments.memory),
-        closed=[arguments.folder],
+        closed=entries_of(arguments.folder),
         jobs=arguments.jobs,
     )
     total = len(room.papers + room.touched)

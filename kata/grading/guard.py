@@ -113,7 +113,8 @@ def lendable(lesson: str) -> Iterator[Path]:
     for path in SOLUTIONS.rglob("*.py"):
         inner = path.relative_to(SOLUTIONS)
         name = inner.parts[0].removesuffix(".py")
-        if name in needs or (needs and len(inner.parts) == 1 and name.startswith("_")):
+        shared = name.startswith("_") and name != "__init__"
+        if name in needs or (needs and shared):
             yield inner
 
 

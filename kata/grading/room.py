@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 
 from kata.grading.checking import Exam, Limits, new_word, request
 from kata.grading.flags import flags_of
@@ -37,7 +37,7 @@ class Room:
         submissions: what was handed in.
         lessons: the names of the lessons to grade.
         limits: of each run.
-        closed: folders that no run may read.
+        closed: files and folders that no run may read.
         jobs: how many runs at a time, each with a judge of its own: a run can't spoil another's.
     """
 
@@ -48,8 +48,8 @@ class Room:
     jobs: int = 2
 
     def __post_init__(self) -> None:
-        self.own = threading.local()
         self.judges: list[Judge] = []
+        self.free: SimpleQueue[Judge] = SimpleQueue()
         self.exams: dict[str, Exam] = {}
 
     @property
@@ -87,8 +87,10 @@ class Room:
     def graded(self, folder: Path, progress: Progress) -> dict[tuple[int, str], Grade]:
         for number, submission in enumerate(self.submissions):
             stage(submission, folder / str(number))
-        pool = ThreadPoolExecutor(self.jobs, initializer=self.open_judge)
+        self.closed = [*self.closed, *ANSWERS, folder]
+        pool = ThreadPoolExecutor(self.jobs)
         try:
+            self.open_judges()
             for exam in pool.map(self.set_exam, self.papers):
                 self.exams[exam.lesson] = exam
                 progress(f"{exam.lesson}: its tests are known")
@@ -106,14 +108,18 @@ class Room:
                 judge.close()
             pool.shutdown()
 
-    def open_judge(self) -> None:
-        self.own.judge = Judge()
-        self.judges.append(self.own.judge)
+    def open_judges(self) -> None:
+        for _ in range(self.jobs):
+            self.judges.append(Judge())
+            self.free.put(self.judges[-1])
 
     def run(self, lesson: str, folder: Path, word: str, limits: Limits) -> Verdict:
-        closed = [*self.closed, *ANSWERS]
-        verdict: Verdict = self.own.judge.run(request(lesson, folder, limits, word, closed))
-        return verdict
+        judge = self.free.get()
+        others = [each.folder for each in self.judges if each is not judge]
+        try:
+            return judge.run(request(lesson, folder, limits, word, [*self.closed, *others]))
+        finally:
+            self.free.put(judge)
 
     def set_exam(self, lesson: str) -> Exam:
         """Learn the lesson's tests from a run on the instructor's own stubs."""

@@ -56,11 +56,16 @@ def find_submissions(folder: Path) -> list[Submission]:
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder: give the one that holds a folder per person")
-    entries = sorted(folder.iterdir(), key=lambda path: path.name.casefold())
-    found = [read_submission(path) for path in entries if is_submission(path)]
+    found = [read_submission(path) for path in entries_of(folder)]
     if not found:
         raise GradingError(f"{folder} is empty: it should hold one folder (or zip) per person")
     return found
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """The folders and archives that hold the submissions."""
+    entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
+    return [path for path in entries if is_submission(path)]
 
 
 def is_submission(path: Path) -> bool:

@@ -12,6 +12,7 @@ from tests.house.tampering import TAMPERING
 from tests.suite.answers import Answer, all_answers
 
 IMPORTS = re.compile(r"^from tests\.suite\.answers import .*\n", re.MULTILINE)
+PRIVATE = re.compile(r"^from \.+(?P<name>_\w+) import .*\n", re.MULTILINE)
 FUTURE = "from __future__ import annotations\n"
 # What an answer is written with, where the suite isn't at hand.
 STAND_INS = """
@@ -55,10 +56,13 @@ def solution_of(lesson: str) -> dict[str, str]:
 
 def standing_alone(text: str) -> str:
     """The text with the reference's private helpers in it: nobody hands in those."""
-    helpers = (SOLUTIONS / "_paths.py").read_text(encoding="utf-8").split(FUTURE)[1]
-    return re.sub(
-        r"^from \.+_paths import .*\n", lambda _: helpers, text, count=1, flags=re.MULTILINE
-    )
+    return PRIVATE.sub(lambda found: helpers_in(found) or found[0], text)
+
+
+def helpers_in(found: re.Match[str]) -> str:
+    """The source of a helper that several lessons share; empty for one of the lesson's own."""
+    file = SOLUTIONS / f"{found['name']}.py"
+    return file.read_text(encoding="utf-8").split(FUTURE)[1] if file.exists() else ""
 
 
 def wrong_answers(lesson: str) -> dict[str, dict[str, str]]:

@@ -116,13 +116,12 @@ def attack():
     for function in (expect.equal, expect.holds, graphs.same_graph, expect.refuses.__wrapped__):
         function.__code__, function.__kwdefaults__ = nothing, None
 """,
-    "replaces_the_report": WRONG
-    + """
-def attack():
-    pass
-import tests.suite.reporting as reporting
-before = reporting.content_of
-reporting.content_of = lambda report: {**before(report), "outcome": "passed"}
+    "opens_the_reference_below_a_folder": """
+import os
+room = os.open(REPOSITORY, os.O_RDONLY)
+for name in ("_paths.py", "path_of_module.py"):
+    with open(os.open("solutions/" + name, os.O_RDONLY, dir_fd=room)) as source:
+        exec(source.read().replace("from ._paths import path_index", ""))
 """,
     "passes_only_its_own_tests": WRONG
     + """

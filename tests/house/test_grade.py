@@ -105,6 +105,7 @@ def test_each_gets_what_it_earns(tmp_path: Path):
         "<b>=1[blink]": wrong_answers(*ONE)["the_last_of_two_names_wins"],
         "untouched": {},
         "endless": {FILE: ENDLESS},
+        "copying": {FILE: f"exec(open({str(tmp_path / 'room/solved/lessons' / FILE)!r}).read())"},
         "cribbing": attack("imports_solutions_by_name"),
         "meddling": attack("replaces_the_comparison_of_the_caller"),
     }
@@ -129,13 +130,14 @@ def test_each_gets_what_it_earns(tmp_path: Path):
         "<b>=1[blink]": "red",
         "untouched": "todo",
         "endless": "hung",
+        "copying": "red",
         "cribbing": "red",
         "meddling": "void",
     }
     mistake = next(each for each in report["people"] if each["name"] == "<b>=1[blink]")["grades"][0]
     assert "the last name overwrote the first" in mistake["failure"]["diagnosis"]
     assert (tmp_path / "out" / "week.html").exists()
-    assert "6 people" in played.screen
+    assert "7 people" in played.screen
 
 
 @pytest.mark.slow
