@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
+import resource
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kata.grading.checking import Exam, clipped, diagnosis
+from kata.grading.checking import Exam, Limits, clipped, diagnosis
 from kata.grading.report import Grade, Person, State
 from kata.grading.room import NAMES, Room
 from kata.grading.submissions import find_submissions
@@ -23,6 +23,8 @@ from tests.house.tampering import TAMPERING
 ONE = ("path_of_module",)
 FILE = "path_of_module.py"
 SECONDS_FOR_THIRTY = 180
+# A test beside this one may take the processor for a while.
+PATIENT = Limits(seconds=30, total=300)
 
 
 # --- what a run is worth ------------------------------------------------------------------------
@@ -144,7 +146,7 @@ def test_each_gets_what_it_earns(tmp_path: Path):
 def test_no_tampering_makes_a_lesson_green(tmp_path: Path):
     for name in TAMPERING:
         hand_in(tmp_path, name, attack(name))
-    report = Room(find_submissions(tmp_path), lessons=ONE).grade()
+    report = Room(find_submissions(tmp_path), lessons=ONE, limits=PATIENT).grade()
     states = {person.name: person.grades[0].state for person in report.people}
     assert len(states) == len(TAMPERING)
     assert not {name for name, state in states.items() if state in (State.DONE, State.STARRED)}
@@ -155,7 +157,7 @@ def test_a_wrong_answer_is_never_starred_and_never_void(tmp_path: Path):
     for lesson in NAMES:
         for name, files in list(wrong_answers(lesson).items())[:2]:
             hand_in(tmp_path, f"{lesson} {name}", files)
-    report = Room(find_submissions(tmp_path)).grade()
+    report = Room(find_submissions(tmp_path), limits=PATIENT).grade()
     states = {person.name: grade_of(person).state for person in report.people}
     # A mistake in the stretch alone leaves the core green.
     assert set(states.values()) <= {State.RED, State.DONE}, states
@@ -167,10 +169,17 @@ def grade_of(person: Person) -> Grade:
 
 
 @pytest.mark.slow
-def test_thirty_people_are_graded_in_three_minutes(tmp_path: Path):
+def test_thirty_people_are_graded_in_three_minutes_on_two_cores(tmp_path: Path):
     a_room_of_thirty(tmp_path)
-    began = time.monotonic()
-    report = Room(find_submissions(tmp_path)).grade()
-    assert time.monotonic() - began < SECONDS_FOR_THIRTY
+    before = seconds_of_children()
+    report = Room(find_submissions(tmp_path), limits=PATIENT).grade()
+    # Of the processor, not of the clock: other tests may run beside this one.
+    assert (seconds_of_children() - before) / 2 < SECONDS_FOR_THIRTY
     assert len(report.people) == 30
     assert all(person.count(State.VOID, State.NOT_JUDGED) == 0 for person in report.people)
+
+
+def seconds_of_children() -> float:
+    """The processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
