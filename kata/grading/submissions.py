@@ -12,6 +12,7 @@ import unicodedata
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from kata.stubs import stubs
@@ -178,11 +179,10 @@ def limited(data: bytes) -> bytes:
     return data
 
 
+@cache
 def pristine() -> dict[PurePosixPath, bytes]:
     """The instructor's own stubs, as bytes."""
-    if not _PRISTINE:
-        _PRISTINE.update({PurePosixPath(path): text.encode() for path, text in stubs().items()})
-    return _PRISTINE
+    return {PurePosixPath(path): text.encode() for path, text in stubs().items()}
 
 
 def is_untouched(submission: Submission, lesson: str) -> bool:
@@ -212,6 +212,3 @@ def printable(text: str) -> str:
     text = os.fsencode(text).decode("utf-8", "replace")
     shown = "".join("�" if unicodedata.category(each)[0] == "C" else each for each in text)
     return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + "…"
-
-
-_PRISTINE: dict[PurePosixPath, bytes] = {}
