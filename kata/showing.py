@@ -25,20 +25,34 @@ def show(console: Console, verdict: Verdict) -> None:
 
 def show_failures(console: Console, verdict: Verdict) -> None:
     """Print the first failure (a run that was cut short, first of all), then the others' names."""
-    first = verdict.first_failure
     if not verdict.is_finished:
-        headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-        body(console, verdict.ending.text)
-    elif first is not None:
-        # What only the stretch asks for leaves a lesson done.
-        style = "heading" if first.is_stretch else "red"
-        headline(console, f"{verdict.lesson}: {first.headline}", style)
-        body(console, first.text)
-        show_printed(console, first)
-        others = also_red(verdict, first)
-        if others:
+        show_ending(console, verdict)
+    elif verdict.first_failure:
+        show_failure(console, verdict.lesson, verdict.first_failure)
+    show_others(console, verdict)
+
+
+def show_ending(console: Console, verdict: Verdict) -> None:
+    """Print why the run was cut short."""
+    headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
+    body(console, verdict.ending.text)
+
+
+def show_failure(console: Console, lesson: str, report: Report) -> None:
+    """Print one failure in full: its headline, its text, what was printed meanwhile."""
+    # What only the stretch asks for leaves a lesson done.
+    headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
+    body(console, report.text)
+    show_printed(console, report)
+
+
+def show_others(console: Console, verdict: Verdict) -> None:
+    """Print the failures after the first on one line, and the blank line that ends them all."""
+    if verdict.first_failure:
+        others = also_red(verdict, verdict.first_failure)
+        if others and verdict.is_finished:
             console.print(clipped(others, console.width))
-    if not verdict.is_finished or first is not None:
+    if not verdict.is_finished or verdict.first_failure:
         console.print()
 
 
