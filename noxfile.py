@@ -49,9 +49,9 @@ def kata(session: nox.Session) -> None:
 
 @shared
 def latency(session: nox.Session) -> None:
-    """Time save to verdict in `kata watch`, beside a plain pytest; some minutes on a quiet machine."""
+    """Time save to verdict in `kata watch`, beside a plain pytest: wants a quiet machine."""
     python = interpreter(session, "tests")
-    run(session, python, "benchmarks.latency", *session.posargs, success_codes=[0, 1])
+    run(session, python, "benchmarks.latency", *session.posargs)
 
 
 @shared
