@@ -176,6 +176,7 @@ def arguments(run: Run, request: Request) -> list[str]:
         request.marks,
         *first,
         test,
+        *request.options,
     ]
 
 
