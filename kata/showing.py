@@ -1,18 +1,23 @@
-"""Show a verdict on the terminal: the first failure in full, the others as one line, the score."""
+"""Show a verdict on the terminal: the first failure in full, the others' reasons, the score."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from rich.console import Console
 
 from kata.judging.verdict import Report, Verdict
 from kata.naming import place_of
+from kata.prose import filled
+from kata.reasons import other_reasons
 from kata.results import PASSED, Count, count
 from kata.terminal import clipped, harmless, show_labelled
 
-# A failure fits a terminal: its headline, its text, what was printed.
+# A lesson's verdict fits a terminal. Besides the failure and the other reasons it has their
+# headline, a blank line, the score, and what was lent.
 LINES = 25
+BESIDES = 4
 ENDING = 10
 PRINTED = 5
 
@@ -24,7 +29,7 @@ def show(console: Console, verdict: Verdict) -> None:
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
-    """Print the first failure (a run that was cut short, first of all), then the others' names."""
+    """Print the first failure (or why the run was cut short), then the others' reasons."""
     if not verdict.is_finished:
         show_ending(console, verdict)
     elif verdict.first_failure:
@@ -47,13 +52,43 @@ def show_failure(console: Console, lesson: str, report: Report) -> None:
 
 
 def show_others(console: Console, verdict: Verdict) -> None:
-    """Print the failures after the first on one line, and the blank line that ends them all."""
-    if verdict.first_failure:
-        others = also_red(verdict, verdict.first_failure)
-        if others and verdict.is_finished:
-            console.print(clipped(others, console.width))
-    if not verdict.is_finished or verdict.first_failure:
+    """Print the reasons of the failures after the first, and the blank line that ends them all."""
+    first = verdict.first_failure
+    if first is not None and verdict.is_finished:
+        show_reasons(console, first, [each for each in verdict.of("failed") if each is not first])
+    if first is not None or not verdict.is_finished:
         console.print()
+
+
+def show_reasons(console: Console, first: Report, others: list[Report]) -> None:
+    """Print how many tests are red besides, and their reasons: as many as a screen has room for."""
+    if not others:
+        return
+    reasons = [as_item(console, reason) for reason in other_reasons(first, others)]
+    shown = list(itertools.takewhile(Room(first), reasons))
+    left = f" ({len(reasons) - len(shown)} more)" if len(shown) < len(reasons) else ""
+    why = f"for other reasons{left}:" if reasons else "for the same reason"
+    console.print(f"{len(others)} more {'tests are' if len(others) > 1 else 'test is'} red, {why}")
+    for line in itertools.chain.from_iterable(shown):
+        console.print(line, soft_wrap=True)
+
+
+class Room:
+    """How many lines a screen has left below the first failure and above the score."""
+
+    def __init__(self, first: Report) -> None:
+        printed = min(len(first.printed.splitlines()), PRINTED)
+        above = 1 + len(fitted(first.text.splitlines())) + printed + bool(printed)
+        self.left = LINES - above - BESIDES
+
+    def __call__(self, lines: list[str]) -> bool:
+        """Take the lines, if they fit."""
+        self.left -= len(lines)
+        return self.left >= 0
+
+
+def as_item(console: Console, text: str) -> list[str]:
+    return filled(f"- {harmless(text)}", console.width)
 
 
 def headline(console: Console, text: str, style: str) -> None:
@@ -80,18 +115,6 @@ def show_printed(console: Console, report: Report) -> None:
         console.print("printed meanwhile:" if len(lines) <= PRINTED else "printed last:")
     for line in lines[-PRINTED:]:
         console.print(clipped(f"    {harmless(line)}", console.width))
-
-
-def also_red(verdict: Verdict, first: Report) -> str:
-    """The other failures on one line: how many, and their sentences."""
-    others = [report for report in verdict.of("failed") if report is not first]
-    if not others:
-        return ""
-    sentences = list(dict.fromkeys(each.sentence for each in others if each.text != first.text))
-    same = sum(report.text == first.text for report in others)
-    parts = [f"the same in {same} more"] if same else []
-    parts += [f"also red ({len(others) - same}): {'; '.join(sentences)}"] if sentences else []
-    return "; ".join(parts)
 
 
 def show_score(console: Console, verdict: Verdict) -> None:
