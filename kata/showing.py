@@ -98,7 +98,8 @@ def headline(console: Console, text: str, style: str) -> None:
 def body(console: Console, text: str) -> None:
     """The explanation: laid out for 80 columns, and broken where there are fewer."""
     for line in fitted(harmless(text).splitlines()):
-        console.print(line)
+        for part in filled(line, console.width) if len(line) > console.width else [line]:
+            console.print(part, soft_wrap=True)
 
 
 def fitted(lines: list[str]) -> list[str]:
