@@ -3,37 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kata.judging.verdict import Report
 
-CAUSE = "likely cause:"
-# How a text begins that compares two values.
+CAUSE, HINT = "likely cause:", "try:"
+# How a text begins that compares two values: these are left to the full text.
 COMPARISONS = ("expected:", "the graphs differ")
 
 
-def reason_of(report: Report) -> str:
-    """Why a test failed, in one line: what was raised, and its likely cause if the suite knows one.
+class Reason(NamedTuple):
+    """Why a test failed.
 
-    A comparison tells its two values as well; those are left to the full text.
+    Attributes:
+        why: what was raised, if anything was, and the likely cause, if the suite knows one.
+        hint: what the suite suggests; empty if nothing.
     """
-    lines = report.text.splitlines() or ["no reason given"]
-    raised = "" if lines[0].startswith(COMPARISONS) else lines[0]
-    return "; ".join(filter(None, (raised, cause_in(lines)))) or report.sentence
+
+    why: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why} (try: {self.hint})" if self.hint else self.why
 
 
-def cause_in(lines: list[str]) -> str:
-    """The likely cause that a text names, on one line; empty if it names none."""
+def reason_of(report: Report) -> Reason:
+    """The reason in a report's text."""
+    lines = report.text.splitlines()
+    raised = lines[0] if lines and not lines[0].startswith(COMPARISONS) else ""
+    why = "; ".join(filter(None, (raised, labelled(CAUSE, lines))))
+    return Reason(why or report.sentence, labelled(HINT, lines))
+
+
+def labelled(label: str, lines: list[str]) -> str:
+    """What stands behind a label, on one line; empty where there is no such label."""
     found: list[str] = []
     for line in lines:
         if found and not line.startswith(" "):
             break
-        if found or line.startswith(CAUSE):
-            found.append(line.removeprefix(CAUSE).strip())
+        if found or line.startswith(label):
+            found.append(line.removeprefix(label).strip())
     return " ".join(found)
 
 
-def other_reasons(first: Report, others: Iterable[Report]) -> list[str]:
+def other_reasons(first: Report, others: Iterable[Report]) -> list[Reason]:
     """The reasons besides that of the first failure, in the order of the tests, each once."""
-    reasons = dict.fromkeys(reason_of(report) for report in others)
-    reasons.pop(reason_of(first), None)
-    return list(reasons)
+    reasons: dict[str, Reason] = {}
+    for reason in map(reason_of, others):
+        reasons.setdefault(reason.why, reason)
+    reasons.pop(reason_of(first).why, None)
+    return list(reasons.values())

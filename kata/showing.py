@@ -10,7 +10,7 @@ from rich.console import Console
 from kata.judging.verdict import Report, Verdict
 from kata.naming import place_of
 from kata.prose import filled
-from kata.reasons import other_reasons
+from kata.reasons import Reason, other_reasons
 from kata.results import PASSED, Count, count
 from kata.terminal import clipped, harmless, show_labelled
 
@@ -64,31 +64,40 @@ def show_reasons(console: Console, first: Report, others: list[Report]) -> None:
     """Print how many tests are red besides, and their reasons: as many as a screen has room for."""
     if not others:
         return
-    reasons = [as_item(console, reason) for reason in other_reasons(first, others)]
-    shown = list(itertools.takewhile(Room(first), reasons))
-    left = f" ({len(reasons) - len(shown)} more)" if len(shown) < len(reasons) else ""
+    reasons = other_reasons(first, others)
+    items = fitting(reasons, room_below(first), console.width)
+    left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
     why = f"for other reasons{left}:" if reasons else "for the same reason"
     console.print(f"{len(others)} more {'tests are' if len(others) > 1 else 'test is'} red, {why}")
-    for line in itertools.chain.from_iterable(shown):
+    for line in itertools.chain.from_iterable(items):
         console.print(line, soft_wrap=True)
 
 
-class Room:
+def room_below(first: Report) -> int:
     """How many lines a screen has left below the first failure and above the score."""
-
-    def __init__(self, first: Report) -> None:
-        printed = min(len(first.printed.splitlines()), PRINTED)
-        above = 1 + len(fitted(first.text.splitlines())) + printed + bool(printed)
-        self.left = LINES - above - BESIDES
-
-    def __call__(self, lines: list[str]) -> bool:
-        """Take the lines, if they fit."""
-        self.left -= len(lines)
-        return self.left >= 0
+    printed = min(len(first.printed.splitlines()), PRINTED)
+    above = 1 + len(fitted(first.text.splitlines())) + printed + bool(printed)
+    return LINES - above - BESIDES
 
 
-def as_item(console: Console, text: str) -> list[str]:
-    return filled(f"- {harmless(text)}", console.width)
+def fitting(reasons: list[Reason], room: int, width: int) -> list[list[str]]:
+    """The reasons that fit into so many lines; where there is still room, with their hints."""
+    items = []
+    for reason in reasons:
+        items.append(as_item(reason.why, width))
+        room -= len(items[-1])
+        if room < 0:
+            return items[:-1]
+    for number, reason in enumerate(reasons):
+        longer = as_item(str(reason), width)
+        more = len(longer) - len(items[number])
+        if more <= room:
+            items[number], room = longer, room - more
+    return items
+
+
+def as_item(text: str, width: int) -> list[str]:
+    return filled(f"- {harmless(text)}", width)
 
 
 def headline(console: Console, text: str, style: str) -> None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from kata import check, results
-from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.places import Place
 from kata.stubs import SOLUTIONS
-from tests.house.stage import a_learner, everything_in, play
+from tests.house.stage import Played, a_learner, everything_in, play
 
 LESSON = "path_of_module"
 WRONG = """\
 class PathOfModule:
     def path_of_module(self, mod):
         modules = self.root.named_modules(remove_duplicate=False)
-        return {id(module): name for name, module in modules}[id(mod)]
+        return {id(module): name for name, module in modules}.get(id(mod))
 """
 
 
@@ -84,18 +87,6 @@ def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
 
 
-def test_what_is_red_is_judged_explained_and_remembered(learner):
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
-    before = everything_in(learner.lessons)
-    played = play("check", LESSON)
-    assert played.code == 1
-    assert "the last name overwrote the first registered name" in played.screen
-    assert len(played.screen.splitlines()) <= 25
-    result = results.recall(LESSON)
-    assert (result.state, result.is_current, result.has_passed) == ("red", True, False)
-    assert everything_in(learner.lessons) == before
-
-
 BLOCK = """
 import sys
 
@@ -108,33 +99,63 @@ sys.meta_path.insert(0, NoSolutions())
 """
 
 
-def test_the_result_is_the_same_where_solutions_cannot_be_imported(learner, tmp_path, monkeypatch):
-    """The learner's file is graded, and no other: one that is right, and one that is wrong."""
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
-    shutil.copy(SOLUTIONS / "create_arg.py", learner.lessons)
-    shutil.copy(SOLUTIONS / "_paths.py", learner.lessons)
-    expected = judged(LESSON, "create_arg")
-    (tmp_path / "sitecustomize.py").write_text(BLOCK)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert judged(LESSON, "create_arg") == expected
-    assert [lesson["state"] for lesson in expected] == ["red", "starred"]
-
-
-def judged(*lessons: str) -> list[dict[str, object]]:
-    """What ``check`` says of the lessons, but for the time it took."""
-    content = json.loads(play("check", "--json", *lessons).screen)
-    return [{**lesson, "seconds": 0} for lesson in content["lessons"]]
-
-
-def test_a_solution_that_is_imported_is_noticed(learner, tmp_path, monkeypatch):
-    """The other way round: the block works."""
-    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
-    (tmp_path / "sitecustomize.py").write_text(BLOCK)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+@pytest.fixture(scope="module")
+def ordinary() -> Iterator[Judge]:
     with Judge() as judge:
-        verdict = judge.run(Request(LESSON, learner.lessons))
-    assert verdict.state == "red"
-    assert "solutions was imported" in verdict.first_failure.text
+        yield judge
+
+
+@pytest.fixture(scope="module")
+def without_solutions(tmp_path_factory) -> Iterator[Judge]:
+    """A judge in whose processes ``solutions`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(BLOCK)
+    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
+        judge = Judge()
+    with judge:
+        yield judge
+
+
+def checked_by(judge: Judge, *lessons: str) -> tuple[Played, list[dict[str, object]]]:
+    """What ``check`` comes to with this judge, and its verdicts but for the time they took."""
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        played = play("check", "--json", *lessons)
+    verdicts = json.loads(played.screen)["lessons"]
+    return played, [{**verdict, "seconds": 0} for verdict in verdicts]
+
+
+def test_the_result_is_the_same_where_solutions_cannot_be_imported(
+    learner, ordinary, without_solutions
+):
+    """The learner's files are graded, and no others: a wrong one and a right one."""
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    for name in ("create_arg.py", "_paths.py"):
+        shutil.copy(SOLUTIONS / name, learner.lessons)
+    _, expected = checked_by(ordinary, LESSON, "create_arg")
+    _, verdicts = checked_by(without_solutions, LESSON, "create_arg")
+    assert verdicts == expected
+    assert [verdict["state"] for verdict in verdicts] == ["red", "starred"]
+
+
+def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
+    """The other way round: there, ``solutions`` really cannot be imported."""
+    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
+    _, (verdict,) = checked_by(without_solutions, LESSON)
+    assert verdict["state"] == "red"
+    assert "solutions was imported" in verdict["failures"][0]["text"]
+
+
+def test_what_is_red_is_judged_explained_and_remembered(learner, ordinary):
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    before = everything_in(learner.lessons)
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(ordinary)):
+        played = play("check", LESSON)
+    assert played.code == 1
+    assert "the last name overwrote the first registered name" in played.screen
+    assert len(played.screen.splitlines()) <= 25
+    result = results.recall(LESSON)
+    assert (result.state, result.is_current, result.has_passed) == ("red", True, False)
+    assert everything_in(learner.lessons) == before
 
 
 def test_a_result_is_stale_once_the_lesson_or_what_it_stands_on_has_changed(learner):
