@@ -16,12 +16,23 @@ class Reason(NamedTuple):
     """Why a test failed.
 
     Attributes:
-        why: what was raised, if anything was, and the likely cause, if the suite knows one.
+        raised: the error, if the code raised one.
+        cause: the likely cause, if the suite knows one.
         hint: what the suite suggests; empty if nothing.
     """
 
-    why: str
+    raised: str
+    cause: str
     hint: str = ""
+
+    @property
+    def why(self) -> str:
+        return "; ".join(filter(None, (self.raised, self.cause)))
+
+    @property
+    def kind(self) -> str:
+        """What makes two reasons one: the cause, or else the type of the error."""
+        return self.cause or self.raised.partition(":")[0]
 
     def __str__(self) -> str:
         return f"{self.why} (try: {self.hint})" if self.hint else self.why
@@ -29,10 +40,10 @@ class Reason(NamedTuple):
 
 def reason_of(report: Report) -> Reason:
     """The reason in a report's text."""
-    lines = report.text.splitlines()
-    raised = lines[0] if lines and not lines[0].startswith(COMPARISONS) else ""
-    why = "; ".join(filter(None, (raised, labelled(CAUSE, lines))))
-    return Reason(why or report.sentence, labelled(HINT, lines))
+    lines = report.text.splitlines() or [report.sentence]
+    raised = "" if lines[0].startswith(COMPARISONS) else lines[0]
+    cause = labelled(CAUSE, lines)
+    return Reason(raised, cause or ("" if raised else report.sentence), labelled(HINT, lines))
 
 
 def labelled(label: str, lines: list[str]) -> str:
@@ -47,9 +58,12 @@ def labelled(label: str, lines: list[str]) -> str:
 
 
 def other_reasons(first: Report, others: Iterable[Report]) -> list[Reason]:
-    """The reasons besides that of the first failure, in the order of the tests, each once."""
+    """The reasons besides that of the first failure, each once, in the order of the tests.
+
+    Those that the suite has words for come before errors that it can only repeat.
+    """
     reasons: dict[str, Reason] = {}
     for reason in map(reason_of, others):
-        reasons.setdefault(reason.why, reason)
-    reasons.pop(reason_of(first).why, None)
-    return list(reasons.values())
+        reasons.setdefault(reason.kind, reason)
+    reasons.pop(reason_of(first).kind, None)
+    return sorted(reasons.values(), key=lambda reason: not reason.cause)
