@@ -14,10 +14,10 @@ from kata.reasons import Reason, other_reasons
 from kata.results import PASSED, Count, count
 from kata.terminal import clipped, harmless, show_labelled
 
-# A lesson's verdict fits a terminal. Besides the failure and the other reasons it has their
-# headline, a blank line, the score, and what was lent.
+# A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
+# it has a line that counts them, a blank one, and the score.
 LINES = 25
-BESIDES = 4
+BESIDES = 3
 ENDING = 10
 PRINTED = 5
 
@@ -55,17 +55,18 @@ def show_others(console: Console, verdict: Verdict) -> None:
     """Print the reasons of the failures after the first, and the blank line that ends them all."""
     first = verdict.first_failure
     if first is not None and verdict.is_finished:
-        show_reasons(console, first, [each for each in verdict.of("failed") if each is not first])
+        others = [each for each in verdict.of("failed") if each is not first]
+        show_reasons(console, first, others, room_below(first) - len(list(notes(verdict))))
     if first is not None or not verdict.is_finished:
         console.print()
 
 
-def show_reasons(console: Console, first: Report, others: list[Report]) -> None:
-    """Print how many tests are red besides, and their reasons: as many as a screen has room for."""
+def show_reasons(console: Console, first: Report, others: list[Report], room: int) -> None:
+    """Print how many tests are red besides, and their reasons on so many lines at most."""
     if not others:
         return
     reasons = other_reasons(first, others)
-    items = fitting(reasons, room_below(first), console.width)
+    items = fitting(reasons, room, console.width)
     left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
     why = f"for other reasons{left}:" if reasons else "for the same reason"
     console.print(f"{len(others)} more {'tests are' if len(others) > 1 else 'test is'} red, {why}")
