@@ -48,6 +48,13 @@ def kata(session: nox.Session) -> None:
 
 
 @shared
+def latency(session: nox.Session) -> None:
+    """Time save to verdict in `kata watch`, beside a plain pytest: wants a quiet machine."""
+    python = interpreter(session, "tests")
+    run(session, python, "benchmarks.latency", *session.posargs)
+
+
+@shared
 def lint(session: nox.Session) -> None:
     """Check format, style and types."""
     python = interpreter(session, "tests", "lint")

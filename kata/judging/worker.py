@@ -30,7 +30,7 @@ from kata.judging.run import Run
 
 # What a run needs of pytest; the rest costs time, or would answer in its place.
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
-SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
+SWITCHED_OFF = ("benchmark", "faulthandler", "logging", "xdist", "sybil")
 
 
 def main() -> None:

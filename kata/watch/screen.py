@@ -8,6 +8,7 @@ from kata.judging import Report, Verdict
 from kata.naming import place_of
 from kata.prose import show_prose
 from kata.showing import show_ending, show_failure, show_others, show_score
+from kata.terminal import show_labelled
 
 KEYS = "r run again · h hint · n next lesson · q quit"
 
@@ -40,6 +41,11 @@ class Screen:
         """Show a failure while the other tests go on."""
         self.clear()
         show_failure(self.console, lesson, report)
+
+    def core_is_green(self, so_far: Verdict) -> None:
+        """Show that the lesson is done, while the tests of the stretch go on."""
+        self.clear()
+        show_labelled(self.console, "done", f"{so_far.lesson}: the core is green", style="done")
 
     def verdict(self, verdict: Verdict, *, shown: Report | None) -> None:
         """Show what a run said, but for the failure that is shown already."""

@@ -36,6 +36,7 @@ class Watch:
         self.running: Running | None = None
         self.key = ""
         self.shown: Report | None = None
+        self.is_core_shown = False
         self.failed_before: dict[str, tuple[str, ...]] = {}
         self.is_on = True
 
@@ -73,7 +74,7 @@ class Watch:
         if self.running is not None:
             verdict = self.running.poll()
             if verdict is None:
-                self.show_early(self.running)
+                self.show_early(self.running.so_far)
             else:
                 self.conclude(verdict)
         elif self.pending:
@@ -82,18 +83,20 @@ class Watch:
     def begin(self, lesson: str) -> None:
         self.current = lesson
         self.key = results.key_of(lesson)
-        self.shown = None
+        self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
         self.running = self.judge.start(Request(lesson, places.HERE.lessons, first=first))
         self.screen.judging(lesson)
 
-    def show_early(self, running: Running) -> None:
-        """Show the first failure of the core as soon as it is known."""
-        failed = (each for each in running.reports if each.outcome == "failed")
-        first = next((each for each in failed if not each.is_stretch), None)
-        if self.shown is None and first is not None:
+    def show_early(self, so_far: Verdict) -> None:
+        """Show the core's first failure, or that it has none, as soon as that is known."""
+        first = so_far.first_failure
+        if self.shown is None and first is not None and not first.is_stretch:
             self.shown = first
-            self.screen.first_failure(running.request.lesson, first)
+            self.screen.first_failure(so_far.lesson, first)
+        elif not self.is_core_shown and so_far.is_green(stretch=False):
+            self.is_core_shown = True
+            self.screen.core_is_green(so_far)
 
     def conclude(self, verdict: Verdict) -> None:
         self.running = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from kata.stubs import ROOT, SOLUTIONS, write
 
 LESSON = "path_of_module"
 MEBIBYTE = 2**20
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge() as judge:
-        yield judge
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +147,7 @@ def test_the_next_save_is_judged_after_any_of_these(judge: Judge, lessons: Path)
     assert judged(judge, lessons).state == "starred"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced(judge: Judge, lessons: Path):
     misbehave(lessons, "import os\nos.kill(os.getppid(), 9)\nwhile True: pass")
     assert judged(judge, lessons).ending.how is End.CRASHED
@@ -193,6 +187,7 @@ def test_a_run_can_be_stopped_with_all_that_it_started(judge: Judge, lessons: Pa
     assert running.stop().ending.how is End.STOPPED
 
 
+@pytest.mark.slow
 def test_without_fork_a_run_is_a_process_of_its_own(lessons: Path):
     misbehave(lessons, "import os\nos._exit(0)")
     with Judge(fork=False) as judge:

@@ -24,6 +24,7 @@ from kata.stubs import ROOT, SOLUTIONS, modules_of
 from lessons import LESSONS
 
 PACKAGE = "lessons"
+BELOW = f"{PACKAGE}."
 
 
 @dataclass
@@ -108,27 +109,28 @@ def only_these_lessons(modules: dict[str, ModuleType]) -> Iterator:
 
     Yields a function that returns what is there now.
     """
-
-    def present() -> dict[str, ModuleType]:
-        return {
-            name: module for name, module in sys.modules.items() if name.startswith(f"{PACKAGE}.")
-        }
-
-    def replace_by(wanted: dict[str, ModuleType]) -> None:
-        package = sys.modules[PACKAGE]
-        for name in present():
-            del sys.modules[name]
-            vars(package).pop(name.removeprefix(f"{PACKAGE}."), None)
-        for name, module in wanted.items():
-            sys.modules[name] = module
-            setattr(package, name.removeprefix(f"{PACKAGE}."), module)
-
-    before = present()
-    replace_by(modules)
+    before = present_lessons()
+    replace_lessons(before, modules)
     try:
-        yield present
+        yield present_lessons
     finally:
-        replace_by(before)
+        replace_lessons(present_lessons(), before)
+
+
+def present_lessons() -> dict[str, ModuleType]:
+    """The modules below ``lessons``; every test asks, and there are thousands of others."""
+    names = [name for name in sys.modules if name.startswith(BELOW)]
+    return {name: sys.modules[name] for name in names}
+
+
+def replace_lessons(present: dict[str, ModuleType], wanted: dict[str, ModuleType]) -> None:
+    package = sys.modules[PACKAGE]
+    for name in present:
+        del sys.modules[name]
+        vars(package).pop(name.removeprefix(BELOW), None)
+    for name, module in wanted.items():
+        sys.modules[name] = module
+        setattr(package, name.removeprefix(BELOW), module)
 
 
 class LessonFinder(MetaPathFinder):
