@@ -53,7 +53,8 @@ def state(row: Standing) -> str:
 def time_left(rows: list[Standing]) -> str:
     minutes = sum(row.lesson.minutes for row in rows if not row.is_done)
     hours, rest = divmod(minutes, 60)
-    return f", about {f'{hours} h ' if hours else ''}{rest} min left" if minutes else ""
+    parts = [f"{number} {unit}" for number, unit in ((hours, "h"), (rest, "min")) if number]
+    return f", about {' '.join(parts)} left" if parts else ""
 
 
 def notes(rows: list[Standing]) -> Iterator[str]:
