@@ -31,7 +31,6 @@ def only_these_lessons(
 
     Yields a function that returns what is there now.
     """
-
     before = present_lessons()
     replace_lessons(before, modules)
     try:
