@@ -34,7 +34,7 @@ from kata.judging.run import Run
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
 # Hundreds of modules that torch imports at the first export, which would be in each run.
 NEEDED_LATER = ("torch.export._trace",)
-SWITCHED_OFF = ("benchmark", "faulthandler", "logging", "xdist", "sybil")
+SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
 
 
 def main() -> None:

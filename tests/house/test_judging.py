@@ -10,6 +10,7 @@ import pytest
 
 from kata.judging import End, Judge, Request, Verdict, landlock
 from kata.judging.room import Room
+from kata.naming import NAMES
 from kata.stubs import ROOT, SOLUTIONS, write
 
 LESSON = "path_of_module"
@@ -50,6 +51,14 @@ def test_the_reference_is_starred_and_the_stub_is_todo(judge: Judge, lessons: Pa
     verdict = judged(judge, lessons)
     assert verdict.state == "starred"
     assert sum(verdict.planned) == len(verdict.reports) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", NAMES)
+def test_the_reference_is_starred_in_every_lesson(judge: Judge, lesson: str):
+    verdict = judge.run(Request(lesson, SOLUTIONS, seconds=120.0))
+    assert [report.text for report in verdict.of("failed")] == []
+    assert verdict.state == "starred"
 
 
 def test_an_endless_loop_is_stopped_and_its_line_is_told(judge: Judge, lessons: Path):
