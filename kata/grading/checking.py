@@ -94,7 +94,9 @@ class Exam:
             lent=verdict.lent,
         )
 
-    def objections(self, verdict: Verdict, said: dict[str, Report], word: str) -> Iterator[str]:
+    def objections(
+        self, verdict: Verdict, said: dict[str, Report], word: str
+    ) -> Iterator[str]:
         """Why a run that came to its end doesn't count."""
         if unheard := self.tests.keys() - said.keys():
             yield f"{len(unheard)} of the lesson's tests didn't report"
@@ -123,9 +125,7 @@ class Exam:
     def red(self, said: dict[str, Report]) -> list[Report]:
         """The reports of tests that failed, in the exam's order, the core first."""
         red = [nodeid for nodeid in self.tests if is_red(said.get(nodeid))]
-        return [
-            said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)
-        ]
+        return [said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)]
 
     def failure(self, verdict: Verdict, said: dict[str, Report]) -> Failure | None:
         if not verdict.is_finished:
@@ -180,7 +180,7 @@ def is_red(report: Report | None) -> bool:
 
 def objection_of(control: Report | None, nodeid: str) -> str:
     """What a control that didn't do its part tells: what was replaced, if it found that."""
-    sentence = nodeid.rsplit("::", maxsplit=1)[-1].removeprefix("test_").replace("_", " ")
+    sentence = nodeid.split("::")[-1].removeprefix("test_").replace("_", " ")
     text = control.text if control else ""
     found = re.search(r"replaced: (.+)", text)
     return f"the code {clipped(found[0])}" if found else f"the control “{sentence}” didn't fail"

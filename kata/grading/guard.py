@@ -24,43 +24,11 @@ SEAL = pytest.StashKey[Seal]()
 CLOSED = ("solutions", "tests/answers", "tests/oracle")
 CLOSED_MODULES = ("solutions", "tests.answers", "tests.oracle")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-PROCESSES = [
-    "os.fork",
-    "os.forkpty",
-    "os.exec",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.startfile",
-    "os.startfile/2",
-    "os.system",
-    "os.kill",
-    "os.killpg",
-    "pty.spawn",
-    "subprocess.Popen",
-    "ctypes.dlopen",
-    "ctypes.dlsym",
-    "ctypes.dlsym/handle",
-    "ctypes.call_function",
-    "ctypes.cdata",
-    "ctypes.cdata/buffer",
-]
-CHANGES = [
-    "os.chmod",
-    "os.chown",
-    "os.link",
-    "os.mkdir",
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.symlink",
-    "os.truncate",
-    "os.utime",
-    "os.setxattr",
-    "os.removexattr",
-    "os.chflags",
-    "os.lchmod",
-    "os.lchown",
-]
+PROCESSES = """os.fork os.forkpty os.exec os.posix_spawn os.spawn os.startfile os.startfile/2
+    os.system os.kill os.killpg pty.spawn subprocess.Popen ctypes.dlopen ctypes.dlsym
+    ctypes.dlsym/handle ctypes.call_function ctypes.cdata ctypes.cdata/buffer""".split()
+CHANGES = """os.chmod os.chown os.link os.mkdir os.remove os.rename os.rmdir os.symlink os.truncate
+    os.utime os.setxattr os.removexattr os.chflags os.lchmod os.lchown""".split()
 Check = Callable[..., None]
 
 
@@ -165,9 +133,7 @@ class Fence:
 
     def check_import(self, name: str, *_: object) -> None:
         if is_closed_module(name):
-            raise ModuleNotFoundError(
-                f"{name} is not there while a submission is judged", name=name
-            )
+            raise ModuleNotFoundError(f"{name} is not there while a submission is judged", name=name)
 
     def check_change(self, *arguments: object) -> None:
         for path in arguments:
