@@ -40,9 +40,21 @@ def only_these_lessons(
 
 
 def present_lessons() -> dict[str, ModuleType]:
-    """The modules below ``lessons``; every test asks, and there are thousands of others."""
-    names = [name for name in sys.modules if name.startswith(BELOW)]
-    return {name: sys.modules[name] for name in names}
+    """The modules below ``lessons``."""
+    return {name: sys.modules[name] for name in names_below(PACKAGE)}
+
+
+def names_below(package: str) -> Iterator[str]:
+    """The modules imported from a package, at any depth.
+
+    Every test asks, and ``sys.modules`` holds thousands of others: so it isn't searched. An import
+    leaves the submodule's name in its package.
+    """
+    for name in [f"{package}.{each}" for each in vars(sys.modules[package])]:
+        if name in sys.modules:
+            yield name
+            if hasattr(sys.modules[name], "__path__"):
+                yield from names_below(name)
 
 
 def replace_lessons(present: dict[str, ModuleType], wanted: dict[str, ModuleType]) -> None:
