@@ -64,8 +64,15 @@ def compat(session: nox.Session, torch: str) -> None:
 
 @shared
 def kata(session: nox.Session) -> None:
-    """Judge your lessons; what follows -- goes to pytest."""
-    run(session, interpreter(session), "pytest", *session.posargs, success_codes=[0, 1])
+    """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
+    run(session, interpreter(session), "kata", *session.posargs, success_codes=[0, 1])
+
+
+@shared
+def latency(session: nox.Session) -> None:
+    """Time save to verdict in `kata watch`, beside a plain pytest: wants a quiet machine."""
+    python = interpreter(session, "tests")
+    run(session, python, "benchmarks.latency", *session.posargs)
 
 
 @shared

@@ -15,6 +15,7 @@ from lessons import LESSONS
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
     "list": "list the lessons and how they stand",
+    "watch": "judge a lesson each time it is saved",
     "check": "judge lessons, and say why one isn't green",
     "hint": "show a hint, one more each time",
     "reset": "put a lesson back to its stub; a copy of yours is kept",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata import results
+from kata import places, results
 from kata.copies import pristine, yours
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
@@ -49,7 +49,7 @@ def judged(lessons: tuple[str, ...], progress: Console) -> Iterator[Verdict]:
                 continue
             key = results.key_of(lesson)
             with progress.status(f"judging {lesson}", spinner="line"):
-                verdict = judge.run(Request(lesson))
+                verdict = judge.run(Request(lesson, places.HERE.lessons))
             results.remember(verdict, key)
             yield verdict
 

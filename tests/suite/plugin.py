@@ -112,17 +112,31 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
     traced code, which are the test module's.
     """
-    module, state = torch.nn.Module, torch.fx._symbolic_trace
+    state = torch.fx._symbolic_trace
     # Up to torch 2.13 the flag is a global, later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
-    before = (module.__call__, module.__getattr__)
     copies = [(each, dict(each)) for each in (flags, vars(math), namespace)]
+    with kept(torch.nn.Module, "__call__", "__getattr__"):
+        try:
+            yield
+        finally:
+            for each, copy in copies:
+                restore(each, copy)
+
+
+@contextlib.contextmanager
+def kept(owner: type, *names: str) -> Iterator[None]:
+    """Put these attributes back on the way out, where they have changed.
+
+    To set a method anew costs: Python then forgets where it found the methods of all subclasses.
+    """
+    before = {name: getattr(owner, name) for name in names}
     try:
         yield
     finally:
-        module.__call__, module.__getattr__ = before
-        for each, copy in copies:
-            restore(each, copy)
+        for name, value in before.items():
+            if getattr(owner, name, None) is not value:
+                setattr(owner, name, value)
 
 
 def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--reports")
     if file:
         # Opened once, before the judged code runs: nobody needs to open it again.
-        out = Path(file).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
+        out = Path(file).open("a", encoding="utf-8", buffering=1)
         config.pluginmanager.register(Events(out, config), "fx-kata-events")
 
 
