@@ -44,7 +44,7 @@ def slow(session: nox.Session) -> None:
 @shared
 def kata(session: nox.Session) -> None:
     """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
-    run(session, interpreter(session), "kata", *session.posargs, success_codes=[0, 1])
+    run(session, interpreter(session), "kata", *session.posargs)
 
 
 @shared
