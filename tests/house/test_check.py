@@ -15,7 +15,7 @@ import pytest
 from kata import check, results
 from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.places import Place
-from kata.stubs import SOLUTIONS
+from kata.stubs import ROOT, SOLUTIONS
 from tests.house.stage import Played, a_learner, everything_in, play
 
 LESSON = "path_of_module"
@@ -208,3 +208,11 @@ def test_what_only_the_reference_has_is_shown_as_well(learner):
     private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
     assert private
     assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+
+
+def test_the_page_describes_every_key_of_the_json():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    content = check.as_json([RED], stretch=False)
+    (lesson,) = content["lessons"]
+    keys = [*content, *lesson, *lesson["core"], *lesson["ending"], *lesson["failures"][0]]
+    assert not [key for key in keys if f"`{key}`" not in page]
