@@ -144,6 +144,15 @@ def raise_todo(message: str, column: int) -> str:
     return f"raise NotImplementedError(\n    {literal}\n)"
 
 
+# Texts of the reference that are at hand while its folder is closed to a run.
+KEPT: dict[Path, str] = {}
+
+
+def reference_text(path: Path) -> str:
+    """The text of a file below ``solutions/``."""
+    return KEPT[path] if path in KEPT else (SOLUTIONS / path).read_text(encoding="utf-8")
+
+
 class Module(NamedTuple):
     """One public module of a solution, and the file of its stub; both below their own rooms."""
 
@@ -152,7 +161,7 @@ class Module(NamedTuple):
 
     def stub_text(self, lesson: str) -> str:
         """The stub of today's reference."""
-        return self.stub_from((SOLUTIONS / self.solution).read_text(encoding="utf-8"), lesson)
+        return self.stub_from(reference_text(self.solution), lesson)
 
     def stub_from(self, source: str, lesson: str) -> str:
         """The stub of this module, had it this source."""

@@ -20,6 +20,7 @@ class Request:
         folder: where the lessons to judge lie; a copy of it is judged.
         marks: pytest's ``-m``: which tests run.
         first: node ids of tests to run before the others.
+        options: further words for pytest's command line.
         seconds: how long a test may take, or the import of the lesson.
         total: how long the whole run may take; ``None`` for as long as its tests do.
         memory: how many bytes the run may take beyond what torch takes; 0 for no limit.
@@ -29,6 +30,7 @@ class Request:
     folder: Path = STUBS
     marks: str = "not slow"
     first: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     seconds: float = 10.0
     total: float | None = None
     memory: int = 4 * GIGABYTE
@@ -43,5 +45,6 @@ class Request:
     @classmethod
     def from_json(cls, text: str) -> Request:
         content = json.loads(text)
-        content.update(folder=Path(content["folder"]), first=tuple(content["first"]))
+        content["folder"] = Path(content["folder"])
+        content.update({name: tuple(content[name]) for name in ("first", "options")})
         return cls(**content)

@@ -24,6 +24,7 @@ from tests.suite.implementations import (
     torch_itself,
 )
 from tests.suite.todo import is_todo
+from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
@@ -74,7 +75,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("beyond")
         # Strict, so that we notice when torch is mended.
         if marker is not None and config.getoption("--impl") == "torch":
-            item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True))
+            item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs CUDA"))
+    skip_what_is_newer(items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
 
@@ -108,9 +112,11 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
     traced code, which are the test module's.
     """
-    flags = torch.fx._symbolic_trace
-    copies = [(each, dict(each)) for each in (vars(math), namespace)]
-    with kept(torch.nn.Module, "__call__", "__getattr__"), kept(flags, "_is_fx_tracing_flag"):
+    state = torch.fx._symbolic_trace
+    # Up to torch 2.13 the flag is a global, later it is local to the thread.
+    flags = vars(getattr(state, "_is_fx_tracing_tls", state))
+    copies = [(each, dict(each)) for each in (flags, vars(math), namespace)]
+    with kept(torch.nn.Module, "__call__", "__getattr__"):
         try:
             yield
         finally:
@@ -119,7 +125,7 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def kept(owner: object, *names: str) -> Iterator[None]:
+def kept(owner: type, *names: str) -> Iterator[None]:
     """Put these attributes back on the way out, where they have changed.
 
     To set a method anew costs: Python then forgets where it found the methods of all subclasses.

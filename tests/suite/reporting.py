@@ -15,7 +15,7 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -55,19 +55,20 @@ def is_stretch(item: pytest.Item) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--reports")
     if file:
-        config.pluginmanager.register(Events(Path(file), config), "fx-kata-events")
+        # Opened once, before the judged code runs: nobody needs to open it again.
+        out = Path(file).open("a", encoding="utf-8", buffering=1)
+        config.pluginmanager.register(Events(out, config), "fx-kata-events")
 
 
 @dataclass(frozen=True)
 class Events:
     """The plugin of one run: it appends its events to a file."""
 
-    file: Path
+    out: TextIO
     config: pytest.Config
 
     def write(self, event: str, **content: object) -> None:
-        with self.file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"event": event, **content}) + "\n")
+        self.out.write(json.dumps({"event": event, **content}) + "\n")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         tests = [
