@@ -65,7 +65,7 @@ def compat(session: nox.Session, torch: str) -> None:
 @shared
 def kata(session: nox.Session) -> None:
     """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
-    run(session, interpreter(session), "kata", *session.posargs, success_codes=[0, 1])
+    run(session, interpreter(session), "kata", *session.posargs)
 
 
 @shared

@@ -13,7 +13,7 @@ from kata.copies import pristine, yours
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
-from kata.terminal import open_console, say_json
+from kata.terminal import busy, open_console, say_json
 
 SCHEMA = 1
 
@@ -48,7 +48,7 @@ def judged(lessons: tuple[str, ...], progress: Console) -> Iterator[Verdict]:
                 yield Verdict(lesson, reports=(), ending=Ending(End.FINISHED))
                 continue
             key = results.key_of(lesson)
-            with progress.status(f"judging {lesson}", spinner="line"):
+            with busy(progress, f"judging {lesson}"):
                 verdict = judge.run(Request(lesson, places.HERE.lessons))
             results.remember(verdict, key)
             yield verdict

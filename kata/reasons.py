@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from kata.judging.verdict import Report
 CAUSE, HINT = "likely cause:", "try:"
 # How a text begins that compares two values: these are left to the full text.
 COMPARISONS = ("expected:", "the graphs differ")
+# A place in the learner's code, which may stand below a note.
+FRAME = re.compile(r"  \S+, line \d+, in ")
 
 
 class Reason(NamedTuple):
@@ -50,7 +53,7 @@ def labelled(label: str, lines: list[str]) -> str:
     """What stands behind a label, on one line; empty where there is no such label."""
     found: list[str] = []
     for line in lines:
-        if found and not line.startswith(" "):
+        if found and (FRAME.match(line) or not line.startswith(" ")):
             break
         if found or line.startswith(label):
             found.append(line.removeprefix(label).strip())

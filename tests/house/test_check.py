@@ -15,7 +15,7 @@ import pytest
 from kata import check, results
 from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.places import Place
-from kata.stubs import SOLUTIONS
+from kata.stubs import ROOT, SOLUTIONS
 from tests.house.stage import Played, a_learner, everything_in, play
 
 LESSON = "path_of_module"
@@ -100,12 +100,6 @@ sys.meta_path.insert(0, NoSolutions())
 
 
 @pytest.fixture(scope="module")
-def ordinary() -> Iterator[Judge]:
-    with Judge() as judge:
-        yield judge
-
-
-@pytest.fixture(scope="module")
 def without_solutions(tmp_path_factory) -> Iterator[Judge]:
     """A judge in whose processes ``solutions`` cannot be imported."""
     folder = tmp_path_factory.mktemp("site")
@@ -125,13 +119,13 @@ def checked_by(judge: Judge, *lessons: str) -> tuple[Played, list[dict[str, obje
 
 
 def test_the_result_is_the_same_where_solutions_cannot_be_imported(
-    learner, ordinary, without_solutions
+    learner, judge, without_solutions
 ):
     """The learner's files are graded, and no others: a wrong one and a right one."""
     (learner.lessons / f"{LESSON}.py").write_text(WRONG)
     for name in ("create_arg.py", "_paths.py"):
         shutil.copy(SOLUTIONS / name, learner.lessons)
-    _, expected = checked_by(ordinary, LESSON, "create_arg")
+    _, expected = checked_by(judge, LESSON, "create_arg")
     _, verdicts = checked_by(without_solutions, LESSON, "create_arg")
     assert verdicts == expected
     assert [verdict["state"] for verdict in verdicts] == ["red", "starred"]
@@ -145,10 +139,10 @@ def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutio
     assert "solutions was imported" in verdict["failures"][0]["text"]
 
 
-def test_what_is_red_is_judged_explained_and_remembered(learner, ordinary):
+def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
     (learner.lessons / f"{LESSON}.py").write_text(WRONG)
     before = everything_in(learner.lessons)
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(ordinary)):
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
         played = play("check", LESSON)
     assert played.code == 1
     assert "the last name overwrote the first registered name" in played.screen
@@ -214,3 +208,11 @@ def test_what_only_the_reference_has_is_shown_as_well(learner):
     private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
     assert private
     assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+
+
+def test_the_page_describes_every_key_of_the_json():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    content = check.as_json([RED], stretch=False)
+    (lesson,) = content["lessons"]
+    keys = [*content, *lesson, *lesson["core"], *lesson["ending"], *lesson["failures"][0]]
+    assert not [key for key in keys if f"`{key}`" not in page]
