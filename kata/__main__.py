@@ -7,7 +7,10 @@ import importlib
 import sys
 
 # Imported only when they are called: most need no torch, and torch takes seconds.
-COMMANDS = {"pipeline": "run a split model as a pipeline of processes"}
+COMMANDS = {
+    "bench": "time the reference beside torch",
+    "pipeline": "run a split model as a pipeline of processes",
+}
 
 
 def main(words: list[str] | None = None) -> int:
