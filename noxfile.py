@@ -24,6 +24,12 @@ nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
 # Small tensors: the threads of torch and its libraries cost more than they bring.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# The ends of the supported range, and the pinned version.
+TORCHES = {
+    "oldest": ("torch==2.11.*", "torchvision==0.26.*"),
+    "pinned": ("torch==2.13.*", "torchvision==0.28.*"),
+    "newest": ("torch", "torchvision"),
+}
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
@@ -39,6 +45,21 @@ def tests(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the sweeps that `tests` leaves out: every model of torchvision, processes, scale."""
     judge(session, "slow")
+
+
+@nox.session(python=["3.11", "3.12", "3.13"], venv_backend="venv")
+@nox.parametrize("torch", list(TORCHES), ids=list(TORCHES))
+def compat(session: nox.Session, torch: str) -> None:
+    """Judge the reference and torch on other versions of torch and Python; gigabytes each."""
+    others = [line for line in CONSTRAINTS.read_text().splitlines() if "torch" not in line]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(others))
+    wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
+    session.install("--constraint", str(constraints), *wanted)
+    session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
+    for implementation in ("solutions", "torch"):
+        options = ("--impl", implementation, "-n", "2", "-m", "not slow", "--ignore", "tests/house")
+        run(session, "python", "pytest", *options, *session.posargs)
 
 
 @shared
@@ -63,9 +84,17 @@ def stubs(session: nox.Session) -> None:
 
 
 @shared
+def pictures(session: nox.Session) -> None:
+    """Trace what the site's pictures show, and write it to docs/pictures/."""
+    run(session, interpreter(session), "kata.pictures", *session.posargs)
+
+
+@shared
 def docs(session: nox.Session) -> None:
-    """Build the site into site/; a broken link or anchor is an error."""
-    run(session, interpreter(session, "docs"), "mkdocs", "build", "--strict", *session.posargs)
+    """Build the site into site/ and audit it; a broken link or anchor is an error."""
+    python = interpreter(session, "docs", project=False)
+    run(session, python, "mkdocs", "build", "--strict", *session.posargs)
+    run(session, python, "kata.pages.audit")
 
 
 @shared
@@ -76,7 +105,7 @@ def bench(session: nox.Session) -> None:
 
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
-    python = interpreter(session, "tests")
+    python = interpreter(session, "tests", "docs")
     for implementation in ("solutions", "torch"):
         options = ("--impl", implementation, "-n", "2", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)
@@ -87,15 +116,20 @@ def run(session: nox.Session, python: str, module: str, *arguments: str, **optio
     session.run(python, "-m", module, *arguments, env=ONE_THREAD, external=True, **options)
 
 
-def interpreter(session: nox.Session, *groups: str) -> str:
-    """The Python of the shared environment, which has the project and these groups from here on."""
+def interpreter(session: nox.Session, *groups: str, project: bool = True) -> str:
+    """The Python of the shared environment, which has these groups from here on.
+
+    It has the project as well, and with it torch, unless the session can do without.
+    """
     if "--no-venv" in sys.argv:
-        missing = [name for name in ("torch", "torchvision", "pytest") if not find_spec(name)]
+        needed = ("torch", "torchvision", "pytest") if project else ("mkdocs", "mkdocstrings")
+        missing = [name for name in needed if not find_spec(name)]
         if missing:
             session.error(f"install {', '.join(missing)} beside nox first ({sys.executable})")
         return sys.executable
     python = str(VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    install(session, python, "project", "--editable", str(ROOT))
+    if project:
+        install(session, python, "project", "--editable", str(ROOT))
     for group in groups:
         install(session, python, group, *requirements(group))
     return python

@@ -118,8 +118,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             TypeError: ``root`` is neither a module nor a Python function.
             AttributeError: The module's class has no method of that name.
 
-        While ``root`` runs, torch knows of it: ``torch.fx._symbolic_trace._is_fx_tracing_flag`` is
-        True. Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
+        While ``root`` runs, ``torch.fx._symbolic_trace.is_fx_symbolic_tracing()`` is true. It asks
+        ``_is_fx_tracing_flag`` of that module, or, since torch 2.14, ``_is_fx_tracing_tls.flag``.
+        Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
         Traces may be nested, and run in several threads at once; other threads' modules run as
         always. An error whose message says ``data-dependent`` carries the code so far as
         ``partial_fx_graph``.
@@ -256,6 +257,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         if self.module_stack:
             node.meta["nn_module_stack"] = self.module_stack.copy()
         return node
+
+    @classmethod
+    def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:  # given
+        # torch asks for it, since 2.15, when it reads a pickled graph module
+        return cls()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:  # reference only
         twin = type(self).__new__(type(self))

@@ -1,4 +1,4 @@
-"""Every example runs: those in docstrings of the reference, and those on the lessons' pages."""
+"""Every example runs: those in docstrings, and those on the site's pages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import contextlib
 import doctest
 import importlib
 import io
-import re
-from collections.abc import Iterator
+import textwrap
 from pathlib import Path
-from typing import NamedTuple
 
+import markdown
 import pytest
 
+from kata.pages.examples import all_pages, faults, rewrite
+from kata.pages.fences import FenceError, fences
 from kata.stubs import ROOT
 
 MODULES = sorted(
@@ -21,26 +22,11 @@ MODULES = sorted(
     for path in (ROOT / room).rglob("*.py")
     if path.stem != "__main__"
 )
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
-FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
-OUTPUT = 'text title="output"'
-# Shown, not run: a shell's dialogue, pictures in text, and settings.
-SHOWN = {"console", "text", "toml", "yaml"}
-
-
-class Fence(NamedTuple):
-    """A fenced block of a page."""
-
-    line: int
-    info: str
-    text: str
-
-
-def fences(page: str) -> Iterator[Fence]:
-    for match in FENCE.finditer(page):
-        indent, info, text = match.groups()
-        lines = [line.removeprefix(indent) for line in text.splitlines()]
-        yield Fence(page.count("\n", 0, match.start()) + 1, info.strip(), "\n".join(lines))
+# As the site's Markdown reads a page, as far as its fences go.
+EXTENSIONS = [
+    *("admonition", "attr_list", "md_in_html", "tables", "toc"),
+    *("pymdownx.details", "pymdownx.superfences", "pymdownx.tabbed"),
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -51,41 +37,85 @@ def test_the_examples_in_docstrings_give_what_they_say(name: str):
     assert not failed, report.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_of_a_page_print_what_it_shows(page: Path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    namespace: dict[str, object] = {"__name__": f"page_{page.stem}"}
-    printed = None
-    for fence in fences(page.read_text()):
-        where = f"{page.name}, line {fence.line}"
-        if fence.info == "python":
-            printed = output_of(fence, str(page), namespace)
-        elif fence.info == OUTPUT:
-            assert printed is not None, f"{where}: there is no example above this output"
-            assert printed.rstrip() == fence.text.rstrip(), where
-        else:
-            assert fence.info in SHOWN, f"{where}: unknown fence {fence.info!r}"
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_the_examples_of_a_page_print_what_it_shows(page: Path):
+    found = faults(page)
+    assert not found, "\n".join([*found, "`python -m kata.pages.examples --write` mends outputs"])
 
 
-def output_of(fence: Fence, filename: str, namespace: dict[str, object]) -> str:
-    """What an example prints; its lines are counted as the page's, for tracebacks."""
-    code = compile("\n" * fence.line + fence.text, filename, "exec", dont_inherit=True)
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(code, namespace)
-    return out.getvalue()
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_no_fence_that_the_site_shows_is_passed_over(page: Path):
+    text = page.read_text()
+    html = markdown.markdown(
+        text,
+        extensions=EXTENSIONS,
+        extension_configs={"pymdownx.tabbed": {"alternate_style": True}},
+    )
+    assert html.count("<pre>") == len(list(fences(text)))
 
 
-BROKEN = {
-    "code": "```python\nraise ValueError\n```\n",
-    "output": f"```python\nprint(1)\n```\n\n```{OUTPUT}\n2\n```\n",
-    "in a hint": '??? tip "Hint"\n\n    ```python\n    1 / 0\n    ```\n',
-    "unknown": "```pyhton\n1\n```\n",
+SOUND = '```python\nprint(1)\n```\n\n```text title="output"\n1\n```\n'
+ERROR = "Traceback (most recent call last):\n  ...\nKeyError: 'a'\n"
+SESSION = f"```pycon\n>>> 1 + 1\n2\n>>> {{}}['a']\n{ERROR}```\n"
+FAULTS = {
+    "wrong code": ("```python\nraise ValueError\n```\n", "ValueError"),
+    "code with words behind": ('```python hl_lines="1"\n1 / 0\n```\n', "ZeroDivisionError"),
+    "code in braces": ("``` { .python }\n1 / 0\n```\n", "ZeroDivisionError"),
+    "code between tildes": ("~~~python\n1 / 0\n~~~\n", "ZeroDivisionError"),
+    "wrong output": (SOUND.replace("\n1\n", "\n2\n"), "the page says"),
+    "output left out": ("```python\nprint(1)\n```\n", "doesn't show it"),
+    "output of nothing": ('```text title="output"\n1\n```\n', "no example above"),
+    "wrong session": (SESSION.replace("\n2\n", "\n3\n"), "the page says"),
+    "session without a prompt": ("```pycon\n1 + 1\n```\n", "begins with >>>"),
+    "unknown language": ("```pyhton\n1\n```\n", "unknown fence"),
+    "no language": ("```\n1\n```\n", "unknown fence"),
+    "untested file": ('```python\n--8<-- "elsewhere/code.py"\n```\n', "no tested room"),
+}
+PLACES = {
+    "in the text": "{}",
+    "in a hint": '??? tip "Hint"\n\n    {}',
+    "in a tab": '=== "Exercise"\n\n    {}',
+    "in a hint in a tab": '=== "Exercise"\n\n    ??? tip "Hint"\n\n        {}',
+    "in a list": "- One.\n\n    {}",
+    "in a quotation": "> {}",
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_example_is_noticed(fault: str, tmp_path: Path, monkeypatch):
-    page = tmp_path / "page.md"
-    page.write_text(f"# Title\n\n{BROKEN[fault]}")
-    with pytest.raises((AssertionError, ValueError, ZeroDivisionError)):
-        test_the_examples_of_a_page_print_what_it_shows(page, monkeypatch)
+def page_with(block: str, place: str, folder: Path) -> Path:
+    """A page with a block in a certain place."""
+    frame = PLACES[place]
+    margin = frame.rpartition("\n")[2].removesuffix("{}")
+    page = folder / "page.md"
+    block = textwrap.indent(block, margin, lambda line: True).removeprefix(margin)
+    page.write_text(f"# Title\n\n{frame.format(block)}\n")
+    return page
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("block", [SOUND, SESSION], ids=["code", "session"])
+def test_a_sound_example_passes_wherever_it_stands(block: str, place: str, tmp_path: Path):
+    assert not faults(page_with(block, place, tmp_path))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_example_is_noticed_wherever_it_stands(fault: str, place: str, tmp_path: Path):
+    block, reason = FAULTS[fault]
+    assert reason in "".join(faults(page_with(block, place, tmp_path)))
+
+
+@pytest.mark.parametrize("fence", ["```python\n1 / 0\n", "- ```python\n  1 / 0\n  ```\n"])
+def test_a_fence_that_the_site_would_not_show_as_code_is_refused(fence: str):
+    with pytest.raises(FenceError):
+        list(fences(fence))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("block", [SOUND, SESSION], ids=["code", "session"])
+def test_stale_outputs_are_rewritten_where_they_stand(block: str, place: str, tmp_path: Path):
+    fresh = page_with(block, place, tmp_path).read_text()
+    stale = block.replace("\n1\n", "\n7\n8\n").replace("\n2\n", "\n7\n")
+    page = page_with(stale, place, tmp_path)
+    assert page.read_text() != fresh
+    rewrite(page)
+    assert page.read_text() == fresh

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kata.stubs import ROOT, modules_of, stale_in, write
 from lessons import LESSONS
@@ -132,20 +131,6 @@ def first_argument(function: ast.FunctionDef) -> str:
 def test_the_readme_lists_the_lessons_in_order():
     table = re.findall(r"^\| \d+ \| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert table == NAMES
-
-
-def test_the_navigation_lists_the_lessons_in_order():
-    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    pages = next(entry["Lessons"] for entry in navigation if "Lessons" in entry)
-    assert [list(page.values()) for page in pages] == [[f"lessons/{name}.md"] for name in NAMES]
-
-
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_a_page_has_the_lessons_title_and_three_hints(lesson):
-    page = (ROOT / f"docs/lessons/{lesson.name}.md").read_text()
-    assert page.startswith(f"# {lesson.title}\n")
-    assert re.findall(r'^\?\?\? tip "Hint (\d)', page, re.MULTILINE)[:3] == ["1", "2", "3"]
-    assert f"pytest tests/test_{lesson.name}.py" in page
 
 
 @pytest.mark.parametrize("room", ARROWS)

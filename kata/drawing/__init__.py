@@ -1,0 +1,23 @@
+"""Draw an fx graph as SVG: the list downwards, a column a top-level module, skips in lanes.
+
+Nothing here imports torch. What is drawn comes as data: a ``Picture``, read from the files in
+``docs/pictures/`` or made from a graph by ``kata.pictures.record``.
+"""
+
+from __future__ import annotations
+
+from kata.drawing.picture import Link, Node, Panel, Picture, PictureError, load, parse
+from kata.drawing.svg import draw
+from kata.drawing.table import table
+
+__all__ = [
+    "Link",
+    "Node",
+    "Panel",
+    "Picture",
+    "PictureError",
+    "draw",
+    "load",
+    "parse",
+    "table",
+]

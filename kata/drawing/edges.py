@@ -1,0 +1,100 @@
+"""How a value gets from its maker to its users: a step to the next line, or a lane beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kata.drawing.lanes import Span, pack
+from kata.drawing.places import Place, Scale
+
+CORNER = 3.0
+# A node's lane leaves below the middle of its row, and others arrive above it.
+OFF_MIDDLE = 2.5
+DOWN, RIGHT, LEFT = "m-2.5-3l2.5 3 2.5-3", "m-3-2.5l3 2.5-3 2.5", "m3-2.5l-3 2.5 3 2.5"
+
+
+class Edge(NamedTuple):
+    """One edge.
+
+    Attributes:
+        source: the row where it begins.
+        target: the row where it ends.
+        kind: ``step`` to the next line, ``lane`` beside the text, ``branch`` of a tree.
+        path: how it is drawn.
+        x: where its vertical part lies.
+    """
+
+    source: int
+    target: int
+    kind: str
+    path: str
+    x: float
+
+
+class Pair(NamedTuple):
+    """A value's maker and one of its users."""
+
+    source: Place
+    target: Place
+
+
+def route(places: Sequence[Place], scale: Scale) -> Iterator[Edge]:
+    """Draw every edge between the places, each once."""
+    pairs = list(pairs_of(places))
+    for pair in pairs:
+        if is_step(pair, scale):
+            yield step(pair, scale)
+    yield from lanes([pair for pair in pairs if not is_step(pair, scale)], places)
+
+
+def pairs_of(places: Sequence[Place]) -> Iterator[Pair]:
+    by_name = {place.name: place for place in places}
+    for target in places:
+        for name in dict.fromkeys(target.node.inputs):
+            yield Pair(by_name[name], target)
+
+
+def is_step(pair: Pair, scale: Scale) -> bool:
+    """Whether an edge leads to the next line, and nothing is in its way there."""
+    source, target = pair
+    next_line = target.row == source.row + 1
+    return next_line and (target.x >= source.x or target.right + scale.text_gap < source.x)
+
+
+def step(pair: Pair, scale: Scale) -> Edge:
+    """Straight down, or down and to the side."""
+    source, target = pair
+    start = f"M{source.x:g} {source.y + scale.radius:g}"
+    if source.x == target.x:
+        path = f"{start}V{target.y - scale.radius:g}{DOWN}"
+    elif source.x < target.x:
+        corner = f"V{target.y - CORNER:g}q0 {CORNER:g} {CORNER:g} {CORNER:g}"
+        path = f"{start}{corner}H{target.x - scale.radius - 0.5:g}{RIGHT}"
+    else:
+        corner = f"V{target.y - CORNER:g}q0 {CORNER:g}-{CORNER:g} {CORNER:g}"
+        path = f"{start}{corner}H{target.right + 3:g}{LEFT}"
+    return Edge(source.row, target.row, "step", path, source.x)
+
+
+def lanes(pairs: list[Pair], places: Sequence[Place]) -> Iterator[Edge]:
+    """Send each value on its own lane, from which its users branch off."""
+    last_use: dict[int, int] = {}
+    for source, target in pairs:
+        last_use[source.row] = max(target.row, last_use.get(source.row, 0))
+    spans = [Span(*item) for item in last_use.items()]
+    chosen = pack(spans, [place.right for place in places])
+    lane_of = {span.first: lane for span, lane in zip(spans, chosen, strict=True)}
+    for pair in pairs:
+        yield along(lane_of[pair.source.row], pair)
+
+
+def along(lane: float, pair: Pair) -> Edge:
+    """Out to the lane, down, and back to the user's text."""
+    source, target = pair
+    out, back = source.y + OFF_MIDDLE, target.y - OFF_MIDDLE
+    path = (
+        f"M{source.right + 3:g} {out:g}H{lane - CORNER:g}q{CORNER:g} 0 {CORNER:g} {CORNER:g}"
+        f"V{back - CORNER:g}q0 {CORNER:g}-{CORNER:g} {CORNER:g}H{target.right + 3:g}{LEFT}"
+    )
+    return Edge(source.row, target.row, "lane", path, lane)

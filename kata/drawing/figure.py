@@ -1,0 +1,48 @@
+"""A picture as a figure of a page: the SVG, a choice of sizes, a caption, and the table."""
+
+from __future__ import annotations
+
+from html import escape
+
+from kata.drawing.picture import Picture
+from kata.drawing.svg import draw
+from kata.drawing.table import table
+
+ZOOMS = (100, 150, 200, 300)
+
+
+def figure(picture: Picture, name: str, caption: str = "") -> str:
+    """Compose the figure as HTML; it needs no script.
+
+    Args:
+        picture: what to draw.
+        name: begins all ids, and so is unique on a page.
+        caption: the line below; the picture's title if there is none.
+    """
+    drawing = draw(picture, name)
+    title = escape(picture.title)
+    return (
+        f'<figure class="fx-figure" data-search-exclude="" style="--fx-width:{drawing.width}px">'
+        f"{zoom(name)}"
+        f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
+        f"<figcaption>{escape(caption) or title}</figcaption>"
+        f'<details class="fx-table"><summary>The same as a table</summary>'
+        f'<div role="group" aria-label="Table: {title}" tabindex="0">{table(picture)}</div>'
+        f"</details></figure>"
+    )
+
+
+def zoom(name: str) -> str:
+    """Radio buttons for the size: a mouse chooses one, and so do the arrow keys."""
+    choices = "".join(choice(name, percent) for percent in ZOOMS)
+    return f'<span class="fx-zoom">Zoom</span>{choices}'
+
+
+def choice(name: str, percent: int) -> str:
+    """One button with its label; to begin with, the first is chosen."""
+    checked = ' checked=""' if percent == ZOOMS[0] else ""
+    key = f"{name}-zoom-{percent}"
+    return (
+        f'<input type="radio" name="{name}-zoom" id="{key}" class="fx-zoom-{percent}"{checked}/>'
+        f'<label for="{key}">{percent}&#8239;%</label>'
+    )

@@ -1,0 +1,120 @@
+"""Where everything in a panel lies: a row a node, downwards in the order of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kata.drawing.columns import Run, column_of, columns, runs
+from kata.drawing.edges import Edge, route
+from kata.drawing.picture import Node, Panel
+from kata.drawing.places import Place, Scale
+
+BLOCK_PADDING = 8.0
+GROUP_GAP = 16.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one column that follow each other, on one ground."""
+
+    name: str
+    left: float
+    right: float
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A panel, laid out; all positions are relative to its upper left corner."""
+
+    panel: Panel
+    scale: Scale
+    places: tuple[Place, ...]
+    edges: tuple[Edge, ...]
+    blocks: tuple[Block, ...]
+    groups: tuple[Run, ...]
+    width: float
+
+    @property
+    def height(self) -> float:
+        return self.scale.top_of(len(self.places))
+
+
+def lay_out(panel: Panel, scale: Scale) -> Layout:
+    """Lay out one panel."""
+    places = tuple(place_nodes(panel, scale))
+    edges = tuple(tree_edges(places) if panel.is_tree else route(places, scale))
+    blocks = tuple(find_blocks(places, edges))
+    groups = tuple(run for run in runs([node.group for node in panel.nodes]) if run.name)
+    width = max([place.right for place in places] + [edge.x for edge in edges])
+    if groups:
+        width += GROUP_GAP + max(scale.width_of(run.name) for run in groups)
+    return Layout(panel, scale, places, edges, blocks, groups, width)
+
+
+def place_nodes(panel: Panel, scale: Scale) -> Iterator[Place]:
+    """Give each node its row, and its column's distance from the left."""
+    numbers = depths(panel) if panel.is_tree else column_numbers(panel)
+    margin = left_margin(panel, numbers, scale)
+    for row, (node, number) in enumerate(zip(panel.nodes, numbers, strict=True)):
+        x = margin + number * scale.column
+        yield Place(
+            node, row, x, scale.middle_of(row), x + scale.text_gap + text_width(node, scale)
+        )
+
+
+def text_width(node: Node, scale: Scale) -> float:
+    parts = [part for part in (node.text, node.note, node.mark) if part]
+    return sum(map(scale.width_of, parts)) + scale.tag_gap * (len(parts) - 1)
+
+
+def column_numbers(panel: Panel) -> list[int]:
+    number_of = columns(panel)
+    return [number_of[column_of(node)] for node in panel.nodes]
+
+
+def depths(panel: Panel) -> list[int]:
+    """How deep each row of a tree hangs."""
+    depth: dict[str, int] = {"": -1}
+    for node in panel.nodes:
+        depth[node.name] = depth[node.parent] + 1
+    return [depth[node.name] for node in panel.nodes]
+
+
+def left_margin(panel: Panel, numbers: list[int], scale: Scale) -> float:
+    """Enough room for the names of the blocks, which stand to the left of them."""
+    needed = [
+        scale.width_of(run.name) + 2 * BLOCK_PADDING - numbers[run.first] * scale.column
+        for run in labelled_runs(panel)
+    ]
+    return max([scale.radius + 1, *needed])
+
+
+def labelled_runs(panel: Panel) -> list[Run]:
+    """The runs of a column that get a ground: several nodes of a module, where there are more."""
+    names = [column_of(node) for node in panel.nodes]
+    if panel.is_tree or len(set(names)) == 1:
+        return []
+    return [run for run in runs(names) if run.name and run.first < run.last]
+
+
+def find_blocks(places: tuple[Place, ...], edges: tuple[Edge, ...]) -> Iterator[Block]:
+    for run in labelled_runs(Panel(tuple(place.node for place in places))):
+        inside = range(run.first, run.last + 1)
+        ends = [places[row].right for row in inside]
+        ends += [edge.x for edge in edges if edge.source in inside and edge.target in inside]
+        left = places[run.first].x - BLOCK_PADDING
+        yield Block(run.name, left, max(ends) + BLOCK_PADDING / 2, run.first, run.last)
+
+
+def tree_edges(places: tuple[Place, ...]) -> Iterator[Edge]:
+    """From each row of a tree to those that hang on it."""
+    by_name = {place.node.name: place for place in places}
+    for place in places:
+        if place.node.parent:
+            parent = by_name[place.node.parent]
+            start = f"M{parent.x:g} {parent.y + 5:g}"
+            path = f"{start}V{place.y:g}H{place.x - 6:g}"
+            yield Edge(parent.row, place.row, "branch", path, parent.x)

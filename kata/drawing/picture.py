@@ -1,0 +1,177 @@
+"""What is drawn: nodes in order, in panels side by side; and how a file holds it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+OPCODES = ("placeholder", "get_attr", "call_module", "call_function", "call_method", "output")
+# What is no node of a graph, and yet a row of a picture.
+THINGS = ("module", "parameter", "value")
+
+
+class PictureError(ValueError):
+    """A picture that doesn't exist, or whose data contradict themselves."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One row of a picture.
+
+    Attributes:
+        name: the node's name, unique in its panel.
+        op: its opcode, or ``module``, ``parameter``, ``value`` where a list holds these.
+        target: what it calls or reads, in words.
+        inputs: the names of earlier nodes whose values it takes.
+        module: the dotted path of the module it belongs to; its first part is its column.
+        group: the partition it belongs to.
+        mark: a word that singles the node out, such as ``new``.
+        label: what is written in place of the name.
+        note: what is written behind it, more softly.
+        parent: in a tree, the name of the row that it hangs on.
+    """
+
+    name: str
+    op: str
+    target: str = ""
+    inputs: tuple[str, ...] = ()
+    module: str = ""
+    group: str = ""
+    mark: str = ""
+    label: str = ""
+    note: str = ""
+    parent: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.label or self.name
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A list of nodes, in order; as a tree where nodes have parents."""
+
+    nodes: tuple[Node, ...]
+    heading: str = ""
+
+    @property
+    def is_tree(self) -> bool:
+        return any(node.parent for node in self.nodes)
+
+
+class Link(NamedTuple):
+    """A node, and the node of the next panel that corresponds to it."""
+
+    panel: int
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side, with the words that stand for them where nobody can look."""
+
+    title: str
+    description: str
+    panels: tuple[Panel, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        for panel in self.panels:
+            check(panel)
+        for number, left, right in self.links:
+            for end in ((number, left), (number + 1, right)):
+                if end not in self.names():
+                    raise PictureError(f"a link leads to `{end[1]}`, which isn't in panel {end[0]}")
+
+    def names(self) -> set[tuple[int, str]]:
+        """Every node, as the number of its panel and its name."""
+        panels = enumerate(self.panels)
+        return {(number, node.name) for number, panel in panels for node in panel.nodes}
+
+    def text(self) -> str:
+        """The picture as a file holds it: JSON, one node a line."""
+        return "".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        yield f'{{"title": {dump(self.title)},\n "description": {dump(self.description)},\n'
+        yield ' "panels": [\n'
+        for number, panel in enumerate(self.panels, start=1):
+            yield f'  {{"heading": {dump(panel.heading)}, "nodes": [\n'
+            yield ",\n".join(f"   {dump(without_defaults(node))}" for node in panel.nodes)
+            yield "]}" + ",\n" * (number < len(self.panels))
+        yield "],\n"
+        yield f' "links": {dump(self.links)}}}\n'
+
+
+def without_defaults(node: Node) -> dict[str, Any]:
+    return {key: value for key, value in asdict(node).items() if value}
+
+
+def dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def check(panel: Panel) -> None:
+    """Refuse a panel that is no ordered list of known opcodes.
+
+    Raises:
+        PictureError: a name twice, an unknown opcode, an input or a parent that isn't an earlier
+            node.
+    """
+    repeated = [name for name, times in Counter(n.name for n in panel.nodes).items() if times > 1]
+    if repeated:
+        raise PictureError(f"node `{repeated[0]}` is there twice")
+    earlier = {""}
+    for node in panel.nodes:
+        if node.op not in (*OPCODES, *THINGS):
+            raise PictureError(f"node `{node.name}` has the unknown opcode `{node.op}`")
+        strangers = {*node.inputs, node.parent} - earlier
+        if strangers:
+            raise PictureError(f"node `{node.name}` uses `{min(strangers)}`, no earlier node")
+        earlier.add(node.name)
+
+
+def parse(text: str) -> Picture:
+    """Read a picture from its file's text.
+
+    Raises:
+        PictureError: the text is no picture.
+    """
+    try:
+        data = json.loads(text)
+        panels = tuple(
+            Panel(tuple(read_node(node) for node in panel["nodes"]), panel["heading"])
+            for panel in data["panels"]
+        )
+        links = tuple(Link(*link) for link in data["links"])
+        return Picture(data["title"], data["description"], panels, links)
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise PictureError(f"no picture: {error!r}") from error
+
+
+def read_node(data: dict[str, Any]) -> Node:
+    unknown = data.keys() - {field.name for field in fields(Node)}
+    if unknown:
+        raise PictureError(f"a node has no `{min(unknown)}`")
+    return Node(**{**data, "inputs": tuple(data.get("inputs", ()))})
+
+
+def load(name: str, folder: Path) -> Picture:
+    """Read the picture ``name`` from its file in ``folder``.
+
+    Raises:
+        PictureError: there is none, or it is broken; the message names those there are.
+    """
+    file = folder / f"{name}.json"
+    if not file.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.json")))
+        raise PictureError(f"there is no picture `{name}`; there are: {known}")
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except PictureError as error:
+        raise PictureError(f"{file.name}: {error}") from error

@@ -1,0 +1,223 @@
+"""Write a picture as SVG: the same bytes for the same picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple
+
+from kata.drawing.glyphs import SHAPES
+from kata.drawing.groups import SLASH, groups, is_cut, slash
+from kata.drawing.layout import Block, Layout, lay_out
+from kata.drawing.picture import Node, Picture
+from kata.drawing.places import WIDTH, Place, Scale, scale_of
+
+HEADING = 24.0
+LEGEND = 24.0
+LEGEND_SCALE = Scale(pitch=20, column=0)
+BETWEEN = 48.0
+MARGIN = 6.0
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A panel, laid out, and the distance of its left edge from the picture's."""
+
+    layout: Layout
+    left: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.layout.width
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture's SVG, and its size in pixels."""
+
+    svg: str
+    width: int
+    height: int
+
+
+def draw(picture: Picture, name: str) -> Drawing:
+    """Draw a picture.
+
+    Args:
+        picture: what to draw.
+        name: begins the ids in the SVG, and so is unique on a page.
+    """
+    placed = list(side_by_side(picture))
+    top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
+    bottom = top + max(each.layout.height for each in placed)
+    lines = legend_lines(list(legend_entries(picture, placed)))
+    widths = [sum(entry.width for entry in line) for line in lines]
+    width = int(max(placed[-1].right, *widths) + 2 * MARGIN)
+    height = int(bottom + LEGEND * len(lines) + 2)
+    body = "".join(
+        [
+            *(panel(each, top) for each in placed),
+            *links(picture, placed, top),
+            *legend(lines, bottom),
+        ]
+    )
+    return Drawing(f"{opening(picture, name, width, height)}{body}</svg>", width, height)
+
+
+def side_by_side(picture: Picture) -> Iterator[Placed]:
+    left = MARGIN
+    rows = max(len(panel.nodes) for panel in picture.panels)
+    room = WIDTH / len(picture.panels) - BETWEEN * (len(picture.panels) > 1)
+    for each in picture.panels:
+        layout = lay_out(each, scale_of(each, rows, room))
+        yield Placed(layout, left)
+        left += layout.width + BETWEEN
+
+
+def opening(picture: Picture, name: str, width: int, height: int) -> str:
+    """The tag of the whole, with its name and its description."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="fx-graph" role="img" '
+        f'aria-labelledby="{name}-title {name}-desc" '
+        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f'<title id="{name}-title">{escape(picture.title)}</title>'
+        f'<desc id="{name}-desc">{escape(picture.description)}</desc>'
+    )
+
+
+def panel(placed: Placed, top: float) -> str:
+    layout = placed.layout
+    inside = "".join([*grounds(layout), *edges(layout), *nodes(layout)])
+    heading = escape(layout.panel.heading)
+    head = f'<text class="head" x="0" y="-9">{heading}</text>' if heading else ""
+    place = f"translate({placed.left:g} {top:g})"
+    return (
+        f'<g class="panel" font-size="{layout.scale.font:g}" transform="{place}">{head}{inside}</g>'
+    )
+
+
+def grounds(layout: Layout) -> Iterator[str]:
+    """What lies below everything: groups from edge to edge, and blocks of a column."""
+    scale = layout.scale
+    yield from groups(layout)
+    for block in layout.blocks:
+        yield ground(block, scale)
+    for place in layout.places:
+        if place.node.mark:
+            yield frame(place, scale)
+
+
+def ground(block: Block, scale: Scale) -> str:
+    top, height = scale.top_of(block.first), (block.last - block.first + 1) * scale.pitch
+    # Not too far down: a long block is read from its top.
+    middle = top + min(height / 2, 8 * scale.pitch)
+    return (
+        f'<rect class="block" x="{block.left:g}" y="{top:g}" rx="5" '
+        f'width="{block.right - block.left:g}" height="{height:g}"/>'
+        f'<text class="column" x="{block.left - 6:g}" y="{middle + 4:g}">'
+        f"{escape(block.name)}</text>"
+    )
+
+
+def edges(layout: Layout) -> Iterator[str]:
+    nodes = layout.panel.nodes
+    for edge in layout.edges:
+        names = escape(f"{nodes[edge.source].name} {nodes[edge.target].name}")
+        kind, path = edge.kind, edge.path
+        if is_cut(edge, layout):
+            kind, path = f"{kind} cut", path + slash(edge, layout)
+        yield f'<path class="{kind}" data-edge="{names}" d="{path}"/>'
+
+
+def nodes(layout: Layout) -> Iterator[str]:
+    for place in layout.places:
+        yield "".join(node(place, layout.scale))
+
+
+def node(place: Place, scale: Scale) -> Iterator[str]:
+    each, x = place.node, place.x + scale.text_gap
+    yield f'<g data-node="{escape(each.name)}"><title>{escape(sentence(each))}</title>'
+    yield glyph(each.op, place.x, place.y)
+    for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
+        if text:
+            yield f'<text class="{kind}" x="{x:g}" y="{place.y + 4:g}">{escape(text)}</text>'
+            x += scale.width_of(text) + scale.tag_gap
+    yield "</g>"
+
+
+def frame(place: Place, scale: Scale) -> str:
+    left, width = place.x - 7, scale.text_gap + scale.width_of(place.node.text) + 11
+    return (
+        f'<rect class="frame" x="{left:g}" y="{place.y - scale.pitch / 2 + 1:g}" rx="4" '
+        f'width="{width:g}" height="{scale.pitch - 2:g}"/>'
+    )
+
+
+def glyph(op: str, x: float, y: float) -> str:
+    return f'<path class="{op}" d="M{x:g} {y:g}{SHAPES[op]}"/>'
+
+
+def sentence(node: Node) -> str:
+    """What a pointer that rests on the node is told."""
+    call = f"{node.target}({', '.join(node.inputs)})" if node.target else ", ".join(node.inputs)
+    return f"{node.op} {node.name} {call}".strip()
+
+
+def links(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
+    """A line from each node to the one that corresponds to it in the next panel."""
+    for number, left_name, right_name in picture.links:
+        left, right = placed[number], placed[number + 1]
+        start = find(left.layout, left_name)
+        end = find(right.layout, right_name)
+        x1, x2, bend = left.right + 4, right.left - 4, (left.right + right.left) / 2
+        y1, y2 = top + start.y, top + end.y
+        curve = f"C{bend:g} {y1:g} {bend:g} {y2:g} {x2:g} {y2:g}"
+        path = f"M{left.left + start.right + 4:g} {y1:g}H{x1:g}{curve}H{right.left + end.x - 7:g}"
+        yield f'<path class="link" data-link="{escape(f"{left_name} {right_name}")}" d="{path}"/>'
+
+
+def find(layout: Layout, name: str) -> Place:
+    return next(place for place in layout.places if place.name == name)
+
+
+class Entry(NamedTuple):
+    """One entry of the legend: a sample, what it means, and how wide both are."""
+
+    sample: str
+    text: str
+    sample_width: float
+
+    @property
+    def width(self) -> float:
+        return self.sample_width + LEGEND_SCALE.width_of(self.text) + 16
+
+
+def legend_entries(picture: Picture, placed: list[Placed]) -> Iterator[Entry]:
+    """Every shape and every kind of line that the picture uses."""
+    used = {node.op for panel in picture.panels for node in panel.nodes}
+    for op in SHAPES:
+        if op in used:
+            yield Entry(glyph(op, 5, 0), op, 15)
+    if any(is_cut(edge, each.layout) for each in placed for edge in each.layout.edges):
+        yield Entry(f'<path class="cut" d="M0 0h22M6 2.5{SLASH}"/>', "into another partition", 28)
+
+
+def legend_lines(entries: list[Entry]) -> list[list[Entry]]:
+    """The entries, line by line, none wider than a page."""
+    lines: list[list[Entry]] = [[]]
+    for entry in entries:
+        if lines[-1] and sum(each.width for each in (*lines[-1], entry)) > WIDTH:
+            lines.append([])
+        lines[-1].append(entry)
+    return lines
+
+
+def legend(lines: list[list[Entry]], top: float) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        x = MARGIN
+        for entry in line:
+            place = f"translate({x:g} {top + LEGEND * (number + 0.5) + 2:g})"
+            text = f'<text x="{entry.sample_width:g}" y="4">{entry.text}</text>'
+            yield f'<g class="legend" transform="{place}">{entry.sample}{text}</g>'
+            x += entry.width

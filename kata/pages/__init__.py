@@ -1,0 +1,1 @@
+"""What stands behind the site: its examples run, its pages are audited."""

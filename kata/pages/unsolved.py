@@ -1,0 +1,87 @@
+"""Keep fresh what a page shows of an unsolved lesson: ``python -m kata.pages.unsolved [--write]``.
+
+A lesson's page has a fence ``text title="before you start"``: what ``pytest`` says of the pristine
+stub. Seconds differ from run to run, so they don't make it stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kata.pages.fences import Fence, fences
+from kata.pages.lesson import page_of
+from kata.stubs import ROOT, write
+from lessons import LESSONS
+
+TITLE = "before you start"
+VERDICT = re.compile(r"^=+ (?P<counts>.+) in [\d.]+s.* =+$", re.MULTILINE)
+COUNT = re.compile(r"(\d+) (\w+)")
+
+
+def shown(lesson: str) -> Fence:
+    """The fence that shows the unsolved lesson."""
+    for fence in fences(page_of(lesson).read_text()):
+        if fence.title == TITLE:
+            return fence
+    raise LookupError(f'{page_of(lesson)} has no fence with title="{TITLE}"')
+
+
+def counts(text: str) -> dict[str, int]:
+    """How many tests of which outcome a run of pytest reports."""
+    verdict = VERDICT.search(text)
+    return {name: int(count) for count, name in COUNT.findall(verdict[0] if verdict else "")}
+
+
+def came(lesson: str, folder: Path) -> str:
+    """What pytest says of the stubs in a folder, 80 columns wide, without its opening lines."""
+    words = [f"tests/test_{lesson}.py", "--lessons", str(folder)]
+    screen = os.environ | {"COLUMNS": "80", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", *words]
+    run = subprocess.run(command, cwd=ROOT, env=screen, capture_output=True, text=True, check=False)
+    return run.stdout[max(run.stdout.find(words[0]), 0) :].strip("\n")
+
+
+def without_seconds(text: str) -> str:
+    return VERDICT.sub(lambda verdict: verdict["counts"], text)
+
+
+def rewrite(lesson: str, text: str) -> None:
+    """Put what came in the place of what the page shows."""
+    fence, page = shown(lesson), page_of(lesson).read_text()
+    fresh = page[: fence.inner.start] + fence.in_place(text) + page[fence.inner.stop :]
+    page_of(lesson).write_text(fresh)
+
+
+def stale(names: list[str]) -> dict[str, str]:
+    """The lessons whose page shows something else than what comes, with what comes."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        fresh = {name: came(name, Path(folder)) for name in names}
+    return {
+        name: text
+        for name, text in fresh.items()
+        if without_seconds(text) != without_seconds(shown(name).text)
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="rewrite what is stale")
+    parser.add_argument("lessons", nargs="*", help="all if none is named")
+    arguments = parser.parse_args()
+    found = stale(arguments.lessons or [lesson.name for lesson in LESSONS])
+    for name, text in found.items():
+        print(f"{name}: stale", file=sys.stderr)
+        if arguments.write:
+            rewrite(name, text)
+    return bool(found) and not arguments.write
+
+
+if __name__ == "__main__":
+    sys.exit(main())
