@@ -150,10 +150,12 @@ def write_report(report: Report) -> None:
     promised = [result for result in results if result.target is not None]
     from benchmarks import plots  # matplotlib is asked for here alone
 
-    write("ratios.svg", plots.ratio_plot("ratios", promised))
-    for growth in growths(results):
-        name = file_name(growth)
-        write(f"{name}.svg", plots.growth_plot(name, growth))
+    write("ratios.html", plots.in_page(plots.ratio_plot("ratios", promised)))
+    drawn = {file_name(growth): growth for growth in growths(results)}
+    figures = {name: plots.growth_plot(name, growth) for name, growth in drawn.items()}
+    for name, figure in figures.items():
+        write(f"{name}.svg", figure)
+    write("growth.html", "\n".join(map(plots.in_page, figures.values())))
 
 
 def file_name(growth: Growth) -> str:

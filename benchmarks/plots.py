@@ -93,6 +93,11 @@ def ratio_plot(name: str, results: list[Result]) -> str:
         return svg(name, figure, "Our time over torch's, and the targets", of_ratios(results))
 
 
+def in_page(figure: str) -> str:
+    """A plot as a block of HTML, which Markdown leaves alone."""
+    return f'<figure class="plot">\n{figure.strip()}\n</figure>\n'
+
+
 def spread(result: Result) -> list[float]:
     """The ratios of the rounds; quartiles need two at least."""
     return result.ratios * 2 if len(result.ratios) == 1 else result.ratios
@@ -110,7 +115,7 @@ def svg(name: str, figure: Figure, title: str, description: str) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<(metadata|style).*?</\1>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\g<1>{name}-", text).replace(
         INK, "currentColor"
     )
