@@ -150,12 +150,17 @@ def write_report(report: Report) -> None:
     promised = [result for result in results if result.target is not None]
     from benchmarks import plots  # matplotlib is asked for here alone
 
-    write("ratios.html", plots.in_page(plots.ratio_plot("ratios", promised)))
+    ratios = plots.ratio_plot("ratios", promised)
+    write("ratios.html", plots.in_page(ratios, "Our time over torch's; left is faster."))
     drawn = {file_name(growth): growth for growth in growths(results)}
     figures = {name: plots.growth_plot(name, growth) for name, growth in drawn.items()}
     for name, figure in figures.items():
         write(f"{name}.svg", figure)
-    write("growth.html", "\n".join(map(plots.in_page, figures.values())))
+    in_page = (
+        plots.in_page(figures[name], f"{growth.lesson}: {growth.family}")
+        for name, growth in drawn.items()
+    )
+    write("growth.html", "\n".join(in_page))
 
 
 def file_name(growth: Growth) -> str:
