@@ -104,6 +104,12 @@ def docs(session: nox.Session) -> None:
     run(session, python, "kata.pages.audit")
 
 
+@shared
+def bench(session: nox.Session) -> None:
+    """Time the reference beside torch; `-- --plot` writes the report, `-- --quick` is short."""
+    run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
+
+
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
     python = interpreter(session, "tests", "docs")

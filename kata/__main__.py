@@ -23,6 +23,7 @@ COMMANDS = {
     "update": "merge stubs that have changed into yours",
     "solution": "compare yours with the reference",
     "graph": "draw a model's graph, or how yours differs from torch's",
+    "bench": "time the reference beside torch",
     "doctor": "look whether everything is there that the lessons need",
     "pipeline": "run a split model as a pipeline of processes",
 }
