@@ -22,6 +22,7 @@ COMMANDS = {
     "restore": "bring a kept copy of yours back",
     "update": "merge stubs that have changed into yours",
     "solution": "compare yours with the reference",
+    "grade": "judge everybody's lessons, and write one report",
     "graph": "draw a model's graph, or how yours differs from torch's",
     "bench": "time the reference beside torch",
     "doctor": "look whether everything is there that the lessons need",

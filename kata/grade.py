@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 from rich.console import Console
@@ -10,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kata.grading.checking import Limits
 from kata.grading.page import to_html
-from kata.grading.report import GREEN, Report, State, to_csv, to_json
+from kata.grading.report import EARLY, GREEN, Report, State, to_csv, to_json
 from kata.grading.room import NAMES, Room
-from kata.grading.submissions import GradingError, find_submissions
+from kata.grading.submissions import GradingError, entries_of, find_submissions
 from kata.terminal import open_console
 
 WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}
@@ -75,20 +77,28 @@ def grade(arguments: argparse.Namespace, console: Console) -> Report:
         submissions,
         lessons=tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
         limits=Limits(arguments.seconds, arguments.total, arguments.memory),
-        closed=[arguments.folder, arguments.out.parent] if False else [arguments.folder],
+        closed=entries_of(arguments.folder),
         jobs=arguments.jobs,
     )
-    with progress_on(console) as bar:
-        task = bar.add_task(f"{len(submissions)} people", total=len(room.papers + room.touched))
+    total = len(room.papers + room.touched)
+    if not console.is_interactive:
+        return room.grade(lines_on(console, total))
+    with bar_on(console) as bar:
+        task = bar.add_task(f"{len(submissions)} people", total=total)
         return room.grade(lambda words: bar.update(task, advance=1, description=words))
 
 
-def progress_on(console: Console) -> Progress:
-    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn(DESCRIPTION))
+def lines_on(console: Console, total: int) -> Callable[[str], None]:
+    """A line a run, where nothing can be drawn over."""
+    numbers = count(1)
+    return lambda words: console.print(f"{next(numbers)}/{total} {words}", soft_wrap=True)
+
+
+def bar_on(console: Console) -> Progress:
+    # A name may look like markup.
+    words = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
     return Progress(*columns, console=console, transient=True)
-
-
-DESCRIPTION = "{task.description}"
 
 
 def write(report: Report, out: Path) -> list[Path]:
@@ -107,8 +117,13 @@ def write(report: Report, out: Path) -> list[Path]:
 def tell(report: Report, files: list[Path], console: Console) -> None:
     """Say in a few lines what came out, and where it lies."""
     people = report.people
-    done, red = (sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,)))
-    console.print(f"{len(people)} people in {report.seconds:.0f} s: {done} lessons done, {red} red")
+    done, red, early = (
+        sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
+    )
+    console.print(
+        f"{len(people)} people in {report.seconds:.0f} s: "
+        f"{done} lessons done, {red} red, {early} stopped early"
+    )
     for person in people:
         if person.flags or person.count(State.VOID):
             console.print(f"look at {person.name}", soft_wrap=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,9 @@ class Exam:
     def grade(self, verdict: Verdict, word: str) -> Grade:
         """The grade that a run on a submission earns; ``word`` is what its controls fail with."""
         said = {each.nodeid: each for each in verdict.reports if not is_control(each)}
-        passed = {nodeid for nodeid in self.tests if is_passed(said.get(nodeid))}
         objections = list(self.objections(verdict, said, word)) if verdict.is_finished else []
+        # Of a run that doesn't count, nothing is counted.
+        passed = {each for each in self.tests if not objections and is_passed(said.get(each))}
         return Grade(
             lesson=self.lesson,
             state=State.VOID if objections else self.state(verdict, said, passed),
@@ -90,13 +92,11 @@ class Exam:
             stretch=self.share(passed, stretch=True),
             seconds=round(verdict.seconds, 2),
             failure=void(objections) if objections else self.failure(verdict, said),
-            also_red=tuple(self.also_red(said)),
+            also_red=() if objections else tuple(self.also_red(said)),
             lent=verdict.lent,
         )
 
-    def objections(
-        self, verdict: Verdict, said: dict[str, Report], word: str
-    ) -> Iterator[str]:
+    def objections(self, verdict: Verdict, said: dict[str, Report], word: str) -> Iterator[str]:
         """Why a run that came to its end doesn't count."""
         if unheard := self.tests.keys() - said.keys():
             yield f"{len(unheard)} of the lesson's tests didn't report"
@@ -125,7 +125,9 @@ class Exam:
     def red(self, said: dict[str, Report]) -> list[Report]:
         """The reports of tests that failed, in the exam's order, the core first."""
         red = [nodeid for nodeid in self.tests if is_red(said.get(nodeid))]
-        return [said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)]
+        return [
+            said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)
+        ]
 
     def failure(self, verdict: Verdict, said: dict[str, Report]) -> Failure | None:
         if not verdict.is_finished:
@@ -180,7 +182,7 @@ def is_red(report: Report | None) -> bool:
 
 def objection_of(control: Report | None, nodeid: str) -> str:
     """What a control that didn't do its part tells: what was replaced, if it found that."""
-    sentence = nodeid.split("::")[-1].removeprefix("test_").replace("_", " ")
+    sentence = nodeid.rsplit("::", maxsplit=1)[-1].removeprefix("test_").replace("_", " ")
     text = control.text if control else ""
     found = re.search(r"replaced: (.+)", text)
     return f"the code {clipped(found[0])}" if found else f"the control “{sentence}” didn't fail"
@@ -188,7 +190,11 @@ def objection_of(control: Report | None, nodeid: str) -> str:
 
 def void(objections: list[str]) -> Failure:
     text = "\n".join(["This run doesn't count. What judges it was changed:", *objections])
-    return Failure("", "what judges the run was changed", clipped(text))
+    return Failure("", "what judges the run was changed", clipped(wrapped(text)))
+
+
+def wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in text.splitlines())
 
 
 def diagnosis(text: str) -> str:

@@ -18,7 +18,7 @@ from kata.grading.submissions import Submission, lesson_of
 MOST = 20
 # Names that have no place in a lesson, and what they are for.
 REFERENCE = {"solutions"}
-JUDGE = {"pytest", "_pytest", "pluggy", "tests", "kata", "unittest", "expect", "conftest"}
+JUDGE = {"pytest", "_pytest", "pluggy", "tests", "kata", "conftest"}
 INTERPRETER = {
     "gc",
     "ctypes",

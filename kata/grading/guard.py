@@ -1,4 +1,4 @@
-"""A pytest plugin for a run on somebody else's code: what is closed to it, and what must not change.
+"""A pytest plugin for a run on somebody else's code: it fences the run in.
 
 Python's audit hooks are asked before a file is opened, a process started or a module found, and
 cannot be taken out again. While the plugin is loaded, a run reads neither the reference nor other
@@ -22,13 +22,48 @@ from lessons import LESSONS
 
 SEAL = pytest.StashKey[Seal]()
 CLOSED = ("solutions", "tests/answers", "tests/oracle")
+CLOSED_NAMES = {"solutions", "answers", "oracle"}
 CLOSED_MODULES = ("solutions", "tests.answers", "tests.oracle")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-PROCESSES = """os.fork os.forkpty os.exec os.posix_spawn os.spawn os.startfile os.startfile/2
-    os.system os.kill os.killpg pty.spawn subprocess.Popen ctypes.dlopen ctypes.dlsym
-    ctypes.dlsym/handle ctypes.call_function ctypes.cdata ctypes.cdata/buffer""".split()
-CHANGES = """os.chmod os.chown os.link os.mkdir os.remove os.rename os.rmdir os.symlink os.truncate
-    os.utime os.setxattr os.removexattr os.chflags os.lchmod os.lchown""".split()
+PROCESSES = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.kill",
+    "os.killpg",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.startfile",
+    "os.startfile/2",
+    "os.system",
+    "pty.spawn",
+    "subprocess.Popen",
+)
+# Past Python, nobody is asked.
+NATIVE = (
+    "ctypes.call_function",
+    "ctypes.cdata",
+    "ctypes.cdata/buffer",
+    "ctypes.dlopen",
+    "ctypes.dlsym",
+    "ctypes.dlsym/handle",
+)
+CHANGES = (
+    "os.chflags",
+    "os.chmod",
+    "os.chown",
+    "os.link",
+    "os.mkdir",
+    "os.remove",
+    "os.removexattr",
+    "os.rename",
+    "os.rmdir",
+    "os.setxattr",
+    "os.symlink",
+    "os.truncate",
+    "os.utime",
+)
+MEANWHILE = "while a submission is judged"
 Check = Callable[..., None]
 
 
@@ -78,7 +113,8 @@ def lendable(lesson: str) -> Iterator[Path]:
     for path in SOLUTIONS.rglob("*.py"):
         inner = path.relative_to(SOLUTIONS)
         name = inner.parts[0].removesuffix(".py")
-        if name in needs or (needs and len(inner.parts) == 1 and name.startswith("_")):
+        shared = name.startswith("_") and name != "__init__"
+        if name in needs or (needs and shared):
             yield inner
 
 
@@ -110,6 +146,7 @@ class Fence:
             "import": self.check_import,
             **dict.fromkeys(CHANGES, self.check_change),
             **dict.fromkeys(PROCESSES, self.refuse_process),
+            **dict.fromkeys(NATIVE, self.refuse_native),
         }
 
         def audit(event: str, arguments: tuple[object, ...]) -> None:
@@ -125,32 +162,36 @@ class Fence:
         name = os.fsdecode(path)
         real = os.path.realpath(name)
         if isinstance(flags, int) and flags & WRITING and not self.is_own(real):
-            raise PermissionError(f"{name} cannot be written while a submission is judged")
+            raise PermissionError(f"{short(name)} cannot be written {MEANWHILE}")
         # A relative name may be meant below a folder that was opened before.
-        loose = not os.path.isabs(name) and {"solutions", "answers", "oracle"} & set(parts_of(name))
+        loose = not Path(name).is_absolute() and CLOSED_NAMES.intersection(Path(name).parts)
         if loose or any(is_below(real, each) for each in self.closed):
-            raise PermissionError(f"{name} cannot be read while a submission is judged")
+            raise PermissionError(f"{short(name)} cannot be read {MEANWHILE}")
 
     def check_import(self, name: str, *_: object) -> None:
         if is_closed_module(name):
-            raise ModuleNotFoundError(f"{name} is not there while a submission is judged", name=name)
+            raise ModuleNotFoundError(f"{name} is not there {MEANWHILE}", name=name)
 
     def check_change(self, *arguments: object) -> None:
         for path in arguments:
             if isinstance(path, str | bytes | os.PathLike):
                 name = os.fsdecode(path)
                 if not self.is_own(os.path.realpath(name)):
-                    raise PermissionError(f"{name} cannot be changed while a submission is judged")
+                    raise PermissionError(f"{short(name)} cannot be changed {MEANWHILE}")
 
     def refuse_process(self, *_: object) -> None:
-        raise PermissionError("no process is started or ended while a submission is judged")
+        raise PermissionError(f"no process is started or ended {MEANWHILE}")
+
+    def refuse_native(self, *_: object) -> None:
+        raise PermissionError(f"ctypes is closed {MEANWHILE}")
 
     def is_own(self, real: str) -> bool:
         return is_below(real, self.home) or real == os.devnull
 
 
-def parts_of(name: str) -> tuple[str, ...]:
-    return Path(name).parts
+def short(name: str) -> str:
+    """A path by its end: folders above it have random names, and are nobody's business."""
+    return "/".join(Path(name).parts[-2:])
 
 
 def is_below(real: str, folder: str) -> bool:

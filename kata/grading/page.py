@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kata.grading.report import GREEN, MEANING, Grade, Report, State
+from kata.grading.report import EARLY, GREEN, MEANING, Grade, Report, State
 from lessons import LESSONS
 
 HERE = Path(__file__).parent
@@ -27,7 +27,6 @@ ORDER = (
     State.NOT_JUDGED,
     State.TODO,
 )
-STOPPED = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
 
 
 def to_html(report: Report) -> str:
@@ -65,7 +64,7 @@ def figures(report: Report) -> list[tuple[int, str]]:
         (len(people), "people"),
         (lessons_in(*GREEN), "lessons done"),
         (lessons_in(State.RED), "lessons red"),
-        (lessons_in(*STOPPED), "runs stopped early"),
+        (lessons_in(*EARLY), "runs stopped early"),
         (flagged, "people to look at"),
     ]
 

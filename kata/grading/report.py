@@ -35,6 +35,7 @@ class State(StrEnum):
 
 
 GREEN = (State.DONE, State.STARRED)
+EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
 MEANING = {
     State.TODO: "not started",
     State.STARTED: "some tests pass, the rest is todo",
@@ -42,7 +43,7 @@ MEANING = {
     State.DONE: "the core is green",
     State.STARRED: "the stretch is green too",
     State.HUNG: "stopped at the time limit",
-    State.MEMORY: "stopped at the memory limit",
+    State.MEMORY: "killed by the system for want of memory",
     State.CRASHED: "the process ended before its tests did",
     State.VOID: "the run doesn't count: what judges it was changed",
     State.NOT_JUDGED: "the tests could not be run",
@@ -146,8 +147,9 @@ class Report:
         return Counter(grade.state for grade in self.grades(lesson))
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
-        """The most frequent diagnoses of a lesson, and how many people have each."""
-        found = [grade.failure.diagnosis for grade in self.grades(lesson) if grade.failure]
+        """What stops most people in a lesson, and how many each; a red stretch stops nobody."""
+        stuck = [grade for grade in self.grades(lesson) if grade.state not in GREEN]
+        found = [grade.failure.diagnosis for grade in stuck if grade.failure]
         # Of two that are as frequent, the one met first.
         return Counter(found).most_common(COMMON)
 

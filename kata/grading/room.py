@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,18 +11,21 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 
 from kata.grading.checking import Exam, Limits, new_word, request
 from kata.grading.flags import flags_of
 from kata.grading.report import Failure, Grade, Person, Report, Share, State
 from kata.grading.submissions import GradingError, Submission, is_untouched, stage
 from kata.judging import Judge, Verdict
-from kata.stubs import ROOT, STUBS
+from kata.stubs import ROOT
 from lessons import LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)
 # The reference, and what else gives the answers away; the copies that a run sees are closed anyway.
 ANSWERS = [ROOT / part for part in ("solutions", "tests/answers", "tests/oracle")]
+# The stubs are the instructor's own: a slow machine is no reason to stop them.
+TRUSTED = Limits(seconds=120, total=600)
 Progress = Callable[[str], None]
 
 
@@ -35,7 +37,7 @@ class Room:
         submissions: what was handed in.
         lessons: the names of the lessons to grade.
         limits: of each run.
-        closed: folders that no run may read.
+        closed: files and folders that no run may read.
         jobs: how many runs at a time, each with a judge of its own: a run can't spoil another's.
     """
 
@@ -46,8 +48,8 @@ class Room:
     jobs: int = 2
 
     def __post_init__(self) -> None:
-        self.own = threading.local()
         self.judges: list[Judge] = []
+        self.free: SimpleQueue[Judge] = SimpleQueue()
         self.exams: dict[str, Exam] = {}
 
     @property
@@ -85,47 +87,55 @@ class Room:
     def graded(self, folder: Path, progress: Progress) -> dict[tuple[int, str], Grade]:
         for number, submission in enumerate(self.submissions):
             stage(submission, folder / str(number))
-        pool = ThreadPoolExecutor(self.jobs, initializer=self.open_judge)
+        self.closed = [*self.closed, *ANSWERS, folder]
+        pool = ThreadPoolExecutor(self.jobs)
         try:
+            self.open_judges()
             for exam in pool.map(self.set_exam, self.papers):
                 self.exams[exam.lesson] = exam
                 progress(f"{exam.lesson}: its tests are known")
             runs = self.touched
             grades = {}
-            results = pool.map(lambda run: self.sit(*run, folder / str(run[0])), runs)
+            results = pool.map(lambda run: self.sit(run[1], folder / str(run[0])), runs)
             for run, grade in zip(runs, results, strict=True):
                 grades[run] = grade
                 progress(f"{self.submissions[run[0]].name}: {grade.lesson} {grade.state}")
             return grades
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            # A run ends with its judge, and a thread with its run.
             for judge in self.judges:
                 judge.close()
+            pool.shutdown()
 
-    def open_judge(self) -> None:
-        self.own.judge = Judge()
-        self.judges.append(self.own.judge)
+    def open_judges(self) -> None:
+        for _ in range(self.jobs):
+            self.judges.append(Judge())
+            self.free.put(self.judges[-1])
 
-    def run(self, lesson: str, folder: Path, word: str) -> Verdict:
-        closed = [*self.closed, *ANSWERS]
-        verdict: Verdict = self.own.judge.run(request(lesson, folder, self.limits, word, closed))
-        return verdict
+    def run(self, lesson: str, folder: Path, word: str, limits: Limits) -> Verdict:
+        judge = self.free.get()
+        others = [each.folder for each in self.judges if each is not judge]
+        try:
+            return judge.run(request(lesson, folder, limits, word, [*self.closed, *others]))
+        finally:
+            self.free.put(judge)
 
     def set_exam(self, lesson: str) -> Exam:
         """Learn the lesson's tests from a run on the instructor's own stubs."""
         with tempfile.TemporaryDirectory(prefix="kata-stubs-") as folder:
             stage(Submission("the stubs", {}), Path(folder))
-            verdict = self.run(lesson, Path(folder), new_word())
+            verdict = self.run(lesson, Path(folder), new_word(), TRUSTED)
         try:
             return Exam.of(verdict)
         except ValueError as error:
             raise GradingError(f"the tests cannot be graded with: {error}") from error
 
-    def sit(self, number: int, lesson: str, folder: Path) -> Grade:
+    def sit(self, lesson: str, folder: Path) -> Grade:
         """One person's run of one lesson; whatever goes wrong in it is this grade's alone."""
         word = new_word()
         try:
-            return self.exams[lesson].grade(self.run(lesson, folder, word), word)
+            return self.exams[lesson].grade(self.run(lesson, folder, word, self.limits), word)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             return Grade(lesson, State.NOT_JUDGED, failure=Failure("", text, text))
@@ -144,6 +154,3 @@ class Room:
         """The share of somebody who hasn't begun, where the number of tests is known."""
         exam = self.exams.get(lesson)
         return exam.share(set(), stretch=False) if exam else Share()
-
-
-__all__ = ["STUBS", "Room"]

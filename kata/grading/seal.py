@@ -1,4 +1,4 @@
-"""Notice that a run replaced what judges it: functions of the suite, of pytest, of torch's own side.
+"""Notice that a run replaced what judges it: functions of the suite, of pytest, of torch.
 
 Each function and each method of the watched modules is marked before the lesson is imported, by
 identity, code and defaults. What differs afterwards is named. Code that fails to put something back
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -43,14 +44,16 @@ class Mark(NamedTuple):
     owner: Mapping[str, Any]
     key: str
     value: object
-    function: FunctionType | None
+    function: object
     inside: tuple[object, ...]
 
     @property
     def is_broken(self) -> bool:
-        if self.owner.get(self.key) is not self.value:
-            return True
-        return self.function is not None and not same(inside_of(self.function), self.inside)
+        now = self.owner.get(self.key)
+        if now is not self.value:
+            return not is_wrapped_by_torch(now, self.value)
+        function = self.function
+        return isinstance(function, FunctionType) and not same(inside_of(function), self.inside)
 
 
 class Seal:
@@ -97,7 +100,9 @@ def is_judging(value: object, module: str) -> bool:
 
 
 def mark(prefix: str, owner: Mapping[str, Any], key: str, value: object) -> Mark:
-    function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    function: object = getattr(value, "__func__", value)
+    if isinstance(value, property):
+        function = value.fget
     if not isinstance(function, FunctionType):
         return Mark(f"{prefix}.{key}", owner, key, value, None, ())
     return Mark(f"{prefix}.{key}", owner, key, value, function, inside_of(function))
@@ -109,6 +114,14 @@ def inside_of(function: FunctionType) -> tuple[object, ...]:
 
 def same(ours: tuple[object, ...], theirs: tuple[object, ...]) -> bool:
     return all(our is their for our, their in zip(ours, theirs, strict=True))
+
+
+def is_wrapped_by_torch(now: object, before: object) -> bool:
+    """Whether torch put itself round its own function, as its compiler does when first used."""
+    file = getattr(getattr(now, "__code__", None), "co_filename", "")
+    if not Path(file).is_relative_to(Path(str(sys.modules["torch"].__file__)).parent):
+        return False
+    return getattr(now, "__wrapped__", None) is before or Path(file).name == "mutation_guard.py"
 
 
 def hooks_of(plugins: PluginManager) -> list[tuple[str, int]]:

@@ -56,11 +56,16 @@ def find_submissions(folder: Path) -> list[Submission]:
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder: give the one that holds a folder per person")
-    entries = sorted(folder.iterdir(), key=lambda path: path.name.casefold())
-    found = [read_submission(path) for path in entries if is_submission(path)]
+    found = [read_submission(path) for path in entries_of(folder)]
     if not found:
         raise GradingError(f"{folder} is empty: it should hold one folder (or zip) per person")
     return found
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """The folders and archives that hold the submissions."""
+    entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
+    return [path for path in entries if is_submission(path)]
 
 
 def is_submission(path: Path) -> bool:
@@ -188,7 +193,9 @@ def is_untouched(submission: Submission, lesson: str) -> bool:
 def stage(submission: Submission, folder: Path) -> None:
     """Write a folder of lessons to judge: the instructor's stubs, the submission's files on top."""
     handed_in = {lesson_of(path) for path in submission.files}
-    stand_ins = {path: data for path, data in pristine().items() if lesson_of(path) not in handed_in}
+    stand_ins = {
+        path: data for path, data in pristine().items() if lesson_of(path) not in handed_in
+    }
     for path, data in {**stand_ins, **missing_steps(submission), **submission.files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)

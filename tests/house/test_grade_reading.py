@@ -1,0 +1,149 @@
+"""What grading reads of a submission, and what it flags in it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from kata.grading.flags import flags_of
+from kata.grading.submissions import (
+    NAMES,
+    GradingError,
+    Submission,
+    find_submissions,
+    is_untouched,
+    read_submission,
+    stage,
+)
+from kata.stubs import ROOT, stubs
+from tests.house.stage import a_learner, play
+
+FILE = "path_of_module.py"
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+# --- what is read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["", "lessons/", "ada/", "ada/lessons/", "fx-kata/lessons/"])
+def test_lessons_are_found_where_people_put_them(place: str, tmp_path: Path):
+    folder = write(tmp_path / "Ada", {f"{place}{FILE}": "mine", f"{place}split_module/x.py": "too"})
+    assert read_submission(folder).files == {
+        PurePosixPath(FILE): b"mine",
+        PurePosixPath("split_module/x.py"): b"too",
+    }
+
+
+def test_of_a_whole_repository_the_lessons_are_read(tmp_path: Path):
+    others = {f"{room}/{FILE}": room for room in ("solutions", "tests/oracle", "tests/answers")}
+    folder = write(tmp_path / "Ada", {f"lessons/{FILE}": "mine", **others})
+    assert read_submission(folder).files == {PurePosixPath(FILE): b"mine"}
+
+
+def test_what_is_no_lesson_is_not_read(tmp_path: Path):
+    own = ["tests/test_tracer.py", "conftest.py", "solutions/tracer.py", "sitecustomize.py"]
+    strange = [
+        *own,
+        "pytest.ini",
+        "lessons/conftest.py",
+        "lessons/__init__.py",
+        "lessons/_paths.py",
+    ]
+    folder = write(tmp_path / "Ada", {**dict.fromkeys(strange, "bad"), f"lessons/{FILE}": "mine"})
+    submission = read_submission(folder)
+    stage(submission, tmp_path / "staged")
+    staged = {str(f.relative_to(tmp_path / "staged")) for f in (tmp_path / "staged").rglob("*.py")}
+    assert staged == {str(path) for path in stubs()}
+    assert (tmp_path / "staged" / FILE).read_text() == "mine"
+
+
+def test_an_archive_is_read_like_a_folder(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "Ada.zip", "w") as archive:
+        archive.writestr(f"lessons/{FILE}", "mine")
+        archive.writestr("../../tracer.py", "bad")
+        archive.writestr("/tracer.py", "bad")
+    submission = read_submission(tmp_path / "Ada.zip")
+    assert (submission.name, submission.files) == ("Ada", {PurePosixPath(FILE): b"mine"})
+
+
+def test_a_broken_archive_is_said_to_be_one(tmp_path: Path):
+    (tmp_path / "Ada.zip").write_bytes(b"no archive")
+    assert "cannot be read" in read_submission(tmp_path / "Ada.zip").notes[0]
+
+
+def test_a_link_is_left_out(tmp_path: Path):
+    folder = write(tmp_path / "Ada", {"tracer.py": "mine"})
+    (folder / FILE).symlink_to(ROOT / "solutions" / FILE)
+    (folder / "inlining").symlink_to(ROOT / "solutions" / "inlining")
+    submission = read_submission(folder)
+    assert set(submission.files) == {PurePosixPath("tracer.py")}
+    assert "it is a link" in submission.notes[0]
+
+
+def test_a_huge_file_is_left_out(tmp_path: Path):
+    folder = write(tmp_path / "Ada", {FILE: "#" * 600_000, "tracer.py": "mine"})
+    submission = read_submission(folder)
+    assert set(submission.files) == {PurePosixPath("tracer.py")}
+    assert "larger than 512 KiB" in submission.notes[0]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_stub_is_untouched_whatever_its_line_ends(ends: str, tmp_path: Path):
+    text = stubs()[Path(FILE)].replace("\n", ends)
+    (tmp_path / "Ada").mkdir()
+    (tmp_path / "Ada" / FILE).write_bytes(text.encode())
+    submission = read_submission(tmp_path / "Ada")
+    assert all(is_untouched(submission, lesson) for lesson in NAMES)
+
+
+def test_one_byte_more_is_touched():
+    text = stubs()[Path(FILE)] + " "
+    submission = Submission("Ada", {PurePosixPath(FILE): text.encode()})
+    assert [name for name in NAMES if not is_untouched(submission, name)] == ["path_of_module"]
+
+
+def test_a_folder_without_submissions_is_refused(tmp_path: Path):
+    with pytest.raises(GradingError, match="is empty"):
+        find_submissions(tmp_path)
+    with a_learner("path_of_module"):
+        played = play("grade", str(tmp_path / "nowhere"))
+    assert played.code == 1
+    assert "is no folder" in " ".join(played.screen.split())
+
+
+# --- what is flagged ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import solutions",
+        "from solutions.tracer import Tracer",
+        "__import__('solutions')",
+        "exec('import solutions.tracer')",
+        "open('../solutions/tracer.py')",
+        "from kata.stubs import SOLUTIONS",
+        "from tests.suite import expect",
+        "import _pytest.reports",
+        "import gc",
+        "e.__traceback__.tb_frame",
+        "os._exit(0)",
+    ],
+)
+def test_a_line_that_no_lesson_needs_is_flagged(line: str):
+    flags = flags_of(Submission("Ada", {PurePosixPath(FILE): f"x = 1\n{line}\n".encode()}))
+    assert flags
+    assert str(flags[0]).startswith(f"lessons/{FILE}, line 2: ")
+
+
+@pytest.mark.parametrize("room", ["lessons", "solutions"])
+def test_honest_code_is_not_flagged(room: str):
+    assert flags_of(read_submission(ROOT / room)) == []
