@@ -1,8 +1,8 @@
-"""Whose code the suite runs. pytest reads command-line options from here only, not from tests/."""
+"""Whose code the suite runs; pytest reads options from here, or from plugins named here."""
 
 import pytest
 
-pytest_plugins = ["tests.suite.plugin"]
+pytest_plugins = ["tests.suite.plugin", "tests.suite.reporting"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,6 +24,12 @@ nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
 # Small tensors: the threads of torch and its libraries cost more than they bring.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# The ends of the supported range, and the pinned version.
+TORCHES = {
+    "oldest": ("torch==2.11.*", "torchvision==0.26.*"),
+    "pinned": ("torch==2.13.*", "torchvision==0.28.*"),
+    "newest": ("torch", "torchvision"),
+}
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
@@ -39,6 +45,21 @@ def tests(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the sweeps that `tests` leaves out: every model of torchvision, processes, scale."""
     judge(session, "slow")
+
+
+@nox.session(python=["3.11", "3.12", "3.13"], venv_backend="venv")
+@nox.parametrize("torch", list(TORCHES), ids=list(TORCHES))
+def compat(session: nox.Session, torch: str) -> None:
+    """Judge the reference and torch on other versions of torch and Python; gigabytes each."""
+    others = [line for line in CONSTRAINTS.read_text().splitlines() if "torch" not in line]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(others))
+    wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
+    session.install("--constraint", str(constraints), *wanted)
+    session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
+    for implementation in ("solutions", "torch"):
+        options = ("--impl", implementation, "-n", "2", "-m", "not slow", "--ignore", "tests/house")
+        run(session, "python", "pytest", *options, *session.posargs)
 
 
 @shared

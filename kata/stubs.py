@@ -16,6 +16,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ GIVEN = re.compile(r"#\s*given\b")
 OMITTED = re.compile(r"#\s*reference only\b")
 
 
+# Cutting takes a while, and the same text gives the same stub.
+@cache
 def stub_of(source: str, lesson: str) -> str:
     """Cut the stub of one module from the solution's source.
 
@@ -141,6 +144,15 @@ def raise_todo(message: str, column: int) -> str:
     return f"raise NotImplementedError(\n    {literal}\n)"
 
 
+# Texts of the reference that are at hand while its folder is closed to a run.
+KEPT: dict[Path, str] = {}
+
+
+def reference_text(path: Path) -> str:
+    """The text of a file below ``solutions/``."""
+    return KEPT[path] if path in KEPT else (SOLUTIONS / path).read_text(encoding="utf-8")
+
+
 class Module(NamedTuple):
     """One public module of a solution, and the file of its stub; both below their own rooms."""
 
@@ -148,7 +160,11 @@ class Module(NamedTuple):
     stub: Path
 
     def stub_text(self, lesson: str) -> str:
-        source = (SOLUTIONS / self.solution).read_text(encoding="utf-8")
+        """The stub of today's reference."""
+        return self.stub_from(reference_text(self.solution), lesson)
+
+    def stub_from(self, source: str, lesson: str) -> str:
+        """The stub of this module, had it this source."""
         if len(self.solution.parts) > len(self.stub.parts):
             source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
         return stub_of(source, lesson)

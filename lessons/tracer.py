@@ -105,8 +105,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             TypeError: ``root`` is neither a module nor a Python function.
             AttributeError: The module's class has no method of that name.
 
-        While ``root`` runs, torch knows of it: ``torch.fx._symbolic_trace._is_fx_tracing_flag`` is
-        True. Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
+        While ``root`` runs, ``torch.fx._symbolic_trace.is_fx_symbolic_tracing()`` is true. It asks
+        ``_is_fx_tracing_flag`` of that module, or, since torch 2.14, ``_is_fx_tracing_tls.flag``.
+        Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
         Traces may be nested, and run in several threads at once; other threads' modules run as
         always. An error whose message says ``data-dependent`` carries the code so far as
         ``partial_fx_graph``.
@@ -184,6 +185,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         raise NotImplementedError(
             "tracer: return what the traced code gets when it looks at an attribute of a module"
         )
+
+    @classmethod
+    def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:  # given
+        # torch asks for it, since 2.15, when it reads a pickled graph module
+        return cls()
 
 
 def symbolic_trace(

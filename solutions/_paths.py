@@ -5,38 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch import nn
-
-
-def module_paths(root: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return every module of the tree once, with the first path that leads to it.
-
-    Args:
-        root: The top of the tree. Its own path is ``""``.
-
-    Returns:
-        Pairs ``(path, module)``, parents before children, in the order of registration. Modules
-        are told apart by identity, so a class with its own ``__eq__``, hashable or not, does no
-        harm.
-
-    In torch this is ``nn.Module.named_modules``, which keeps a set of modules and thus compares
-    with ``==``.
-
-    >>> from torch import nn
-    >>> shared = nn.ReLU()
-    >>> [path for path, _ in module_paths(nn.Sequential(shared, nn.Sequential(shared)))]
-    ['', '0', '1']
-    """
-    found: dict[int, tuple[str, nn.Module]] = {}
-
-    def visit(path: str, module: nn.Module) -> None:
-        found[id(module)] = (path, module)
-        for name, child in module._modules.items():
-            if child is not None and id(child) not in found:
-                visit(join(path, name), child)
-
-    visit("", root)
-    return list(found.values())
 
 
 def join(owner: str, name: str) -> str:
@@ -48,12 +19,74 @@ def join(owner: str, name: str) -> str:
     return f"{owner}.{name}" if owner else name
 
 
+class Place:
+    """Where a tree of modules holds a value: under a name, in a module that has a place too.
+
+    Args:
+        value: what is there.
+        path: the dotted path that leads there from the root.
+        name: the last part of the path.
+        owner: the place of the module that holds it; ``None`` for the root, which nobody holds.
+    """
+
+    __slots__ = ("name", "owner", "path", "value")
+
+    def __init__(self, value: Any, path: str, name: str = "", owner: Place | None = None) -> None:
+        self.value = value
+        self.path = path
+        self.name = name
+        self.owner = owner
+
+    def is_current(self, table: str) -> bool:
+        """Return whether the value is still there, and its owners are all where they were.
+
+        Args:
+            table: The attribute of the owner in which the name is looked up.
+        """
+        place, owner = self, self.owner
+        while owner is not None:
+            if getattr(owner.value, table).get(place.name) is not place.value:
+                return False
+            place, owner, table = owner, owner.owner, "_modules"
+        return True
+
+
+def module_places(root: nn.Module) -> dict[int, Place]:
+    """Return the first place of every module of the tree, by the module's ``id``.
+
+    Parents come before children, in the order of registration. Modules are told apart by identity,
+    so a class with its own ``__eq__``, hashable or not, does no harm.
+
+    In torch this is ``nn.Module.named_modules``, which keeps a set of modules and thus compares
+    with ``==``.
+
+    >>> from torch import nn
+    >>> shared = nn.ReLU()
+    >>> places = module_places(nn.Sequential(shared, nn.Sequential(shared)))
+    >>> [place.path for place in places.values()]
+    ['', '0', '1']
+    """
+    top = Place(root, "")
+    places = {id(root): top}
+
+    def visit(owner: Place, prefix: str) -> None:
+        for name, child in owner.value._modules.items():
+            if child is not None and id(child) not in places:
+                path = prefix + name
+                place = places[id(child)] = Place(child, path, name, owner)
+                if child._modules:
+                    visit(place, f"{path}.")
+
+    visit(top, "")
+    return places
+
+
 class PathIndex:
     """The paths below ``root`` of what its modules hold, found by identity in constant time.
 
     A module keeps what it holds in tables: ``_modules``, ``_parameters``, ``_buffers``. Each
     table of the tree is read once, on first use. A path is handed out only after a look at what
-    is there now, so neither a renamed value nor the ``id`` of a dead one can lead astray. What
+    is there now, so neither a value nor a module above it that was moved can lead astray. What
     isn't found is looked for once more in a fresh reading: it may have been registered since.
 
     In torch, ``Tracer.submodule_paths`` is such an index for modules. For parameters and buffers
@@ -71,7 +104,7 @@ class PathIndex:
 
     def __init__(self, root: nn.Module) -> None:
         self.root = root
-        self._paths: dict[str, dict[int, str]] = {}
+        self._places: dict[str, dict[int, Place]] = {}
 
     def path_of(self, value: object, table: str) -> str | None:
         """Return the first path at which the tree holds ``value``, or ``None``.
@@ -81,11 +114,10 @@ class PathIndex:
             table: Where modules keep such values: ``"_modules"``, ``"_parameters"`` or
                 ``"_buffers"``.
         """
-        path = self._paths[table].get(id(value)) if table in self._paths else None
-        if path is None or self.value_at(path, table) is not value:
-            self._paths[table] = self._read(table)
-            path = self._paths[table].get(id(value))
-        return path
+        place = self._places[table].get(id(value)) if table in self._places else None
+        if place is None or place.value is not value or not place.is_current(table):
+            place = self._read(table).get(id(value))
+        return None if place is None else place.path
 
     def value_at(self, path: str, table: str) -> object:
         """Return what the tree holds at ``path`` right now, or ``None`` if that place is empty.
@@ -104,14 +136,21 @@ class PathIndex:
                 return None
         return getattr(module, table).get(name)
 
-    def _read(self, table: str) -> dict[int, str]:
-        if table == "_modules":
-            return {id(module): path for path, module in module_paths(self.root)}
-        paths: dict[int, str] = {}
-        for owner, module in module_paths(self.root):
-            for name, value in getattr(module, table).items():
-                paths.setdefault(id(value), join(owner, name))
-        return paths
+    def _read(self, table: str) -> dict[int, Place]:
+        places = module_places(self.root)
+        if table != "_modules":
+            places = _places_of_values(places.values(), table)
+        self._places[table] = places
+        return places
+
+
+def _places_of_values(owners: Iterable[Place], table: str) -> dict[int, Place]:
+    places: dict[int, Place] = {}
+    for owner in owners:
+        for name, value in getattr(owner.value, table).items():
+            if id(value) not in places:
+                places[id(value)] = Place(value, join(owner.path, name), name, owner)
+    return places
 
 
 def path_index(tracer: Any) -> PathIndex:

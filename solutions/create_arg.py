@@ -20,15 +20,7 @@ from torch.fx._symbolic_trace import _proxyable_classes
 from torch.utils._pytree import TreeSpec
 
 from ._paths import join, path_index
-
-try:  # opaque objects are new in torch: without them, no type is one
-    from torch._library.opaque_object import is_opaque_reference_type
-except ImportError:
-
-    def is_opaque_reference_type(cls: Any) -> bool:
-        """Return whether values of this class are opaque to torch and go by reference."""
-        return False
-
+from ._torch import is_opaque_by_reference
 
 if TYPE_CHECKING:
     from torch.fx import Graph, Node
@@ -159,7 +151,7 @@ class CreateArg:
             return index.path_of(a, "_modules")
         if isinstance(a, torch.Tensor) and (path := index.path_of(a, "_buffers")) is not None:
             return path
-        if isinstance(a, _CONSTANTS) or is_opaque_reference_type(type(a)):
+        if isinstance(a, _CONSTANTS) or is_opaque_by_reference(type(a)):
             return self._path_of_constant(a)
         if type(a) in _proxyable_classes:
             return self._store(a, f"_{type(a).__name__}_constant_")

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
-from tests import zoo
+from tests import random_models, zoo
 from tests.suite import equal, growth, holds, refuses, rows, same_numbers
 
 LINEAR = 2.5
@@ -602,6 +602,20 @@ def test_a_small_model_lowered_computes_the_same(lesson, name):
     same_numbers(
         gm(*specimen.inputs, **specimen.kwargs), specimen.eager(), cause=NUMBERS, hint=NUMBERS_HINT
     )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_lowered_computes_the_same(lesson, seed):
+    specimen = random_models.tree(seed)
+    gm = symbolic_trace(random_models.tree(seed).model)
+    keys, some = list(gm.state_dict()), targets(gm.graph)
+    for target in some[:1]:
+        lesson.inline_module(gm, target)
+    lesson.inline_all(gm).graph.lint()
+    equal(targets(gm.graph), [], cause="some calls of modules are left")
+    equal(list(gm.state_dict()), keys, cause="parameters were renamed, reordered or dropped")
+    same_as(gm, specimen.model, *specimen.inputs)
 
 
 @pytest.mark.stretch

@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,8 +21,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.split_module import split_module as torch_split_module
 
 from kata.torchvision_compat import torchvision
+from tests import random_models
 from tests.suite import equal, holds, refuses, rows, same_graph, same_numbers
 
+TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
 SEED_CODE = """\
 def forward(self, x, y):
     param = self.param
@@ -100,6 +103,10 @@ def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> N
     """The same outer graph as torch's as well."""
     same_graph(ours.graph, theirs.graph, meta=meta, hint=hint)
     same_submodules(ours, theirs, meta=meta, hint=hint)
+
+
+def targets_of(gm: GraphModule) -> list[tuple[str, object]]:
+    return [(node.op, node.target) for node in gm.graph.nodes]
 
 
 # Step 1: assign
@@ -795,7 +802,11 @@ def test_every_option_gives_the_graphs_that_torch_gives(lesson, option):
 @pytest.mark.stretch
 @pytest.mark.parametrize(
     "options",
-    [{"keep_original_input_name": False}, {"tuple_return": True}, {"partition_affix": "pp"}],
+    [
+        {"keep_original_input_name": False},
+        pytest.param({"tuple_return": True}, marks=TUPLE_RETURN),
+        {"partition_affix": "pp"},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_every_later_option_gives_the_graphs_that_torch_gives(lesson, options):
@@ -820,6 +831,7 @@ def test_qualname_map_says_where_each_module_came_from(lesson):
     )
 
 
+@pytest.mark.since("2.13", "split_module names its partitions in meta")
 def test_the_result_names_its_partitions_in_meta(lesson):
     model = TwoBranches()
     m = trace(model)
@@ -968,6 +980,7 @@ def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
 
 
 @pytest.mark.stretch
+@pytest.mark.since("2.13", "split_module reads a module where it is used")
 def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
     m = graph_with_body()
     callback = numbered(relu=0, apply_module=1, apply_module_1=2)
@@ -979,6 +992,7 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
 
 
 @pytest.mark.stretch
+@pytest.mark.since("2.12", "split_module makes lazy modules")
 def test_code_is_generated_late_where_the_caller_asks_for_that(lesson):
     m = trace(Chain())
     with _use_lazy_graph_module(True):
@@ -1503,6 +1517,7 @@ def test_whatever_torch_can_cut_has_the_same_submodules(lesson):
 
 
 @pytest.mark.stretch
+@TUPLE_RETURN
 def test_with_any_options_the_submodules_are_those_of_torch(lesson):
     def check(cut, named, positional, wrapped):
         options = {
@@ -1586,6 +1601,54 @@ def test_resnet18_can_be_cut_by_its_layers(lesson):
     split = lesson.split_module(m, model, by_layer)
     equal(list(submodules(split)), [f"submod_{number}" for number in range(6)])
     same_numbers(split(image), model(image), cause="a value was passed to the wrong place")
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_is_cut_as_torch_cuts_it(lesson, seed):
+    specimen = random_models.tree(seed)
+    m = trace(specimen.model)
+    split = lesson.split_module(m, specimen.model, in_stages(m, 5))
+    theirs = torch_split_module(m, specimen.model, in_stages(m, 5))
+    # Which of two independent partitions goes first is another test's business.
+    same_submodules(split, theirs)
+    equal(Counter(targets_of(split)), Counter(targets_of(theirs)))
+    same_numbers(split(*specimen.inputs), specimen.eager(), cause="a value went elsewhere")
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_in_scattered_pieces_computes_the_same(lesson, seed):
+    specimen = random_models.tree(seed)
+    m = trace(specimen.model)
+    numbers = growing_numbers(m.graph, random.Random(seed))
+    split = lesson.split_module(m, specimen.model, numbers.__getitem__)
+    same_submodules(split, torch_split_module(m, specimen.model, numbers.__getitem__))
+    same_numbers(split(*specimen.inputs), specimen.eager(), cause="a value went elsewhere")
+
+
+def growing_numbers(graph: Graph, chance: random.Random) -> dict[Node, int]:
+    """Partitions in any order along the graph, but never before one that a node needs."""
+    numbers: dict[Node, int] = {}
+    for node in calls(graph):
+        least = max((numbers.get(needed, 0) for needed in node.all_input_nodes), default=0)
+        numbers[node] = least + chance.choice([0, 0, 0, 1, 2])
+    return numbers
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_tree_in_any_pieces_is_a_cycle_where_it_is_one_for_torch(lesson, seed):
+    m = trace(random_models.tree(seed).model)
+    chance = random.Random(seed)
+    numbers = {node: chance.randrange(2) for node in calls(m.graph)}
+    try:
+        torch_split_module(m, m, numbers.__getitem__)
+    except RuntimeError:
+        with refuses(RuntimeError, "ycle", cause="a cycle wasn't noticed"):
+            lesson.split_module(m, m, numbers.__getitem__)
+    else:
+        lesson.split_module(m, m, numbers.__getitem__)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule, Proxy
 from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
-from tests import zoo
+from tests import random_models, zoo
 from tests.suite import (
     equal,
     growth,
@@ -106,7 +106,6 @@ def test_resnet18_traced_computes_the_same(lesson):
 
 @pytest.mark.gpu
 @pytest.mark.stretch
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
     specimen = zoo.resnet18()
@@ -148,6 +147,12 @@ LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
     same_trace(lesson, lambda: zoo.grown(seed).model)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson, seed):
+    same_trace(lesson, lambda: random_models.tree(seed).model)
 
 
 def test_a_function_is_traced(lesson):
@@ -642,7 +647,7 @@ def test_while_it_traces_torch_says_so(lesson):
         [*seen, torch.fx._symbolic_trace.is_fx_symbolic_tracing()],
         [True, False],
         cause="torch's flag wasn't set during the trace, or not restored after it",
-        hint="`torch.fx._symbolic_trace._is_fx_tracing_flag`: code asks it to behave",
+        hint="set what `is_fx_symbolic_tracing` of `torch.fx._symbolic_trace` asks",
     )
 
 

@@ -17,6 +17,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 from torch.utils import _pytree as pytree
 
+from tests import random_models
 from tests.suite import equal, holds, lines_run, refuses, same_numbers
 
 
@@ -2033,6 +2034,25 @@ def test_a_real_model_comes_back(lesson, name):
         [names(tree), list(tree.state_dict())],
         [names(model), list(model.state_dict())],
         cause="a module or a tensor is missing, or the order is another one",
+        hint="register in the order of the module call graph and of the state",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_comes_back(lesson, seed):
+    specimen = random_models.tree(seed)
+    tree = lesson.unflatten(export(specimen.model, *specimen.inputs))
+    same_numbers(
+        tree(*specimen.inputs),
+        specimen.eager(),
+        cause="a value was lost, or read from elsewhere",
+        hint="print tree.print_readable() and those of its children",
+    )
+    equal(
+        [names(tree), list(tree.state_dict())],
+        [names(specimen.model), list(specimen.model.state_dict())],
+        cause="a module or a tensor is missing",
         hint="register in the order of the module call graph and of the state",
     )
 

@@ -7,6 +7,7 @@ Tracing writes constants onto a model, so every entry is a function that builds 
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 import random
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,43 @@ class Pair(NamedTuple):
 class Box:
     inside: object
     label: str = "box"
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+# One value of each kind that a graph can hold as it is.
+PLAIN = {
+    "an_int": 1,
+    "a_float": 0.5,
+    "a_bool": True,
+    "a_complex": 1j,
+    "a_string": "text",
+    "nothing": None,
+    "an_ellipsis": ...,
+    "a_dtype": torch.float64,
+    "a_device": torch.device("cpu"),
+    "a_layout": torch.strided,
+    "a_memory_format": torch.preserve_format,
+    "an_operator": torch.ops.aten.relu.default,
+    "an_enum": Colour.RED,
+    "a_tuple": (1, (2, "three")),
+    "a_list": [1, [2, "three"]],
+    "a_dict": {"one": 1, "two": {"three": 3}},
+    "a_slice": slice(0, None, 2),
+    "a_range": range(1, 7, 2),
+}
+
+
+def around(value: object) -> dict[str, object]:
+    """The containers that can have a value inside, with this one inside them."""
+    return {
+        "tuple_with": (0, (value,)),
+        "list_with": [0, [value]],
+        "dict_with": {"zero": 0, "value": {"inner": value}},
+        "slice_with": slice(None, value),
+    }
 
 
 @specimen((2, 4))
@@ -143,6 +181,96 @@ class PlainValues(nn.Module):
         x = x.to(torch.float64).to(device=torch.device("cpu"), memory_format=torch.preserve_format)
         x = x + torch.zeros(torch.Size([2, 4]), dtype=torch.float64, layout=torch.strided)
         return x[..., None].sum(dim=(0, 1), dtype=None)
+
+
+def keep(x, *values, **options):
+    """A function that records itself, whatever it is given, and gives its first argument."""
+    if has_torch_function((x,)):
+        return handle_torch_function(keep, (x,), x, *values, **options)
+    return x
+
+
+@specimen((2, 4))
+class AnythingToAFunction(nn.Module):
+    """A value of every kind as an argument of a function: by position, and by keyword."""
+
+    def forward(self, x):
+        size = torch.Size([2, 4])
+        y = keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
+        return keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+
+
+@specimen((2, 4), template="{} and {a_slice}")
+class AnythingToAMethod(nn.Module):
+    """A value of every kind as an argument of a method: text can be filled with anything."""
+
+    def forward(self, x, template):
+        filled = template.format(*PLAIN.values(), *around(x.size(0)).values(), **PLAIN)
+        size = torch.Size([2, 4])
+        y = x + x.new_zeros(size) + x.new_ones(size=size)
+        return y, template.format(filled, **PLAIN, **around(x.size(1)))
+
+
+class Keep(nn.Identity):
+    """A leaf that takes anything, and gives its first argument: it is said to be torch's."""
+
+    __module__ = "torch.nn.modules.keep"
+
+    def forward(self, x, *values, **options):
+        return x
+
+
+@specimen((2, 4))
+class AnythingToAModule(nn.Module):
+    """A value of every kind as an argument of a module: by position, and by keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.keep = Keep()
+
+    def forward(self, x):
+        size = torch.Size([2, 4])
+        y = self.keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
+        return self.keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+
+
+@specimen((2, 4))
+class AnyDefault(nn.Module):
+    """A default of every kind."""
+
+    def forward(
+        self,
+        x,
+        an_int=1,
+        a_float=0.5,
+        a_bool=True,
+        a_complex=1j,
+        a_string="text",
+        nothing=None,
+        an_ellipsis=...,
+        a_dtype=torch.float64,
+        a_device=torch.device("cpu"),
+        a_layout=torch.strided,
+        a_memory_format=torch.preserve_format,
+        an_operator=torch.ops.aten.relu.default,
+        an_enum=Colour.RED,
+        a_tuple=(1, (2, "three")),
+        a_list=[1, [2, "three"]],
+        a_dict={"one": 1, "two": {"three": 3}},
+        a_slice=slice(0, None, 2),
+        a_range=range(1, 7, 2),
+    ):
+        numbers = (an_int, a_float, a_bool, a_complex, an_enum, a_tuple, a_list, a_dict)
+        options = (a_dtype, a_device, a_layout, a_memory_format, an_operator, a_slice, a_range)
+        return x + an_int, numbers, options, a_string, nothing, an_ellipsis
+
+
+@specimen((2, 4))
+class AnyOutput(nn.Module):
+    """An output of every kind."""
+
+    def forward(self, x):
+        return x, tuple(PLAIN.values()), tuple(around(x.size(0)).values())
 
 
 @specimen((2, 4))

@@ -43,20 +43,33 @@ def flat_row(node: FxNode) -> Node:
 
 def tree_rows(root: nn.Module) -> Iterator[Node]:
     """A module's own nodes in order, each called module in the place of its call."""
-    yield Node("(root)", "module")
+    yield Node("(root)", "module", note=crossing(root))
     yield from rows_below(root, "(root)", "")
 
 
 def rows_below(module: nn.Module, parent: str, path: str) -> Iterator[Node]:
-    graph = module.graph
-    assert isinstance(graph, Graph)
-    for node in graph.nodes:
+    for node in graph_of(module).nodes:
         if node.op == "call_module":
             below = f"{path}{node.target}"
-            yield Node(below, "module", parent=parent)
-            yield from rows_below(module.get_submodule(str(node.target)), below, f"{below}.")
+            callee = module.get_submodule(str(node.target))
+            yield Node(below, "module", parent=parent, note=crossing(callee))
+            yield from rows_below(callee, below, f"{below}.")
         elif node.op in ("call_function", "call_method") or (not path and node.op == "output"):
             yield Node(node.name, node.op, target_of(node), parent=parent)
+
+
+def crossing(module: nn.Module) -> str:
+    """What goes into a module and what comes out, in words."""
+    graph = graph_of(module)
+    takes = ", ".join(node.name for node in graph.find_nodes(op="placeholder"))
+    returns = ", ".join(node.name for node in graph.output_node().all_input_nodes)
+    return f"takes {takes}, returns {returns}"
+
+
+def graph_of(module: nn.Module) -> Graph:
+    graph = module.graph
+    assert isinstance(graph, Graph)
+    return graph
 
 
 def exec_order() -> Picture:

@@ -24,6 +24,7 @@ from torch.fx import Graph, GraphModule, Node, Proxy
 from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
+from .._nodes import add_node
 from .._paths import path_index
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
@@ -117,8 +118,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             TypeError: ``root`` is neither a module nor a Python function.
             AttributeError: The module's class has no method of that name.
 
-        While ``root`` runs, torch knows of it: ``torch.fx._symbolic_trace._is_fx_tracing_flag`` is
-        True. Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
+        While ``root`` runs, ``torch.fx._symbolic_trace.is_fx_symbolic_tracing()`` is true. It asks
+        ``_is_fx_tracing_flag`` of that module, or, since torch 2.14, ``_is_fx_tracing_tls.flag``.
+        Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
         Traces may be nested, and run in several threads at once; other threads' modules run as
         always. An error whose message says ``data-dependent`` carries the code so far as
         ``partial_fx_graph``.
@@ -250,11 +252,16 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         special = self.record_stack_traces or self.check_mutable_operations
         if special or fx_traceback.has_preserved_node_meta():
             return super().create_node(kind, target, args, kwargs, name, type_expr)
-        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = add_node(self.graph, kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         if self.module_stack:
             node.meta["nn_module_stack"] = self.module_stack.copy()
         return node
+
+    @classmethod
+    def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:  # given
+        # torch asks for it, since 2.15, when it reads a pickled graph module
+        return cls()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:  # reference only
         twin = type(self).__new__(type(self))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch.fx import _symbolic_trace as torch_fx
 
+from .._torch import tracing_flag
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -77,13 +79,18 @@ class PatchTable:
         patch = self._patches.get((id(place), name))
         return _meaning(place, name) if patch is None else patch.original
 
+    def originals(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return what all the names in the globals of a module mean when nobody traces."""
+        patches = [patch for patch in self._patches.copy().values() if patch.place is namespace]
+        return namespace | {patch.name: patch.original for patch in patches}
+
     # torch.compile calls these two when it compiles something in the middle of a trace. The flag
     # that says whether fx is tracing is its own business.
 
     def revert_all_patches(self) -> list[Patch]:
         """Undo the patches for a while."""
         with self._lock:
-            patches = [p for p in self._patches.values() if p.place is not TORCH_STATE]
+            patches = self._not_torchs_own()
             for patch in patches:
                 patch.undo()
             return patches
@@ -91,10 +98,14 @@ class PatchTable:
     def reapply_all_patches(self) -> list[Patch]:
         """Apply the patches again."""
         with self._lock:
-            patches = [p for p in self._patches.values() if p.place is not TORCH_STATE]
+            patches = self._not_torchs_own()
             for patch in patches:
                 patch.apply()
             return patches
+
+    def _not_torchs_own(self) -> list[Patch]:
+        notes = (id(TORCH_STATE), id(tracing_flag()[0]))
+        return [patch for (place, _), patch in self._patches.items() if place not in notes]
 
 
 PATCHES = PatchTable()

@@ -19,6 +19,7 @@ from torch.fx import Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_aggregate
 
+from .._torch import tracing_flag
 from ._patches import ABSENT, PATCHES, TORCH_STATE, Patch, Place
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Recording:
     def start(self) -> None:
         """Send what modules and wrapped functions do in this thread to the tracer."""
         _THREAD.recordings.append(self)
-        self._hold(TORCH_STATE, "_is_fx_tracing_flag", lambda _: True)
+        self._hold(*tracing_flag(), lambda _: True)
         self._hold(TORCH_STATE, "CURRENT_PATCHER", lambda _: PATCHES)
         self._hold(nn.Module, "__call__", _call_recorder)
         self._hold(nn.Module, "__getattr__", _getattr_recorder)
@@ -75,8 +76,7 @@ class Recording:
             return
         self._searched.add(id(namespace))
         wanted = self.tracer._autowrap_function_ids
-        for name in list(namespace):
-            original = PATCHES.original(namespace, name)
+        for name, original in PATCHES.originals(namespace).items():
             if id(original) in wanted and not name.startswith("_"):
                 self._wrap(namespace, name, original)
 

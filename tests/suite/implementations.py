@@ -20,7 +20,7 @@ from types import CodeType, ModuleType, TracebackType
 
 import pytest
 
-from kata.stubs import ROOT, SOLUTIONS, modules_of
+from kata.stubs import ROOT, SOLUTIONS, modules_of, reference_text
 from lessons import LESSONS
 
 PACKAGE = "lessons"
@@ -178,6 +178,9 @@ class FreshSource(SourceFileLoader):
     """Compile what the file holds now: cached bytecode misses a second save in one second."""
 
     def get_code(self, fullname: str) -> CodeType:
+        path = Path(self.path)
+        if path.is_relative_to(SOLUTIONS):
+            return self.source_to_code(reference_text(path.relative_to(SOLUTIONS)), self.path)
         return self.source_to_code(self.get_data(self.path), self.path)
 
 

@@ -24,6 +24,7 @@ from tests.suite.implementations import (
     torch_itself,
 )
 from tests.suite.todo import is_todo
+from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
@@ -74,7 +75,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("beyond")
         # Strict, so that we notice when torch is mended.
         if marker is not None and config.getoption("--impl") == "torch":
-            item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True))
+            item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs CUDA"))
+    skip_what_is_newer(items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
 
@@ -108,13 +112,15 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
     traced code, which are the test module's.
     """
-    module, flags = torch.nn.Module, torch.fx._symbolic_trace
-    before = (module.__call__, module.__getattr__, flags._is_fx_tracing_flag)
-    copies = [(each, dict(each)) for each in (vars(math), namespace)]
+    module, state = torch.nn.Module, torch.fx._symbolic_trace
+    # Up to torch 2.13 the flag is a global, later it is local to the thread.
+    flags = vars(getattr(state, "_is_fx_tracing_tls", state))
+    before = (module.__call__, module.__getattr__)
+    copies = [(each, dict(each)) for each in (flags, vars(math), namespace)]
     try:
         yield
     finally:
-        module.__call__, module.__getattr__, flags._is_fx_tracing_flag = before
+        module.__call__, module.__getattr__ = before
         for each, copy in copies:
             restore(each, copy)
 

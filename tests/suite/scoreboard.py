@@ -137,9 +137,9 @@ def also_red(sentences: list[str]) -> str:
     return f"also red: {'; '.join(sentences[:NAMED])}{more}"
 
 
-def sentence(report: pytest.TestReport) -> str:
+def sentence(test: pytest.TestReport | pytest.Item) -> str:
     """The test's name as the sentence it is, without its parameters."""
-    name = report.nodeid.split("::")[-1].split("[")[0]
+    name = test.nodeid.split("::")[-1].split("[")[0]
     return name.removeprefix("test_").replace("_", " ")
 
 

@@ -1,0 +1,150 @@
+"""Race the reference against torch: ``python -m benchmarks`` (``nox -s bench``).
+
+It times every case, prints a table, and writes ``benchmarks/report/results.json``. With ``--plot``
+it also measures memory and writes the tables and plots that docs/performance.md shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from benchmarks import tables
+from benchmarks.case import Case, all_cases, reference, torch_side
+from benchmarks.measure import Growth, Result, growths, race
+from benchmarks.memory import Peak, peaks
+
+REPORT = Path(__file__).parent / "report"
+RESULTS = REPORT / "results.json"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Time what the command line asks for; the exit code tells nothing about the targets."""
+    options = parser().parse_args(words)
+    torch.set_num_threads(1)
+    if options.again:
+        results, memory = known()
+    else:
+        results = [*races(options)]
+        memory = peaks() if options.plot else []
+    show(results)
+    if options.json:
+        save(options.json, results, memory)
+    if options.plot or options.again:
+        save(RESULTS, results, memory)
+        write_report(results, memory)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line knows."""
+    words = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    words.add_argument("lesson", nargs="*", help="time these lessons only")
+    words.add_argument("--quick", action="store_true", help="a few small cases: half a minute")
+    words.add_argument("--plot", action="store_true", help="write benchmarks/report/")
+    words.add_argument(
+        "--again", action="store_true", help="write it from the results of last time"
+    )
+    words.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file")
+    words.add_argument(
+        "--seconds", type=float, default=3.0, help="how long to time one case (default: 3)"
+    )
+    return words
+
+
+def races(options: argparse.Namespace) -> Iterator[Result]:
+    """Run the cases that were asked for, and say how each went."""
+    console = Console(stderr=True, highlight=False)
+    for lesson, case in chosen(options):
+        sides = reference(lesson), torch_side(lesson, case)
+        result = race(lesson, case, sides, options.seconds)
+        console.print(f"{lesson:<16}{escape(case.name):<44}{tables.share(result.ratio):>7}")
+        yield result
+
+
+def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
+    """The cases of the lessons that were named, or of all."""
+    cases = all_cases()
+    unknown = set(options.lesson) - set(cases)
+    if unknown:
+        sys.exit(
+            f"no lesson is called {', '.join(sorted(unknown))}: choose from {', '.join(cases)}"
+        )
+    return [
+        (lesson, case)
+        for lesson in options.lesson or cases
+        for case in cases[lesson]
+        if case.quick or not options.quick
+    ]
+
+
+def show(results: list[Result]) -> None:
+    """Print the table of ratios, then that of exponents, as Markdown."""
+    print(tables.ratios_of(results))
+    if growths(results):
+        print(tables.growth_of(growths(results)))
+
+
+def save(path: Path, results: list[Result], memory: list[Peak]) -> None:
+    """Write all times, and where they were taken, as JSON."""
+    content = {
+        "machine": machine(),
+        "results": [asdict(result) for result in results],
+        "memory": [asdict(peak) for peak in memory],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def machine() -> dict[str, str]:
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "day": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def known() -> tuple[list[Result], list[Peak]]:
+    """The results of last time."""
+    content = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = [Result(**result) for result in content["results"]]
+    return results, [Peak(**peak) for peak in content["memory"]]
+
+
+def write_report(results: list[Result], memory: list[Peak]) -> None:
+    """Write every table and plot of the page."""
+    for lesson in all_cases():
+        of_lesson = [result for result in results if result.lesson == lesson]
+        write(f"{lesson}.md", tables.ratios_of(of_lesson))
+    write("growth.md", tables.growth_of(growths(results)))
+    write("memory.md", tables.memory_of(memory))
+    promised = [result for result in results if result.target is not None]
+    from benchmarks import plots  # matplotlib is asked for here alone
+
+    write("ratios.svg", plots.ratio_plot("ratios", promised))
+    for growth in growths(results):
+        name = file_name(growth)
+        write(f"{name}.svg", plots.growth_plot(name, growth))
+
+
+def file_name(growth: Growth) -> str:
+    return f"growth-{growth.lesson}-{growth.family}".replace(" ", "-").replace(",", "")
+
+
+def write(name: str, text: str) -> None:
+    (REPORT / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""One thing to time, and where its two contestants come from."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lessons import LESSONS
+
+Call = Callable[[], Any]
+
+
+class Family(NamedTuple):
+    """Cases that differ in size alone, so that they tell how the time grows.
+
+    Attributes:
+        name: what there are more and more of.
+        exponent: the largest exponent of growth that ours may have, if one was promised.
+    """
+
+    name: str
+    exponent: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time.
+
+    Attributes:
+        name: what is worked on.
+        prepare: gets a module with the lesson's names, and returns the call to time. It makes
+            whatever the call changes anew, and what it does itself isn't timed.
+        same: fails where two results of the call differ.
+        target: the largest ratio of our time to torch's, if one was promised.
+        family: what the case belongs to, if it is one of several sizes.
+        size: how many there are, in a family.
+        on_torch: torch's call, where torch has it under other names than the lesson.
+        quick: whether a quick run times it.
+        slow: whether it takes torch many seconds.
+    """
+
+    name: str
+    prepare: Callable[[Any], Call]
+    same: Callable[[Any, Any], None]
+    target: float | None = None
+    family: Family | None = None
+    size: int = 0
+    on_torch: Callable[[], Call] | None = None
+    quick: bool = False
+    slow: bool = False
+
+    def call_of(self, lesson: Any) -> Call:
+        """Return a fresh call of an implementation; of torch for ``None``."""
+        if lesson is not None:
+            return self.prepare(lesson)
+        assert self.on_torch is not None
+        return self.on_torch()
+
+    def check(self, ours: Call, theirs: Call) -> None:
+        """Fail unless both calls give the same."""
+        self.same(ours(), theirs())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def torch_side(lesson: str, case: Case) -> Any:
+    """What ``case.call_of`` makes torch's call of."""
+    return None if case.on_torch else importlib.import_module(f"tests.oracle.{lesson}")
+
+
+def reference(lesson: str) -> Any:
+    """The lesson as solved in ``solutions/``."""
+    return importlib.import_module(f"solutions.{lesson}")
+
+
+def all_cases() -> dict[str, list[Case]]:
+    """What is timed for each lesson, in the lessons' order."""
+    return {
+        lesson.name: importlib.import_module(f"benchmarks.test_{lesson.name}").CASES
+        for lesson in LESSONS
+    }
+
+
+def sizes(
+    family: Family, make: Callable[[int], dict[str, Any]], targets: dict[int, float | None]
+) -> list[Case]:
+    """One case for each size, with its target; the smallest one is quick."""
+    return [
+        Case(
+            name=f"{size:,} {family.name}".replace(",", " "),
+            family=family,
+            size=size,
+            target=target,
+            **{"quick": size == min(targets)} | make(size),
+        )
+        for size, target in targets.items()
+    ]

@@ -1,0 +1,49 @@
+"""The pytest side: `pytest benchmarks/test_tracer.py` times your lesson, and torch beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from benchmarks.case import Case, torch_side
+
+COLUMNS = ["median", "min", "max", "rounds"]
+ROUNDS = 7
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Show what fits on a terminal, and compare on one thread."""
+    torch.set_num_threads(1)
+    if not any("--benchmark-columns" in word for word in config.invocation_params.args):
+        config.option.benchmark_columns = COLUMNS
+    # A lesson that isn't written yet fails the comparison, before anything is timed.
+    config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a file's test on each of its cases, on this implementation and on torch."""
+    if "case" in metafunc.fixturenames:
+        cases = [
+            pytest.param(case, id=case.name, marks=[pytest.mark.slow] * case.slow)
+            for case in metafunc.module.CASES
+        ]
+        metafunc.parametrize("side", ("this", "torch"))
+        metafunc.parametrize("case", cases)
+
+
+@pytest.fixture
+def time(benchmark, lesson, request: pytest.FixtureRequest) -> Callable[[Case, str], None]:
+    """Time one side of a case, after a look at whether both sides give the same."""
+
+    def time_side(case: Case, side: str) -> None:
+        theirs = torch_side(request.path.stem.removeprefix("test_"), case)
+        case.check(case.call_of(lesson), case.call_of(theirs))
+        timed = lesson if side == "this" else theirs
+        benchmark.group = case.name
+        benchmark.pedantic(
+            lambda call: call(), setup=lambda: ((case.call_of(timed),), {}), rounds=ROUNDS
+        )
+
+    return time_side

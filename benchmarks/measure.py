@@ -1,0 +1,159 @@
+"""Race two calls: by turns, in this process, on one thread, once their results are equal."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.case import Call, Case
+
+ROUNDS = range(3, 16)
+
+
+@dataclass
+class Result:
+    """Both sides of one case, in seconds, round for round; plain data, for JSON.
+
+    Attributes:
+        lesson: the lesson's name.
+        case: what was timed.
+        family: what there are ``size`` of, or nothing.
+        size: how many there are.
+        target: the largest ratio that was promised.
+        exponent: the largest exponent of growth that was promised.
+        ours: our times.
+        torch: torch's.
+    """
+
+    lesson: str
+    case: str
+    family: str = ""
+    size: int = 0
+    target: float | None = None
+    exponent: float | None = None
+    ours: list[float] = field(default_factory=list)
+    torch: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, lesson: str, case: Case) -> Result:
+        """An empty result of a case."""
+        name, exponent = case.family or ("", None)
+        return cls(lesson, case.name, name, case.size, case.target, exponent)
+
+    @property
+    def ratio(self) -> float:
+        """Our median over torch's."""
+        return statistics.median(self.ours) / statistics.median(self.torch)
+
+    @property
+    def ratios(self) -> list[float]:
+        """The ratio of each round: how far they are apart is the machine's noise."""
+        return [a / b for a, b in zip(self.ours, self.torch, strict=True)]
+
+    @property
+    def is_missed(self) -> bool:
+        return self.target is not None and self.ratio > self.target
+
+
+def race(lesson: str, case: Case, sides: tuple[Any, Any], seconds: float) -> Result:
+    """Time both sides of a case by turns, as often as fits into some seconds.
+
+    Args:
+        lesson: the lesson's name.
+        case: what to time.
+        sides: the module with our code, and what ``case`` makes torch's call of.
+        seconds: how long the rounds may take together; there are at least three all the same,
+            unless one takes longer than that.
+
+    Returns:
+        The times, in an order that changes from round to round.
+    """
+    result = Result.of(lesson, case)
+    case.check(*(case.call_of(side) for side in sides))
+    start = time.perf_counter()
+    for side in sides:
+        seconds_of(case.call_of(side))
+    rounds = rounds_in(seconds, time.perf_counter() - start)
+    lanes = list(zip((result.ours, result.torch), sides, strict=True))
+    for number in range(rounds):
+        for times, side in lanes if number % 2 else reversed(lanes):
+            times.append(seconds_of(case.call_of(side)))
+    return result
+
+
+def rounds_in(seconds: float, of_one: float) -> int:
+    """How many rounds fit, within what is sensible."""
+    if of_one > 4 * seconds:
+        return 1
+    return min(max(int(seconds / of_one), ROUNDS.start), ROUNDS.stop - 1)
+
+
+def seconds_of(call: Call) -> float:
+    """Time a call that starts without garbage; the collector stays on, as it is for everybody.
+
+    Processor time: on one thread it is what a clock shows, less what the machine does besides.
+    """
+    gc.collect()
+    start = time.process_time()
+    result = call()
+    seconds = time.process_time() - start
+    del result
+    return seconds
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the time grows with the size, as the exponent of a power: 1 is linear.
+
+    Attributes:
+        lesson: the lesson's name.
+        family: what there are more of.
+        sizes: the sizes that were timed, and the results.
+        ours: our exponent.
+        torch: torch's.
+        target: the largest one that was promised for ours.
+    """
+
+    lesson: str
+    family: str
+    sizes: list[Result]
+    ours: float
+    torch: float
+    target: float | None
+
+    @property
+    def is_missed(self) -> bool:
+        return self.target is not None and self.ours > self.target
+
+
+def growths(results: Iterable[Result]) -> list[Growth]:
+    """The exponents of all families of at least two sizes."""
+    families: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in results:
+        if result.family:
+            families[result.lesson, result.family].append(result)
+    return [
+        Growth(
+            lesson,
+            family,
+            sizes,
+            exponent(sizes, lambda result: result.ours),
+            exponent(sizes, lambda result: result.torch),
+            sizes[0].exponent,
+        )
+        for (lesson, family), sizes in families.items()
+        if len(sizes) > 1
+    ]
+
+
+def exponent(results: list[Result], times: Callable[[Result], list[float]]) -> float:
+    """The slope of time over size on logarithmic scales, by least squares."""
+    x = [math.log(result.size) for result in results]
+    y = [math.log(statistics.median(times(result))) for result in results]
+    return statistics.linear_regression(x, y).slope

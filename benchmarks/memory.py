@@ -1,0 +1,98 @@
+"""Peak memory of one call, each side in a process of its own, measured in two ways.
+
+``python -m benchmarks.memory split_module "10 000 ..." ours`` prints both as JSON:
+
+- *process*: by how much the call raised the most memory that the process ever had (``ru_maxrss``);
+- *Python*: the most that Python's allocator had given out during a second call (``tracemalloc``).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.case import Call, all_cases, reference, torch_side
+
+MEGABYTE = 2**20
+# What is measured: one large case a lesson that has one which torch can do in seconds.
+MEASURED = (
+    ("path_of_module", "10 000 leaves, paths of all"),
+    ("create_arg", "10 000 constants"),
+    ("tracer", "10 000 leaf calls"),
+    ("exec_order", "10 000 leaf calls watched"),
+    ("inversion", "10 000 steps turned round"),
+    ("split_module", "8 partitions of 10 000 nodes"),
+    ("split_module", "1 000 partitions of 10 000 nodes"),
+    ("unflatten", "1 000 linear layers"),
+)
+
+
+@dataclass
+class Peak:
+    """Peaks of one case in megabytes, as ``{"process": ..., "python": ...}``; plain data."""
+
+    lesson: str
+    case: str
+    ours: dict[str, float]
+    torch: dict[str, float]
+
+
+def peaks() -> list[Peak]:
+    """Measure both sides of every case, a process each."""
+    return [
+        Peak(
+            lesson,
+            case,
+            in_own_process(lesson, case, "ours"),
+            in_own_process(lesson, case, "torch"),
+        )
+        for lesson, case in MEASURED
+    ]
+
+
+def in_own_process(lesson: str, case: str, side: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.memory", lesson, case, side]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    peak: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+    return peak
+
+
+def measure(lesson: str, name: str, side: str) -> dict[str, float]:
+    """Both peaks of a call in this process, after a small one, which imports what it needs."""
+    cases = all_cases()[lesson]
+    case = next(case for case in cases if case.name == name)
+    module: Any = reference(lesson) if side == "ours" else torch_side(lesson, case)
+    min((each for each in cases if each.size), key=lambda each: each.size).call_of(module)()
+    gc.collect()
+    return {"process": of_process(case.call_of(module)), "python": of_python(case.call_of(module))}
+
+
+def of_process(call: Call) -> float:
+    try:
+        import resource
+    except ImportError:  # Windows has nothing like it
+        return float("nan")
+
+    def highest() -> float:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
+
+    before = highest()
+    call()
+    return highest() - before
+
+
+def of_python(call: Call) -> float:
+    gc.collect()
+    tracemalloc.start()
+    call()
+    return tracemalloc.get_traced_memory()[1] / MEGABYTE
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*sys.argv[1:])))

@@ -1,0 +1,97 @@
+"""The tables of docs/performance.md, and of the terminal."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+
+from benchmarks.measure import Growth, Result
+from benchmarks.memory import Peak
+
+Rows = list[list[str]]
+
+
+def markdown(header: list[str], rows: Rows) -> str:
+    """A table; columns after the first one are aligned to the right."""
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def ratios_of(results: Iterable[Result]) -> str:
+    """The times of some cases and their ratios, with the noise and the target."""
+    header = ["case", "torch", "ours", "ours / torch", "lowest – highest", "target", "rounds"]
+    return markdown(header, [ratio_row(result) for result in results])
+
+
+def ratio_row(result: Result) -> list[str]:
+    return [
+        result.case,
+        in_seconds(statistics.median(result.torch)),
+        in_seconds(statistics.median(result.ours)),
+        f"{share(result.ratio)}{missed(result.is_missed)}",
+        f"{share(min(result.ratios))} – {share(max(result.ratios))}",
+        "" if result.target is None else f"{result.target:.2f}",
+        str(len(result.ours)),
+    ]
+
+
+def growth_of(growths: Iterable[Growth]) -> str:
+    """The exponents of growth of both sides."""
+    header = ["lesson", "more and more …", "sizes", "torch", "ours", "target"]
+    return markdown(header, [growth_row(growth) for growth in growths])
+
+
+def growth_row(growth: Growth) -> list[str]:
+    sizes = sorted(result.size for result in growth.sizes)
+    return [
+        f"`{growth.lesson}`",
+        growth.family,
+        f"{sizes[0]} – {sizes[-1]}",
+        f"{growth.torch:.2f}",
+        f"{growth.ours:.2f}{missed(growth.is_missed)}",
+        "" if growth.target is None else f"{growth.target:.1f}",
+    ]
+
+
+def memory_of(peaks: Iterable[Peak]) -> str:
+    """The peaks of memory of both sides, in megabytes."""
+    header = ["lesson", "case", "process: torch", "ours", "Python: torch", "ours"]
+    return markdown(
+        header,
+        [
+            [f"`{peak.lesson}`", peak.case]
+            + [
+                megabytes(side[way])
+                for way in ("process", "python")
+                for side in (peak.torch, peak.ours)
+            ]
+            for peak in peaks
+        ],
+    )
+
+
+def missed(is_missed: bool) -> str:
+    return " **missed**" if is_missed else ""
+
+
+def share(ratio: float) -> str:
+    """A ratio with two figures that count."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
+
+
+def in_seconds(seconds: float) -> str:
+    """A time with three figures that count, and its unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{three_figures(seconds / scale)} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def three_figures(number: float) -> str:
+    decimals = max(0, 2 - math.floor(math.log10(number)))
+    return f"{number:.{decimals}f}"
+
+
+def megabytes(number: float) -> str:
+    return "–" if math.isnan(number) else f"{number:.1f} MB"

@@ -1,0 +1,27 @@
+"""Traces by the tracers of the fifth lesson: ours stand on our tracer, torch's side on torch's."""
+
+from __future__ import annotations
+
+from benchmarks import models
+from benchmarks.case import Call, Case
+from benchmarks.equality import same_trace
+
+
+def trace_by(tracer: str, model: str):
+    """A trace of one of torchvision's models by a tracer of that name."""
+
+    def prepare(lesson) -> Call:
+        return lambda: getattr(lesson, tracer)().trace(models.classifier(model))
+
+    return {"prepare": prepare, "same": same_trace}
+
+
+CASES = [
+    Case(f"{tracer}, {model}", quick=model == "ResNet18", **trace_by(tracer, model))
+    for tracer in ("ModulePathTracer", "LowerReluTracer", "TaggingTracer")
+    for model in ("ResNet18", "ResNet152")
+]
+
+
+def test_custom_tracers(case, side, time):
+    time(case, side)

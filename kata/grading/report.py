@@ -1,0 +1,196 @@
+"""What a report says: people, lessons, grades; and its three files, JSON, CSV and HTML.
+
+``docs/grading.md`` describes the JSON's fields. A change of their meaning raises ``SCHEMA``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from lessons import LESSONS
+
+SCHEMA = 1
+COMMON = 3
+
+
+class State(StrEnum):
+    """How one lesson of one person stands."""
+
+    TODO = "todo"
+    STARTED = "started"
+    RED = "red"
+    DONE = "done"
+    STARRED = "starred"
+    HUNG = "hung"
+    MEMORY = "memory"
+    CRASHED = "crashed"
+    VOID = "void"
+    NOT_JUDGED = "not judged"
+
+
+GREEN = (State.DONE, State.STARRED)
+MEANING = {
+    State.TODO: "not started",
+    State.STARTED: "some tests pass, the rest is todo",
+    State.RED: "a test fails",
+    State.DONE: "the core is green",
+    State.STARRED: "the stretch is green too",
+    State.HUNG: "stopped at the time limit",
+    State.MEMORY: "stopped at the memory limit",
+    State.CRASHED: "the process ended before its tests did",
+    State.VOID: "the run doesn't count: what judges it was changed",
+    State.NOT_JUDGED: "the tests could not be run",
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """Tests passed, of so many."""
+
+    passed: int = 0
+    of: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.passed} of {self.of}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is to be read first where a lesson isn't green.
+
+    Attributes:
+        test: the sentence of the test that failed; empty where it was none.
+        diagnosis: the likely cause in one line; people with the same one are counted together.
+        text: what the participant reads.
+    """
+
+    test: str
+    diagnosis: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One lesson of one person.
+
+    Attributes:
+        lesson: the lesson's name.
+        state: how it stands.
+        core: tests of the core that pass.
+        stretch: tests of the stretch that pass.
+        seconds: how long its tests took; 0 for a stub, which isn't run.
+        failure: what to read first, where there is something.
+        also_red: the sentences of other tests that fail.
+        lent: earlier lessons that the reference lent.
+    """
+
+    lesson: str
+    state: State
+    core: Share = Share()
+    stretch: Share = Share()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    also_red: tuple[str, ...] = ()
+    lent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Person:
+    """What one person handed in, lesson by lesson.
+
+    Attributes:
+        name: the folder's name.
+        grades: one a lesson, in the lessons' order.
+        flags: lines of the source that a person should look at.
+        notes: files that were left out, and why.
+    """
+
+    name: str
+    grades: tuple[Grade, ...]
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def count(self, *states: State) -> int:
+        return sum(grade.state in states for grade in self.grades)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A graded room.
+
+    Attributes:
+        people: in the order of their names.
+        made: when, in UTC, as ISO 8601.
+        seconds: how long the grading took.
+        versions: of what it was graded with, by name.
+        limits: the limits of one run, by name.
+    """
+
+    people: tuple[Person, ...]
+    made: str
+    seconds: float
+    versions: dict[str, str]
+    limits: dict[str, float]
+
+    def grades(self, lesson: str) -> list[Grade]:
+        """Everybody's grade of one lesson."""
+        return [grade for each in self.people for grade in each.grades if grade.lesson == lesson]
+
+    def states(self, lesson: str) -> Counter[State]:
+        return Counter(grade.state for grade in self.grades(lesson))
+
+    def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
+        """The most frequent diagnoses of a lesson, and how many people have each."""
+        found = [grade.failure.diagnosis for grade in self.grades(lesson) if grade.failure]
+        # Of two that are as frequent, the one met first.
+        return Counter(found).most_common(COMMON)
+
+
+def to_json(report: Report) -> str:
+    """The whole report, as ``docs/grading.md`` describes it."""
+    content = {"schema": SCHEMA, **asdict(report)}
+    content["lessons"] = [
+        {
+            "name": lesson.name,
+            "title": lesson.title,
+            "states": {state: report.states(lesson.name)[state] for state in State},
+            "diagnoses": [
+                {"text": text, "people": people} for text, people in report.diagnoses(lesson.name)
+            ],
+        }
+        for lesson in LESSONS
+    ]
+    return json.dumps(content, indent=2) + "\n"
+
+
+def to_csv(report: Report) -> str:
+    """One row a person, two columns a lesson, for a spreadsheet."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    columns = [column for each in LESSONS for column in (each.name, f"{each.name} core")]
+    writer.writerow(["name", "done", "starred", *columns, "flags"])
+    for person in report.people:
+        writer.writerow([harmless(cell) for cell in row(person)])
+    return out.getvalue()
+
+
+def row(person: Person) -> Iterator[str]:
+    yield person.name
+    yield str(person.count(*GREEN))
+    yield str(person.count(State.STARRED))
+    for grade in person.grades:
+        yield grade.state
+        # "3/5" would be a date in a spreadsheet.
+        yield str(grade.core) if grade.core.of else ""
+    yield "; ".join(person.flags)
+
+
+def harmless(cell: str) -> str:
+    """The cell's text, such that no spreadsheet takes it for a formula."""
+    return f"'{cell}" if cell.lstrip()[:1] in ("=", "+", "-", "@", "|", "%") else cell

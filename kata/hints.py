@@ -1,0 +1,75 @@
+"""The hints of a lesson, from its page: three levels, one more each time."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+from kata import places
+from kata.stubs import ROOT
+
+PAGES = ROOT / "docs" / "lessons"
+HINT = re.compile(r'^\?{3}\+? tip "Hint (\d+): ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)', re.MULTILINE)
+
+
+class Hint(NamedTuple):
+    """One hint: its level, counted from 1, its title and its text in Markdown."""
+
+    level: int
+    title: str
+    text: str
+
+
+def hints_of(lesson: str) -> list[Hint]:
+    """The hints on the lesson's page, the gentlest first."""
+    page = (PAGES / f"{lesson}.md").read_text(encoding="utf-8")
+    return [
+        Hint(int(level), title, textwrap.dedent(body).strip())
+        for level, title, body in HINT.findall(page + "\n")
+    ]
+
+
+def next_hint(lesson: str) -> str:
+    """The next hint that the learner hasn't seen, or the last one again; remembers that it is seen.
+
+    Args:
+        lesson: the lesson's name.
+
+    Returns:
+        A headline, an empty line, and the text in Markdown: ``kata.prose.show_prose`` prints it.
+    """
+    hints = hints_of(lesson)
+    level = min(level_seen(lesson) + 1, len(hints))
+    remember_level(lesson, level)
+    return shown(hints[level - 1], len(hints))
+
+
+def every_hint(lesson: str) -> str:
+    """All hints of the lesson; they count as seen."""
+    hints = hints_of(lesson)
+    remember_level(lesson, len(hints))
+    return "\n\n".join(shown(hint, len(hints)) for hint in hints)
+
+
+def shown(hint: Hint, of: int) -> str:
+    return f"Hint {hint.level} of {of}: {hint.title}\n\n{hint.text}"
+
+
+def level_seen(lesson: str) -> int:
+    """How many hints of the lesson were shown so far."""
+    try:
+        return max(0, int(level_file(lesson).read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return 0
+
+
+def remember_level(lesson: str, level: int) -> None:
+    file = level_file(lesson)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{level}\n", encoding="ascii")
+
+
+def level_file(lesson: str) -> Path:
+    return places.HERE.memory / "hints" / lesson

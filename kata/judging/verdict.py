@@ -1,0 +1,150 @@
+"""What a run says: a report a test, what was lent, and how the run ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one test said.
+
+    Attributes:
+        nodeid: pytest's name for the test.
+        sentence: the test's name as the sentence it is.
+        outcome: ``passed``, ``failed``, ``todo`` or ``skipped``.
+        is_stretch: whether the test asks for more than the core.
+        text: the explanation of a failure, the reason for a skip, the task of a todo.
+        seconds: how long the test took.
+        printed: the end of what the judged code printed meanwhile.
+    """
+
+    nodeid: str
+    sentence: str
+    outcome: str
+    is_stretch: bool
+    text: str = ""
+    seconds: float = 0.0
+    printed: str = ""
+
+    @property
+    def case(self) -> str:
+        """The case of a test that runs on several; empty for one that has none."""
+        return self.nodeid.split("::")[-1].partition("[")[2].removesuffix("]")
+
+    @property
+    def headline(self) -> str:
+        """The sentence, the case, and whether it is beyond the core."""
+        case = f"[{self.case}]" if self.case else ""
+        words = (self.sentence, case, "(stretch)" if self.is_stretch else "")
+        return " ".join(filter(None, words))
+
+
+class End(StrEnum):
+    """How a run can end."""
+
+    FINISHED = "finished"
+    TIME = "time limit"
+    MEMORY = "memory limit"
+    CRASHED = "crashed"
+    EXITED = "exited early"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    BROKEN = "could not be run"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the judged code: where it hung, or crashed."""
+
+    file: str
+    line: int
+    function: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}, in {self.function}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    Attributes:
+        how: the kind of end.
+        sentence: what happened, in one sentence; empty for a run that finished.
+        during: the sentence of the test in which it ended; empty for the import of the lesson.
+        place: the line of the judged code at which it was, where that is known.
+    """
+
+    how: End
+    sentence: str = ""
+    during: str = ""
+    place: Place | None = None
+
+    @property
+    def text(self) -> str:
+        """What a learner reads: the sentence, the test, the place and its line."""
+        if self.how is End.FINISHED:
+            return ""
+        lines = [self.sentence]
+        if self.how in (End.TIME, End.MEMORY, End.CRASHED, End.EXITED, End.INTERRUPTED):
+            lines.append(f"  during: {self.during or 'the import of the lesson'}")
+        if self.place:
+            lines += [f"  {self.place}", f"      {self.place.source}".rstrip()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All that a run said.
+
+    Attributes:
+        lesson: the lesson's name.
+        reports: one a test that ended, in the order in which they ran.
+        ending: how the run ended.
+        planned: how many tests were to run, of the core and of the stretch.
+        lent: the pieces that came from the reference.
+        seconds: how long the run took.
+    """
+
+    lesson: str
+    reports: tuple[Report, ...]
+    ending: Ending
+    planned: tuple[int, int] = (0, 0)
+    lent: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def of(self, outcome: str) -> tuple[Report, ...]:
+        """The reports of one outcome."""
+        return tuple(report for report in self.reports if report.outcome == outcome)
+
+    @property
+    def first_failure(self) -> Report | None:
+        """The failure to read first: of the core, if the core has one."""
+        return min(self.of("failed"), key=lambda report: report.is_stretch, default=None)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.ending.how is End.FINISHED
+
+    def counts(self, *, stretch: bool) -> Counter[str]:
+        """How many reports there are of each outcome, in the core or in the stretch."""
+        return Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
+
+    def is_green(self, *, stretch: bool) -> bool:
+        """Whether all tests of the core, or of the stretch, ran and none failed or is todo."""
+        counts = self.counts(stretch=stretch)
+        return counts["passed"] + counts["skipped"] == self.planned[stretch] > 0
+
+    @property
+    def state(self) -> str:
+        """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
+        if self.is_green(stretch=False):
+            through = self.is_finished and not self.planned[True]
+            return "starred" if through or self.is_green(stretch=True) else "done"
+        if self.of("failed") or not self.is_finished:
+            return "red"
+        return "started" if self.of("passed") else "todo"

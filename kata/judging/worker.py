@@ -1,0 +1,198 @@
+"""The process in which lessons are judged: it imports torch and the suite once, then waits.
+
+``python -m kata.judging.worker [--once]``, started in the room of a judge, reads one order a line
+and answers with one line an event. With fork each order runs in a child, and the worker stays as
+it was. With ``--once`` it carries out one order itself, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import io
+import json
+import os
+import select
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from kata.judging.limits import limit
+from kata.judging.request import Request
+from kata.judging.run import Run
+
+# What a run needs of pytest; the rest costs time, or would answer in its place.
+OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
+SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
+
+
+def main() -> None:
+    """Warm up, say so, and serve until the judge closes the line."""
+    orders, answers = lines_to_the_judge()
+    warm_up()
+    answer(answers, event="ready")
+    serve = serve_once if "--once" in sys.argv else serve_by_fork
+    serve(orders, answers)
+
+
+def lines_to_the_judge() -> tuple[IO[bytes], IO[bytes]]:
+    """Take the standard streams for orders and answers, so that no print gets between."""
+    orders = os.fdopen(os.dup(0), "rb", buffering=0)
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(nothing, stream)
+    return orders, answers
+
+
+def answer(answers: IO[bytes], **content: object) -> None:
+    answers.write(json.dumps(content).encode() + b"\n")
+
+
+def warm_up() -> None:
+    """Import all that a run imports, by collecting the suite, and keep it out of the collector."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        code = run_pytest("--collect-only")
+    if code:
+        sys.exit(f"the suite cannot be collected:\n{printed.getvalue()}")
+    gc.collect()
+    gc.freeze()
+
+
+def run_pytest(*arguments: str, plugins: tuple[object, ...] = ()) -> int:
+    off = [word for name in SWITCHED_OFF for word in ("-p", f"no:{name}")]
+    return int(pytest.main([*OPTIONS, *off, *arguments], plugins=list(plugins)))
+
+
+def serve_once(orders: IO[bytes], answers: IO[bytes]) -> None:
+    order = json.loads(orders.readline() or b"null")
+    if order:
+        answer(answers, event="started", run=order["run"], pid=os.getpid())
+        carry_out(order)
+
+
+def serve_by_fork(orders: IO[bytes], answers: IO[bytes]) -> None:
+    """Fork a child an order, and tell how each ended; without a judge there are no children."""
+    children: dict[int, str] = {}
+    try:
+        for line in lines_or_pauses(orders, children):
+            if line:
+                order = json.loads(line)
+                pid = fork(order, orders, answers)
+                children[pid] = order["run"]
+                answer(answers, event="started", run=order["run"], pid=pid)
+            for pid, code in ended(children):
+                answer(answers, event="ended", run=children.pop(pid), code=code)
+    finally:
+        for pid in children:
+            kill_group(pid)
+
+
+def lines_or_pauses(orders: IO[bytes], children: dict[int, str]) -> Iterator[bytes]:
+    """Yield the judge's lines, and nothing now and then while children run."""
+    while True:
+        ready, _, _ = select.select([orders], [], [], 0.005 if children else None)
+        line = orders.readline() if ready else b""
+        if ready and not line:
+            return
+        yield line
+
+
+def ended(children: dict[int, str]) -> Iterator[tuple[int, int]]:
+    """The children that ended since the last look, and their exit codes."""
+    for pid in list(children):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            kill_group(pid)  # what it has started itself
+            yield pid, os.waitstatus_to_exitcode(status)
+
+
+def kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, 9)
+
+
+def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
+    """Carry out an order in a child, which leaves the lines to the judge alone."""
+    pid = os.fork()
+    # Parent and child both: whoever comes first, the group is there when somebody wants to kill it.
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    if pid:
+        return pid
+    try:
+        for line in lines:
+            line.close()
+        carry_out(order)
+    finally:
+        os._exit(0)
+
+
+def carry_out(order: dict[str, Any]) -> None:
+    """Run the tests of one request; what comes out lies in the run's folder."""
+    run, request = Run(Path(order["run"])), Request.from_json(order["request"])
+    settle(run)
+    try:
+        limit(request.memory)
+        with run.hang.open("wb") as hang, run.crash.open("wb") as crash:
+            faulthandler.enable(crash)
+            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang),))
+    except BaseException:
+        traceback.print_exc()  # into the run's output, where the judge finds it
+
+
+def settle(run: Run) -> None:
+    """Turn the process's streams, its home and its temporary files to the run's folder."""
+    run.home.mkdir()
+    output = os.open(run.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.environ.update(dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP"), str(run.home)))
+    tempfile.tempdir = str(run.home)
+
+
+def arguments(run: Run, request: Request) -> list[str]:
+    first = [f"--first={nodeid}" for nodeid in request.first]
+    test = f"tests/test_{request.lesson}.py"
+    return [
+        f"--lessons={run.lessons}",
+        f"--reports={run.events}",
+        "-m",
+        request.marks,
+        *first,
+        test,
+        *request.options,
+    ]
+
+
+class Watchdog:
+    """A pytest plugin that writes down where the code is, and ends it, when it takes too long.
+
+    The clock is the C library's: it goes off even where Python's own lines no longer run.
+    """
+
+    def __init__(self, request: Request, file: IO[bytes]) -> None:
+        self.seconds = request.seconds
+        self.deadline = time.monotonic() + request.total if request.total else float("inf")
+        self.file = file
+        self.wind_up()
+
+    def wind_up(self) -> None:
+        left = max(0.001, min(self.seconds, self.deadline - time.monotonic()))
+        # Where no thread can be had any more, the judge's own clock has to do.
+        with contextlib.suppress(RuntimeError):
+            faulthandler.dump_traceback_later(left, file=self.file, exit=True)
+
+    def pytest_runtest_logstart(self) -> None:
+        self.wind_up()
+
+
+if __name__ == "__main__":
+    main()

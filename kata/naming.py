@@ -1,0 +1,43 @@
+"""The lessons by name, as words of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from kata.stubs import modules_of
+from lessons import LESSONS
+
+NAMES = tuple(lesson.name for lesson in LESSONS)
+
+
+def lesson_name(text: str) -> str:
+    """The lesson that a word means: its name, or its file or folder, as a shell completes it.
+
+    Raises:
+        ArgumentTypeError: no lesson is called so; the message has the nearest names.
+    """
+    name = text.rstrip("/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("test_")
+    if name not in NAMES:
+        message = f"no lesson is called {text!r}{near(name, NAMES)}"
+        raise argparse.ArgumentTypeError(message)
+    return name
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown word: the nearest ones, or all."""
+    known = list(known)
+    matches = get_close_matches(word, known, n=3, cutoff=0.5)
+    return f": did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(known)})"
+
+
+def add_lesson(parser: argparse.ArgumentParser, **options: object) -> None:
+    """Add the argument that names a lesson (``nargs="*"``: lessons)."""
+    parser.add_argument("lesson", type=lesson_name, metavar="LESSON", **options)  # type: ignore[arg-type]
+
+
+def place_of(lesson: str) -> str:
+    """Where the learner writes: one file, or the folder of a lesson in several steps."""
+    stubs = [module.stub for module in modules_of(lesson)]
+    return f"lessons/{stubs[0].as_posix() if len(stubs) == 1 else lesson + '/'}"

@@ -1,0 +1,154 @@
+"""The terminal: the one place that decides about width, colours and characters.
+
+Every command writes through the console made here. Colour and bold type repeat what the words say:
+nothing is told by them alone, so ``NO_COLOR``, ``--plain`` and a pipe lose nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import locale
+import os
+import re
+import sys
+import textwrap
+import unicodedata
+from typing import TextIO, cast
+
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+THEME = Theme(
+    {
+        "todo": "yellow",
+        "edited": "yellow",
+        "started": "yellow",
+        "red": "red",
+        "green": "green",
+        "done": "green",
+        "starred": "bold green",
+        "lent": "magenta",
+        "code": "cyan",
+        "heading": "bold",
+        "quiet": "dim",
+    }
+)
+# One character for each, so that columns stay where they are.
+IN_ASCII = {
+    "…": "~",
+    "→": ">",
+    "←": "<",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "·": "-",
+    "─": "-",
+    "•": "*",
+    "×": "x",
+    "≤": "<",
+    "≥": ">",
+    "‘": "'",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+    "«": '"',
+    "»": '"',
+    "✓": "+",
+    "✗": "x",
+    "★": "*",
+}
+# Where the text beside a label begins.
+LABEL = 10
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def open_console(*, plain: bool = False, stderr: bool = False) -> Console:
+    """A console that fits the terminal: its width, its colours, its characters.
+
+    Args:
+        plain: no colours, no bold type, no redrawn lines, ASCII alone.
+        stderr: write to standard error.
+    """
+    stream = cast("TextIO", Spelling(sys.stderr if stderr else sys.stdout, plain=plain))
+    return Console(
+        file=stream,
+        theme=THEME,
+        color_system=None if plain else "auto",
+        force_interactive=False if plain else None,
+        no_color=True if plain else None,
+        # What learners wrote is shown as it is.
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def say_json(data: object) -> None:
+    """Write data as JSON in ASCII, whatever the terminal; nothing else belongs on that stream."""
+    sys.stdout.write(json.dumps(data, indent=2) + "\n")
+
+
+def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:
+    """Print a text beside its label: further lines stand under the first one's words."""
+    head = f"{label:<{LABEL}}"
+    lines = textwrap.wrap(text, max(console.width - LABEL, 1), break_on_hyphens=False)
+    for number, line in enumerate(lines or [""]):
+        shown = Text.assemble((head, style) if not number else " " * LABEL, line)
+        console.print(shown, soft_wrap=True)
+
+
+def clipped(text: str, width: int, *, fill: str = "") -> str:
+    """One line of at most this width, an ellipsis where it was cut; filled up to it, if wanted."""
+    if len(text) > width:
+        return text[: width - 1] + "…"
+    return text + fill * (width - len(text))
+
+
+def harmless(text: str) -> str:
+    """Text from the code that was judged, its control characters spelt out."""
+    return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+class Spelling:
+    """A text stream that writes what the terminal's encoding lacks in other characters."""
+
+    def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
+        self.stream = stream
+        self.encoding = "ascii" if plain or is_ascii_only() else stream.encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        self.stream.write(spelt(text, self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+
+def is_ascii_only() -> bool:
+    """Whether the locale is ``C`` or ``POSIX``: it promises ASCII, whatever Python would send."""
+    return os.name == "posix" and locale.setlocale(locale.LC_CTYPE) in ("C", "POSIX")
+
+
+def spelt(text: str, encoding: str) -> str:
+    """The text in characters that the encoding has, one for each."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(each for character in text for each in as_encoded(character, encoding))
+    return text
+
+
+def as_encoded(character: str, encoding: str) -> str:
+    """The character itself, or the nearest one that the encoding has, or a question mark."""
+    letter = unicodedata.normalize("NFKD", character)[:1]
+    for candidate in (character, IN_ASCII.get(character, ""), letter):
+        if candidate and candidate.encode(encoding, "ignore"):
+            return candidate
+    return "?"

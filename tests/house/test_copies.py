@@ -1,0 +1,123 @@
+"""``reset`` and ``restore``: byte for byte, with a copy, and no other file touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kata.stubs import modules_of
+from lessons import LESSONS
+from tests.house.stage import a_learner, everything_in, play
+
+LESSON = st.sampled_from([lesson.name for lesson in LESSONS])
+# None: the learner has deleted the file.
+CONTENT = st.none() | st.binary(max_size=200)
+
+
+@pytest.fixture
+def learner():
+    with a_learner() as place:
+        yield place
+
+
+def work_on(lesson: str, folder: Path, contents: list[bytes | None]) -> dict[Path, bytes]:
+    """Leave the learner's work in the lesson's files; return what is there then."""
+    for module, content in zip(modules_of(lesson), contents, strict=False):
+        if content is None:
+            (folder / module.stub).unlink()
+        else:
+            (folder / module.stub).write_bytes(content)
+    return everything_in(folder)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lesson=LESSON, contents=st.lists(CONTENT, max_size=20))
+def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, contents):
+    with a_learner(lesson) as place:
+        before = everything_in(place.lessons)
+        worked = work_on(lesson, place.lessons, contents)
+        assert play("reset", lesson).code == 0
+        assert everything_in(place.lessons) == before
+        if worked != before:
+            assert play("restore", lesson).code == 0
+            assert everything_in(place.lessons) == worked
+
+
+@settings(max_examples=30, deadline=None)
+@given(lesson=LESSON, contents=st.lists(CONTENT, min_size=1, max_size=20), other=st.binary())
+def test_a_reset_touches_no_file_but_the_lessons(lesson, contents, other):
+    with a_learner(lesson, "tracer", "exec_order") as place:
+        work_on(lesson, place.lessons, contents)
+        own = {module.stub for module in modules_of(lesson)}
+        strangers = [path for path in everything_in(place.lessons) if path not in own]
+        strangers.append(Path("notes.txt"))
+        for path in strangers:
+            (place.lessons / path).write_bytes(other)
+        play("reset", lesson)
+        assert all((place.lessons / path).read_bytes() == other for path in strangers)
+        assert {path.name for path in place.lessons.parent.iterdir()} == {"lessons", ".kata"}
+
+
+def test_a_reset_says_where_yours_is_kept(learner):
+    (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    screen = play("reset", "tracer").screen
+    folder = next((learner.memory / "copies" / "tracer").iterdir())
+    assert f"kept in .kata/copies/tracer/{folder.name}\n" in screen
+    assert (folder / "tracer.py").read_text() == "mine = 1\n"
+
+
+def test_a_pristine_lesson_is_left_alone(learner):
+    assert "nothing to do" in play("reset", "unflatten").screen
+    assert not (learner.memory / "copies").exists()
+
+
+def test_restore_is_undone_by_restore(learner):
+    file = learner.lessons / "tracer.py"
+    file.write_text("first = 1\n")
+    play("reset", "tracer")
+    file.write_text("second = 2\n")
+    play("restore", "tracer")
+    assert file.read_text() == "first = 1\n"
+    play("restore", "tracer")
+    assert file.read_text() == "second = 2\n"
+
+
+def test_an_older_copy_is_chosen_by_its_number(learner):
+    for text in ("first = 1\n", "second = 2\n"):
+        (learner.lessons / "tracer.py").write_text(text)
+        play("reset", "tracer")
+    listed = play("restore", "tracer", "--list").screen.splitlines()
+    assert [line.split()[0] for line in listed] == ["2", "1"]
+    play("restore", "tracer", "--copy", "1")
+    assert (learner.lessons / "tracer.py").read_text() == "first = 1\n"
+
+
+@pytest.mark.parametrize("words", [[], ["--list"], ["--copy", "7"]])
+def test_without_a_copy_there_is_nothing_to_restore(words, learner):
+    played = play("restore", "tracer", *words)
+    assert played.code == 1
+    assert "no copy of tracer is kept" in played.screen
+
+
+def test_a_copy_that_is_not_there_is_refused(learner):
+    (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    play("reset", "tracer")
+    played = play("restore", "tracer", "--copy", "7")
+    assert (played.code, "no copy 7 of tracer" in played.screen) == (1, True)
+
+
+def test_a_package_that_hides_the_stub_is_named(learner):
+    (learner.lessons / "tracer").mkdir()
+    (learner.lessons / "tracer" / "__init__.py").write_text("")
+    assert "lessons/tracer/ hides lessons/tracer.py" in play("reset", "tracer").screen
+
+
+def test_what_cannot_be_written_is_an_error_in_one_line(learner):
+    (learner.lessons / "tracer.py").unlink()
+    (learner.lessons / "tracer.py").mkdir()
+    played = play("reset", "tracer")
+    assert played.code == 1
+    assert played.screen.startswith("error: ")

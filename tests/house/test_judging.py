@@ -1,0 +1,201 @@
+"""The judge survives whatever a lesson does, says what happened, and judges the next save."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kata.judging import End, Judge, Request, Verdict
+from kata.stubs import ROOT, SOLUTIONS, write
+
+LESSON = "path_of_module"
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stubs")
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def lessons(stubs: Path, tmp_path: Path) -> Path:
+    """Pristine stubs, in a folder of the test's own."""
+    return shutil.copytree(stubs, tmp_path / "lessons")
+
+
+def solve(lessons: Path) -> None:
+    shutil.copy(SOLUTIONS / f"{LESSON}.py", lessons)
+
+
+def misbehave(lessons: Path, body: str, head: str = "") -> None:
+    """Write a lesson whose method does what ``body`` says."""
+    method = "class PathOfModule:\n    def path_of_module(self, mod):\n"
+    source = textwrap.dedent(head) + method + textwrap.indent(textwrap.dedent(body), " " * 8)
+    (lessons / f"{LESSON}.py").write_text(source)
+
+
+def judged(judge: Judge, lessons: Path, **limits: float) -> Verdict:
+    return judge.run(Request(LESSON, lessons, **{"seconds": 20.0, **limits}))
+
+
+def test_the_reference_is_starred_and_the_stub_is_todo(judge: Judge, lessons: Path):
+    assert judged(judge, lessons).state == "todo"
+    solve(lessons)
+    verdict = judged(judge, lessons)
+    assert verdict.state == "starred"
+    assert sum(verdict.planned) == len(verdict.reports) > 20
+
+
+def test_an_endless_loop_is_stopped_and_its_line_is_told(judge: Judge, lessons: Path):
+    misbehave(lessons, "while True:\n    pass")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert ending.how is End.TIME
+    assert str(ending.place).startswith("lessons/path_of_module.py, line ")
+    assert ending.place.source in ("while True:", "pass")
+    assert ending.during == "the root is the empty string"
+
+
+def test_an_endless_loop_at_the_import_is_stopped_too(judge: Judge, lessons: Path):
+    misbehave(lessons, "pass", head="while True: pass\n")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert (ending.how, ending.place.line) == (End.TIME, 1)
+    assert "during: the import of the lesson" in ending.text
+
+
+def test_a_loop_inside_c_is_stopped(judge: Judge, lessons: Path):
+    misbehave(lessons, "sum(iter(int, 1))")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert (ending.how, ending.place.line) == (End.TIME, 3)
+
+
+def test_all_tests_together_have_a_limit_of_their_own(judge: Judge, lessons: Path):
+    misbehave(lessons, "import time\ntime.sleep(0.3)")
+    ending = judged(judge, lessons, total=1.0).ending
+    assert ending.how is End.TIME
+    assert "all tests together took more than 1 s" in ending.sentence
+
+
+def test_endless_recursion_is_a_failure_like_any_other(judge: Judge, lessons: Path):
+    misbehave(lessons, "return self.path_of_module(mod)")
+    verdict = judged(judge, lessons)
+    assert verdict.is_finished
+    assert "endless recursion" in verdict.first_failure.text
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_exit_is_told_and_what_was_known_before_stays(judge: Judge, lessons: Path, code: int):
+    misbehave(lessons, f"import os\nif mod is not self.root:\n    os._exit({code})\nreturn ''")
+    verdict = judged(judge, lessons)
+    assert verdict.ending.how is End.EXITED
+    assert [report.outcome for report in verdict.reports] == ["passed"]
+    assert verdict.ending.during == "a child is called by its name"
+
+
+def test_a_crash_is_told_with_its_line(judge: Judge, lessons: Path):
+    misbehave(lessons, "import ctypes\nctypes.string_at(0)")
+    ending = judged(judge, lessons).ending
+    assert (ending.how, ending.place.line) == (End.CRASHED, 4)
+    assert "SIGSEGV" in ending.sentence
+
+
+def test_a_kill_that_nobody_sent_is_taken_for_want_of_memory(judge: Judge, lessons: Path):
+    misbehave(lessons, "import os\nos.kill(os.getpid(), 9)")
+    assert judged(judge, lessons).ending.how is End.MEMORY
+
+
+def test_a_keyboard_interrupt_of_the_codes_own_is_told(judge: Judge, lessons: Path):
+    misbehave(lessons, "raise KeyboardInterrupt")
+    assert judged(judge, lessons).ending.how is End.INTERRUPTED
+
+
+def test_a_call_of_exit_fails_its_test(judge: Judge, lessons: Path):
+    misbehave(lessons, "raise SystemExit")
+    assert "SystemExit" in judged(judge, lessons).first_failure.text
+
+
+@pytest.mark.parametrize("take", ["bytearray(10 << 30)", "torch.ones(10 << 28)"])
+def test_much_memory_is_refused(judge: Judge, lessons: Path, take: str):
+    misbehave(lessons, f"return {take}", head="import torch\n")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE)
+    assert verdict.is_finished
+    assert "memory" in verdict.first_failure.text.lower()
+
+
+def test_a_flood_of_threads_ends_in_an_error(judge: Judge, lessons: Path):
+    flood = "while True:\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    misbehave(lessons, flood, head="import threading, time\n")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE, seconds=5.0)
+    assert verdict.state == "red"
+    assert "can't start new thread" in verdict.first_failure.text
+
+
+def test_a_flood_of_print_is_cut_to_its_end(judge: Judge, lessons: Path):
+    flood = "for number in range(300_000 * (mod is self.root)):\n    print('x' * 100, number)"
+    misbehave(lessons, flood)
+    printed = judged(judge, lessons).first_failure.printed
+    assert printed.endswith(" 299999")
+    assert len(printed.splitlines()) <= 20
+
+
+def test_the_next_save_is_judged_after_any_of_these(judge: Judge, lessons: Path):
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_killed_worker_is_replaced(judge: Judge, lessons: Path):
+    misbehave(lessons, "import os\nos.kill(os.getppid(), 9)\nwhile True: pass")
+    assert judged(judge, lessons).ending.how is End.CRASHED
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_patch_that_stays_harms_no_later_run(judge: Judge, lessons: Path):
+    misbehave(lessons, "torch.nn.Module.__call__ = None\nreturn ''", head="import torch\n")
+    assert judged(judge, lessons).state == "red"
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_tests_that_a_run_deletes_or_overwrites_are_whole_for_the_next(judge, lessons: Path):
+    spoil = """
+    import pathlib, shutil, tests
+    room = pathlib.Path(tests.__file__).parent
+    shutil.rmtree(room)
+    (room.parent / "conftest.py").write_text("raise SystemExit")
+    (room.parent / "strange").mkdir(), (room.parent / "strange" / "file.py").write_text("")
+    return ""
+    """
+    misbehave(lessons, spoil)
+    assert judged(judge, lessons).state == "red"
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+    assert not (judge.room.root / "strange" / "file.py").exists()
+    assert (ROOT / "tests" / "test_path_of_module.py").exists()
+
+
+def test_a_run_can_be_stopped_with_all_that_it_started(judge: Judge, lessons: Path):
+    misbehave(lessons, "import subprocess\nsubprocess.run(['sleep', '600'])")
+    running = judge.start(Request(LESSON, lessons))
+    while not running.heard.running:
+        running.poll()
+    assert running.stop().ending.how is End.STOPPED
+
+
+def test_without_fork_a_run_is_a_process_of_its_own(lessons: Path):
+    misbehave(lessons, "import os\nos._exit(0)")
+    with Judge(fork=False) as judge:
+        assert judged(judge, lessons).ending.how is End.EXITED
+        solve(lessons)
+        assert judged(judge, lessons).state == "starred"

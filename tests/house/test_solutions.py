@@ -1,0 +1,80 @@
+"""The pages about the solutions: every difference from torch, and where torch does it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from kata.stubs import ROOT
+from lessons import LESSONS
+
+every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+PLACE = re.compile(r"^\| `torch/([\w/]+\.py)` \| `([\w.]+)` \| .*[a-z]{3}.* \|$", re.MULTILINE)
+
+
+def section(lesson: str, title: str) -> str:
+    page = (ROOT / f"docs/solutions/{lesson}.md").read_text(encoding="utf-8")
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@every_lesson
+def test_every_test_that_torch_fails_stands_in_the_table_of_differences(lesson):
+    rows = re.findall(r"^\| (.+?) \| .+ \|$", section(lesson.name, "Where ours differs"), re.M)
+    said = {letters(row) for row in rows} - {"ours"}
+    assert said == {letters(name) for name in beyond(lesson.name)}
+
+
+def beyond(lesson: str) -> Iterator[str]:
+    """The names of the tests that torch fails."""
+    tree = ast.parse((ROOT / f"tests/test_{lesson}.py").read_text(encoding="utf-8"))
+    for test in tree.body:
+        if isinstance(test, ast.FunctionDef):
+            marks = " ".join(ast.unparse(decorator) for decorator in test.decorator_list)
+            if "mark.beyond(" in marks:
+                yield test.name.removeprefix("test_")
+
+
+def letters(sentence: str) -> str:
+    """A sentence without spaces and marks: so a page may set `code` and commas."""
+    return re.sub(r"[^a-z0-9]", "", sentence.lower())
+
+
+def test_a_difference_that_is_not_told_would_be_noticed():
+    assert letters("the `state_dict` of a model, torch's") == letters(
+        "the_state_dict_of_a_model_torchs"
+    )
+    assert "a_module_without_a_hash_has_a_path" in beyond("path_of_module")
+
+
+@every_lesson
+def test_every_counterpart_exists_in_torch(lesson):
+    places = PLACE.findall(section(lesson.name, "In torch"))
+    assert len(places) >= 3
+    assert not [place for place in places if place[1] not in names_in(place[0])]
+
+
+def test_a_counterpart_that_is_not_there_would_be_noticed():
+    assert "Tracer.trace.collect_tensor_attrs" in names_in("fx/_symbolic_trace.py")
+    assert "Tracer.tracing" not in names_in("fx/_symbolic_trace.py")
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """What a file of torch defines, functions within functions too; it isn't imported."""
+    text = (Path(torch.__file__).parent / path).read_text(encoding="utf-8")
+    return frozenset(definitions(ast.parse(text), ""))
+
+
+def definitions(parent: ast.AST, owner: str) -> Iterator[str]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield f"{owner}{node.name}"
+            yield from definitions(node, f"{owner}{node.name}.")
+        else:
+            yield from definitions(node, owner)

@@ -1,0 +1,124 @@
+"""Write what a run finds as it finds it: one JSON line an event, for the runner in ``kata``.
+
+A line that is written stays, whatever the judged code does to its process next. The events:
+
+- ``plan``: the tests in the order in which they run;
+- ``lent``: the lesson is imported, and these pieces came from the reference;
+- ``begin``: a test begins; a process that ends without another line died in it;
+- ``report``: a test's outcome, and the text that its learner reads;
+- ``finish``: pytest came to its own end, with its exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+from tests.suite.plugin import LOADER, lesson_of
+from tests.suite.scoreboard import sentence
+
+PRINTED_LINES, PRINTED_WIDTH = 20, 200
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--reports`` and ``--first``."""
+    group = parser.getgroup("fx-kata")
+    group.addoption("--reports", metavar="FILE", help="write one JSON line an event into FILE")
+    group.addoption(
+        "--first",
+        metavar="NODEID",
+        action="append",
+        default=[],
+        help="run this test before the others (may be given several times)",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where events are written: the tests asked for come first, the core before the rest."""
+    if not config.getoption("--reports"):
+        return
+    first = {nodeid: rank for rank, nodeid in enumerate(config.getoption("--first"))}
+    items.sort(key=lambda item: (first.get(item.nodeid, len(first)), is_stretch(item)))
+
+
+def is_stretch(item: pytest.Item) -> bool:
+    """Whether a test asks for more than the core."""
+    return any(item.get_closest_marker(name) for name in ("stretch", "beyond"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--reports")
+    if file:
+        # Opened once, before the judged code runs: nobody needs to open it again.
+        out = Path(file).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
+        config.pluginmanager.register(Events(out, config), "fx-kata-events")
+
+
+@dataclass(frozen=True)
+class Events:
+    """The plugin of one run: it appends its events to a file."""
+
+    out: TextIO
+    config: pytest.Config
+
+    def write(self, event: str, **content: object) -> None:
+        self.out.write(json.dumps({"event": event, **content}) + "\n")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        tests = [
+            {"nodeid": item.nodeid, "sentence": sentence(item), "is_stretch": is_stretch(item)}
+            for item in session.items
+        ]
+        # Before the import, which is the learner's code already and may not come back.
+        self.write("plan", tests=tests)
+        self.write("lent", pieces=self.lent({lesson_of(item) for item in session.items} - {None}))
+
+    def lent(self, lessons: set[str | None]) -> list[str]:
+        """The pieces that the reference lends; the lessons are imported to know them."""
+        pieces: set[str] = set()
+        for lesson in filter(None, lessons):
+            # An error is told by the tests, each of which imports the lesson again.
+            with contextlib.suppress(BaseException):
+                pieces.update(self.config.stash[LOADER](lesson).lent)
+        return sorted(pieces)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.write("begin", nodeid=nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            self.write("report", **content_of(report))
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self.write("finish", code=int(exitstatus))
+
+
+def content_of(report: pytest.TestReport) -> dict[str, Any]:
+    return {
+        "nodeid": report.nodeid,
+        "sentence": sentence(report),
+        "outcome": "todo" if getattr(report, "todo", False) else report.outcome,
+        "is_stretch": report.is_stretch,
+        "text": text_of(report),
+        "seconds": round(report.duration, 4),
+        "printed": printed_end(report.capstdout),
+    }
+
+
+def text_of(report: pytest.TestReport) -> str:
+    """The explanation of a failure, the reason for a skip, the task of a todo."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr or "")
+
+
+def printed_end(printed: str) -> str:
+    """The end of what was printed, however much it was."""
+    lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
+    return "\n".join(line[:PRINTED_WIDTH] for line in lines)

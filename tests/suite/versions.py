@@ -1,0 +1,23 @@
+"""What torch learnt inside the range of versions that the suite supports.
+
+A test of such a thing carries ``@pytest.mark.since("2.12", "split_module takes tuple_return")``. On
+an older torch there is nothing to compare with: the test is skipped there, with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+import torch
+
+INSTALLED = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+
+
+def skip_what_is_newer(items: Iterable[pytest.Item]) -> None:
+    """Skip the tests of what this torch cannot do yet."""
+    for item in items:
+        for marker in item.iter_markers("since"):
+            version, news = marker.args
+            if tuple(map(int, version.split("."))) > INSTALLED:
+                item.add_marker(pytest.mark.skip(reason=f"since torch {version} {news}"))
