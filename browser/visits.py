@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,12 +60,23 @@ class Visit:
         """By how many pixels the page is wider than the window."""
         return self.page.evaluate(OVERFLOW)
 
-    def violations(self) -> list[str]:
-        """What axe-core finds wrong, a line an element."""
+    def scheme(self) -> str:
+        """Whether the page is light or dark."""
+        name = self.page.get_attribute("body", "data-md-color-scheme")
+        return {"default": "light", "slate": "dark"}[name]
+
+    def choose(self, scheme: str) -> None:
+        """Make the page light or dark by its own switch."""
+        if self.scheme() != scheme:
+            self.page.locator("label[for^=__palette]:visible").click()
+
+    def violations(self, left_out: Sequence[str] = ()) -> list[str]:
+        """What axe-core finds wrong outside of what is left out, a line an element."""
         from axe_playwright_python.sync_playwright import Axe
 
         options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": WCAG}}
-        found = Axe().run(self.page, options=options).response["violations"]
+        context = {"exclude": list(left_out)} if left_out else None
+        found = Axe().run(self.page, context, options).response["violations"]
         return [
             f"{each['id']}: {' '.join(node['target'])}\n    {node['html'][:160]}\n    {reason(node)}"
             for each in found

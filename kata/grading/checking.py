@@ -94,9 +94,7 @@ class Exam:
             lent=verdict.lent,
         )
 
-    def objections(
-        self, verdict: Verdict, said: dict[str, Report], word: str
-    ) -> Iterator[str]:
+    def objections(self, verdict: Verdict, said: dict[str, Report], word: str) -> Iterator[str]:
         """Why a run that came to its end doesn't count."""
         if unheard := self.tests.keys() - said.keys():
             yield f"{len(unheard)} of the lesson's tests didn't report"
@@ -125,7 +123,9 @@ class Exam:
     def red(self, said: dict[str, Report]) -> list[Report]:
         """The reports of tests that failed, in the exam's order, the core first."""
         red = [nodeid for nodeid in self.tests if is_red(said.get(nodeid))]
-        return [said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)]
+        return [
+            said[nodeid] for nodeid in sorted(red, key=lambda each: self.tests[each].is_stretch)
+        ]
 
     def failure(self, verdict: Verdict, said: dict[str, Report]) -> Failure | None:
         if not verdict.is_finished:

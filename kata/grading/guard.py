@@ -133,7 +133,9 @@ class Fence:
 
     def check_import(self, name: str, *_: object) -> None:
         if is_closed_module(name):
-            raise ModuleNotFoundError(f"{name} is not there while a submission is judged", name=name)
+            raise ModuleNotFoundError(
+                f"{name} is not there while a submission is judged", name=name
+            )
 
     def check_change(self, *arguments: object) -> None:
         for path in arguments:

@@ -188,7 +188,9 @@ def is_untouched(submission: Submission, lesson: str) -> bool:
 def stage(submission: Submission, folder: Path) -> None:
     """Write a folder of lessons to judge: the instructor's stubs, the submission's files on top."""
     handed_in = {lesson_of(path) for path in submission.files}
-    stand_ins = {path: data for path, data in pristine().items() if lesson_of(path) not in handed_in}
+    stand_ins = {
+        path: data for path, data in pristine().items() if lesson_of(path) not in handed_in
+    }
     for path, data in {**stand_ins, **missing_steps(submission), **submission.files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
