@@ -30,6 +30,9 @@ TERMS = {
     "half a day": "instructors",
 }
 FIRST = 3
+HIT = ".md-search-result__item"
+# Milliseconds in which the list of hits is filled.
+SETTLED = 100
 HITS = """() => [...document.querySelectorAll(".md-search-result__item > a")].map(
     link => link.getAttribute("href"))"""
 
@@ -49,11 +52,15 @@ def test_each_of_twenty_terms_leads_to_its_page(visitor: Visitor, protocol: str)
 
 
 def search(visit: Visit, term: str) -> list[str]:
-    """Type a term, and return where its hits lead, once the list has settled."""
-    page = visit.page
-    page.fill(".md-search__input", "")
-    page.wait_for_function("() => !document.querySelector('.md-search-result__item')")
-    page.fill(".md-search__input", term)
-    page.wait_for_selector(".md-search-result__item", timeout=10_000)
-    page.wait_for_timeout(100)
-    return page.evaluate(HITS)
+    """Type a term, and return the pages that are found, the best first."""
+    field = visit.page.locator(".md-search__input")
+    # The page listens to keys: a value that is set from outside goes unnoticed.
+    field.fill("")
+    field.press("Backspace")
+    visit.page.wait_for_selector(HIT, state="detached")
+    field.fill(term[:-1])
+    field.press(term[-1])
+    visit.page.wait_for_selector(HIT)
+    visit.page.wait_for_timeout(SETTLED)
+    pages = [hit.partition("?")[0].partition("#")[0] for hit in visit.page.evaluate(HITS)]
+    return list(dict.fromkeys(pages))

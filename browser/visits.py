@@ -78,13 +78,14 @@ class Visit:
         context = {"exclude": list(left_out)} if left_out else None
         found = Axe().run(self.page, context, options).response["violations"]
         return [
-            f"{each['id']}: {' '.join(node['target'])}\n    {node['html'][:160]}\n    {reason(node)}"
+            "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
             for each in found
             for node in each["nodes"]
         ]
 
 
 def reason(node: dict) -> str:
+    """Why axe-core objects to an element."""
     checks = node["any"] + node["all"] + node["none"]
     return "; ".join(check["message"] for check in checks)[:200]
 
