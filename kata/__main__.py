@@ -21,6 +21,7 @@ COMMANDS = {
     "restore": "bring a kept copy of yours back",
     "update": "merge stubs that have changed into yours",
     "solution": "compare yours with the reference",
+    "graph": "draw a model's graph, or how yours differs from torch's",
     "doctor": "look whether everything is there that the lessons need",
     "pipeline": "run a split model as a pipeline of processes",
 }

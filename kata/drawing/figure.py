@@ -22,7 +22,7 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
     drawing = draw(picture, name)
     title = escape(picture.title)
     return (
-        f'<figure class="fx-figure" data-search-exclude style="--fx-width:{drawing.width}px">'
+        f'<figure class="fx-figure" data-search-exclude="" style="--fx-width:{drawing.width}px">'
         f"{zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
         f"<figcaption>{escape(caption) or title}</figcaption>"
@@ -34,9 +34,15 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
 
 def zoom(name: str) -> str:
     """Radio buttons for the size: a mouse chooses one, and so do the arrow keys."""
-    return '<span class="fx-zoom">Zoom</span>' + "".join(
-        f'<input type="radio" name="{name}-zoom" id="{name}-zoom-{percent}" '
-        f'class="fx-zoom-{percent}"{" checked" * (percent == 100)}>'
-        f'<label for="{name}-zoom-{percent}">{percent}&#8239;%</label>'
-        for percent in ZOOMS
+    choices = "".join(choice(name, percent) for percent in ZOOMS)
+    return f'<span class="fx-zoom">Zoom</span>{choices}'
+
+
+def choice(name: str, percent: int) -> str:
+    """One button with its label; to begin with, the first is chosen."""
+    checked = ' checked=""' if percent == ZOOMS[0] else ""
+    key = f"{name}-zoom-{percent}"
+    return (
+        f'<input type="radio" name="{name}-zoom" id="{key}" class="fx-zoom-{percent}"{checked}/>'
+        f'<label for="{key}">{percent}&#8239;%</label>'
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-RADIUS = 4.0
 # Paths around a middle of (0, 0).
 SHAPES = {
     "placeholder": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",

@@ -84,10 +84,14 @@ class Picture:
         for panel in self.panels:
             check(panel)
         for number, left, right in self.links:
-            pair = self.panels[number : number + 2]
-            for panel, name in zip(pair, (left, right), strict=True):
-                if name not in {node.name for node in panel.nodes}:
-                    raise PictureError(f"a link leads to `{name}`, which isn't in its panel")
+            for end in ((number, left), (number + 1, right)):
+                if end not in self.names():
+                    raise PictureError(f"a link leads to `{end[1]}`, which isn't in panel {end[0]}")
+
+    def names(self) -> set[tuple[int, str]]:
+        """Every node, as the number of its panel and its name."""
+        panels = enumerate(self.panels)
+        return {(number, node.name) for number, panel in panels for node in panel.nodes}
 
     def text(self) -> str:
         """The picture as a file holds it: JSON, one node a line."""

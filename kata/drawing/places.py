@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kata.drawing.columns import columns
 from kata.drawing.picture import Node, Panel
@@ -77,6 +76,6 @@ class Place:
     y: float
     right: float
 
-    @cached_property
+    @property
     def name(self) -> str:
         return self.node.name

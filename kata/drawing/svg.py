@@ -110,10 +110,12 @@ def grounds(layout: Layout) -> Iterator[str]:
 
 def ground(block: Block, scale: Scale) -> str:
     top, height = scale.top_of(block.first), (block.last - block.first + 1) * scale.pitch
+    # Not too far down: a long block is read from its top.
+    middle = top + min(height / 2, 8 * scale.pitch)
     return (
         f'<rect class="block" x="{block.left:g}" y="{top:g}" rx="5" '
         f'width="{block.right - block.left:g}" height="{height:g}"/>'
-        f'<text class="column" x="{block.left - 6:g}" y="{top + height / 2 + 4:g}">'
+        f'<text class="column" x="{block.left - 6:g}" y="{middle + 4:g}">'
         f"{escape(block.name)}</text>"
     )
 

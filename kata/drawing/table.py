@@ -29,11 +29,11 @@ def panel_table(panel: Panel) -> str:
     columns = [name for name, read in COLUMNS.items() if any(map(read, panel.nodes))]
     caption = f"<caption>{escape(panel.heading)}</caption>" if panel.heading else ""
     body = "".join(row(number, node, columns) for number, node in enumerate(panel.nodes))
-    return f"<table>{caption}{head(['', *columns])}<tbody>{body}</tbody></table>"
+    return f"<table>{caption}{head(['row', *columns])}<tbody>{body}</tbody></table>"
 
 
 def head(names: list[str]) -> str:
-    cells = "".join(f'<th scope="col">{name}</th>' if name else "<td></td>" for name in names)
+    cells = "".join(f'<th scope="col">{name}</th>' for name in names)
     return f"<thead><tr>{cells}</tr></thead>"
 
 

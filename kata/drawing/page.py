@@ -1,0 +1,55 @@
+"""A picture as a file of its own, which needs nothing beside it."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from kata.drawing.figure import figure
+from kata.drawing.picture import Picture
+from kata.drawing.svg import draw
+
+STYLE = Path(__file__).resolve().parents[2] / "docs" / "assets" / "pictures.css"
+PAGE_STYLE = """
+body { margin: 1.5rem; font: 16px/1.5 system-ui, sans-serif;
+       color: var(--fx-ink); background: var(--fx-paper); }
+h1 { font-size: 1.2rem; }
+.fx-figure > .fx-view { max-height: none; }
+table { border-collapse: collapse; font-size: .85rem; margin: 1em 0; }
+figure.fx-figure > details > summary { padding-left: 0; }
+td, th { text-align: left; padding: .1em .8em .1em 0; }
+"""
+
+GROUND = "svg { background: var(--fx-paper) }"
+
+
+def write_page(picture: Picture, file: Path) -> None:
+    """Write a picture into a file: as SVG alone if its name says so, as a page otherwise.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    text = standalone_svg(picture) if file.suffix == ".svg" else page(picture)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def page(picture: Picture) -> str:
+    """An HTML page that asks for nothing: the style is inside, and there is no script."""
+    title = escape(picture.title)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width">\n<title>{title}</title>\n'
+        f"<style>\n{style()}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+        f"{figure(picture, 'fx', picture.description)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def standalone_svg(picture: Picture) -> str:
+    svg = draw(picture, "fx").svg
+    head, closing, rest = svg.partition("</desc>")
+    return f"{head}{closing}<style>{escape(style(), quote=False)}{GROUND}</style>{rest}\n"
+
+
+def style() -> str:
+    return STYLE.read_text(encoding="utf-8")
