@@ -2057,7 +2057,7 @@ def test_a_random_tree_comes_back(lesson, seed):
     )
 
 
-@pytest.mark.beyond("torch hands every parameter through all calls: quadratic in the layers")
+@pytest.mark.beyond("torch compares the name of every parameter with every layer's: quadratic")
 def test_the_work_grows_with_the_number_of_layers(lesson):
     def work(layers: int) -> int:
         program = export(nn.Sequential(*(nn.Linear(1, 1) for _ in range(layers))), x(1, 1))
