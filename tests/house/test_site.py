@@ -255,3 +255,9 @@ def test_no_page_is_a_stub(path: Path):
     text = path.read_text()
     assert "Not written yet" not in text
     assert len(text.split()) >= 30 or path.parent.name == "api"
+
+
+def test_what_the_build_imports_of_ours_needs_no_torch():
+    modules = "kata.pages.audit, kata.pages.doctests, kata.pages.quoting, kata.drawing.fence"
+    without = "import sys; sys.modules.update(torch=None, torchvision=None)"
+    subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)
