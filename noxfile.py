@@ -110,6 +110,23 @@ def bench(session: nox.Session) -> None:
     run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
 
 
+@shared
+def examples(session: nox.Session) -> None:
+    """Run the examples of all pages, and rewrite the outputs that are stale."""
+    python = interpreter(session, "tests", "docs")
+    run(session, python, "kata.pages.unsolved", "--write")
+    run(session, python, "kata.pages.examples", "--write")
+
+
+@shared
+def site(session: nox.Session) -> None:
+    """Open every page in a browser, wide and narrow, light and dark; skips where there is none."""
+    python = interpreter(session, "tests", "docs", "site")
+    run(session, python, "mkdocs", "build", "--strict")
+    options = ("--impl", "solutions", "-n", "2", "-rs", "browser")
+    run(session, python, "pytest", *options, *session.posargs)
+
+
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
     python = interpreter(session, "tests", "docs")
