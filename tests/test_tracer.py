@@ -119,16 +119,10 @@ def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
     )
 
 
-def classifiers() -> list[str]:
-    from kata.torchvision_compat import torchvision
-
-    return torchvision.models.list_models(module=torchvision.models)
-
-
 @pytest.mark.slow
 @pytest.mark.stretch
-@pytest.mark.parametrize("name", classifiers())
-def test_every_classifier_of_torchvision_gives_the_graph_of_torch(lesson, name):
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
+def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
     model = zoo.skeleton(name)
     with noting(cause=LIBRARY, hint=LIBRARY_HINT):
         graph = lesson.Tracer().trace(model)
