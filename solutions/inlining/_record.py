@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,14 +105,16 @@ def _stack_around(call: Call) -> OrderedDict[str, tuple[str, Any]]:
 
 @contextmanager
 def _undone_on_failure(graph: Graph) -> Iterator[None]:
-    """Erase the nodes that were added, should the block fail."""
+    """Erase the nodes that were added, and free their names, should the block fail."""
     present = set(graph.nodes)
+    names = {name: copy(value) for name, value in vars(graph._graph_namespace).items()}
     try:
         yield
     except BaseException:
         for node in reversed(graph.nodes):
             if node not in present:
                 graph.erase_node(node)
+        vars(graph._graph_namespace).update(names)
         raise
 
 

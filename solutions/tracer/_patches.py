@@ -74,8 +74,9 @@ class PatchTable:
 
     def original(self, place: Place, name: str) -> Any:
         """Return what a name means when nobody traces."""
-        patch = self._patches.get((id(place), name))
-        return _meaning(place, name) if patch is None else patch.original
+        with self._lock:  # or another thread could patch or restore it between the two looks
+            patch = self._patches.get((id(place), name))
+            return _meaning(place, name) if patch is None else patch.original
 
     # torch.compile calls these two when it compiles something in the middle of a trace. The flag
     # that says whether fx is tracing is its own business.

@@ -44,6 +44,7 @@ class Recording:
         self.tracer = tracer
         self.parameter_proxies: dict[str, Proxy] = {}
         self._patches: list[Patch] = []
+        self._wanted = set(tracer._autowrap_function_ids)
         self._wrapped: set[int] = set()
         self._searched: set[int] = set()
 
@@ -61,6 +62,12 @@ class Recording:
         for cls, name in torch_fx._wrapped_methods_to_patch:
             self._hold(cls, name, functools.partial(_method_recorder, name))
         for module in self.tracer._autowrap_search:
+            # The tracer may have been made during another trace, when they were patched.
+            self._wanted |= {
+                id(PATCHES.original(vars(module), name))
+                for name, value in list(vars(module).items())
+                if callable(value)
+            }
             self.autowrap(vars(module))
 
     def stop(self) -> None:
@@ -74,10 +81,9 @@ class Recording:
         if id(namespace) in self._searched:
             return
         self._searched.add(id(namespace))
-        wanted = self.tracer._autowrap_function_ids
         for name in list(namespace):
             original = PATCHES.original(namespace, name)
-            if id(original) in wanted and not name.startswith("_"):
+            if id(original) in self._wanted and not name.startswith("_"):
                 self._wrap(namespace, name, original)
 
     def wraps(self, function: Callable[..., Any]) -> bool:
