@@ -28,14 +28,14 @@ def module_paths(root: nn.Module) -> list[tuple[str, nn.Module]]:
     ['', '0', '1']
     """
     found: dict[int, tuple[str, nn.Module]] = {}
-
-    def visit(path: str, module: nn.Module) -> None:
-        found[id(module)] = (path, module)
-        for name, child in module._modules.items():
-            if child is not None and id(child) not in found:
-                visit(join(path, name), child)
-
-    visit("", root)
+    ahead = [("", root)]  # a stack, and no recursion: a tree may be deeper than Python's
+    while ahead:
+        path, module = ahead.pop()
+        if id(module) not in found:
+            found[id(module)] = (path, module)
+            for name, child in reversed(module._modules.items()):
+                if child is not None:
+                    ahead.append((join(path, name), child))
     return list(found.values())
 
 

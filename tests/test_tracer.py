@@ -584,6 +584,26 @@ def test_a_module_that_is_not_below_the_root_is_refused(lesson):
         lesson.Tracer().trace(lambda x: outside(x))
 
 
+@pytest.mark.stretch
+def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
+    class Replaces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.step = nn.ReLU()
+
+        def forward(self, x):
+            x = self.step(x)
+            self.step = nn.Tanh()
+            return self.step(x)
+
+    with refuses(
+        NameError,
+        cause="two modules were recorded under one path: the graph calls one of them twice",
+        hint="remember which module each path led to when it was recorded",
+    ):
+        lesson.Tracer().trace(Replaces())
+
+
 # --- nothing stays behind -----------------------------------------------------------------------
 
 

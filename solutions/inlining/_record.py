@@ -14,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import Argument, map_arg
 from torch.fx.proxy import TraceError
 
+from .._paths import module_paths
 from ..tracer import Tracer
 
 
@@ -121,7 +122,8 @@ def _undone_on_failure(graph: Graph) -> Iterator[None]:
 @contextmanager
 def _without_input_checks(gm: GraphModule) -> Iterator[None]:
     """Switch off the check that norm layers make: it branches on a shape, and a proxy has none."""
-    checking = [module for module in gm.modules() if hasattr(module, "_check_input_dim")]
+    modules = (module for _, module in module_paths(gm))
+    checking = [module for module in modules if hasattr(module, "_check_input_dim")]
     for module in checking:
         vars(module)["_check_input_dim"] = lambda _: None
     try:
