@@ -42,6 +42,12 @@ def slow(session: nox.Session) -> None:
 
 
 @shared
+def mutants(session: nox.Session) -> None:
+    """Change the reference in one place after the other: each lesson's tests must notice."""
+    run(session, interpreter(session, "mutants"), "tests.mutants", *session.posargs)
+
+
+@shared
 def kata(session: nox.Session) -> None:
     """Judge your lessons; what follows -- goes to pytest."""
     run(session, interpreter(session), "pytest", *session.posargs, success_codes=[0, 1])
