@@ -63,6 +63,12 @@ def compat(session: nox.Session, torch: str) -> None:
 
 
 @shared
+def mutants(session: nox.Session) -> None:
+    """Change the reference in one place after the other: each lesson's tests must notice."""
+    run(session, interpreter(session, "mutants"), "tests.mutants", *session.posargs)
+
+
+@shared
 def kata(session: nox.Session) -> None:
     """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
     run(session, interpreter(session), "kata", *session.posargs)

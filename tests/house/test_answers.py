@@ -21,7 +21,7 @@ from tests.suite.expect import WIDTH
 from tests.suite.reporting import content_of
 
 ANSWERS = all_answers()
-LEAST_WRONG, LEAST_RIGHT = 6, 3
+LEAST_WRONG, LEAST_RIGHT = 10, 3
 
 
 def checked(answer: Answer) -> Verdict:
