@@ -6,7 +6,7 @@ pytest_plugins = ["tests.suite.plugin", "tests.suite.reporting"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--impl`` and ``--lessons``."""
+    """Add ``--impl``, ``--lessons`` and ``--shuffle``."""
     group = parser.getgroup("fx-kata")
     group.addoption(
         "--impl",
@@ -18,4 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lessons",
         metavar="DIR",
         help="where the lessons lie, if not in lessons/",
+    )
+    group.addoption(
+        "--shuffle",
+        metavar="SEED",
+        type=int,
+        help="run the tests in a random order; the same seed gives the same order",
     )

@@ -63,9 +63,22 @@ def compat(session: nox.Session, torch: str) -> None:
 
 
 @shared
+def mutants(session: nox.Session) -> None:
+    """Change the reference in one place after the other: each lesson's tests must notice."""
+    run(session, interpreter(session, "mutants"), "tests.mutants", *session.posargs)
+
+
+@shared
 def kata(session: nox.Session) -> None:
-    """Judge your lessons; what follows -- goes to pytest."""
-    run(session, interpreter(session), "pytest", *session.posargs, success_codes=[0, 1])
+    """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
+    run(session, interpreter(session), "kata", *session.posargs)
+
+
+@shared
+def latency(session: nox.Session) -> None:
+    """Time save to verdict in `kata watch`, beside a plain pytest: wants a quiet machine."""
+    python = interpreter(session, "tests")
+    run(session, python, "benchmarks.latency", *session.posargs)
 
 
 @shared
@@ -95,6 +108,29 @@ def docs(session: nox.Session) -> None:
     python = interpreter(session, "docs", project=False)
     run(session, python, "mkdocs", "build", "--strict", *session.posargs)
     run(session, python, "kata.pages.audit")
+
+
+@shared
+def bench(session: nox.Session) -> None:
+    """Time the reference beside torch; `-- --plot` writes the report, `-- --quick` is short."""
+    run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
+
+
+@shared
+def examples(session: nox.Session) -> None:
+    """Run the examples of all pages, and rewrite the outputs that are stale."""
+    python = interpreter(session, "tests", "docs")
+    run(session, python, "kata.pages.unsolved", "--write")
+    run(session, python, "kata.pages.examples", "--write")
+
+
+@shared
+def site(session: nox.Session) -> None:
+    """Open every page in a browser, wide and narrow, light and dark; skips where there is none."""
+    python = interpreter(session, "tests", "docs", "site")
+    run(session, python, "mkdocs", "build", "--strict")
+    options = ("--impl", "solutions", "-n", "2", "-rs", "browser")
+    run(session, python, "pytest", *options, *session.posargs)
 
 
 def judge(session: nox.Session, marked: str) -> None:

@@ -12,7 +12,8 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ from benchmarks import tables
 from benchmarks.case import Case, all_cases, reference, torch_side
 from benchmarks.measure import Growth, Result, growths, race
 from benchmarks.memory import Peak, peaks
+from benchmarks.steps import Gain, gains
 
 REPORT = Path(__file__).parent / "report"
 RESULTS = REPORT / "results.json"
@@ -32,18 +34,48 @@ def main(words: list[str] | None = None) -> int:
     """Time what the command line asks for; the exit code tells nothing about the targets."""
     options = parser().parse_args(words)
     torch.set_num_threads(1)
-    if options.again:
-        results, memory = known()
-    else:
-        results = [*races(options)]
-        memory = peaks() if options.plot else []
-    show(results)
+    report = known() if options.again else measured(options)
+    show(report.results)
     if options.json:
-        save(options.json, results, memory)
+        report.save(options.json)
     if options.plot or options.again:
-        save(RESULTS, results, memory)
-        write_report(results, memory)
+        report.save(RESULTS)
+        write_report(report)
     return 0
+
+
+@dataclass
+class Report:
+    """Everything that was measured, and where; plain data, for JSON."""
+
+    machine: dict[str, str]
+    results: list[Result]
+    steps: list[Gain] = field(default_factory=list)
+    memory: list[Peak] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+def measured(options: argparse.Namespace) -> Report:
+    """Time the cases; for a report, also what each step brought, and the memory."""
+    report = Report(machine(), [*races(options)])
+    if options.plot:
+        report.steps = gains(options.seconds)
+        report.memory = peaks()
+    return report
+
+
+def known() -> Report:
+    """What was measured last time."""
+    content = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return Report(
+        content["machine"],
+        [Result(**result) for result in content["results"]],
+        [Gain(**gain) for gain in content["steps"]],
+        [Peak(**peak) for peak in content["memory"]],
+    )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,21 +121,11 @@ def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
 
 
 def show(results: list[Result]) -> None:
-    """Print the table of ratios, then that of exponents, as Markdown."""
-    print(tables.ratios_of(results))
+    """Print a table of ratios a lesson, then that of exponents, as Markdown."""
+    for lesson, of_lesson in groupby(results, lambda result: result.lesson):
+        print(f"{lesson}\n\n{tables.ratios_of(of_lesson)}")
     if growths(results):
         print(tables.growth_of(growths(results)))
-
-
-def save(path: Path, results: list[Result], memory: list[Peak]) -> None:
-    """Write all times, and where they were taken, as JSON."""
-    content = {
-        "machine": machine(),
-        "results": [asdict(result) for result in results],
-        "memory": [asdict(peak) for peak in memory],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def machine() -> dict[str, str]:
@@ -115,27 +137,30 @@ def machine() -> dict[str, str]:
     }
 
 
-def known() -> tuple[list[Result], list[Peak]]:
-    """The results of last time."""
-    content = json.loads(RESULTS.read_text(encoding="utf-8"))
-    results = [Result(**result) for result in content["results"]]
-    return results, [Peak(**peak) for peak in content["memory"]]
-
-
-def write_report(results: list[Result], memory: list[Peak]) -> None:
+def write_report(report: Report) -> None:
     """Write every table and plot of the page."""
+    results = report.results
+    write("machine.md", ", ".join(f"{name} {value}" for name, value in report.machine.items()))
     for lesson in all_cases():
         of_lesson = [result for result in results if result.lesson == lesson]
         write(f"{lesson}.md", tables.ratios_of(of_lesson))
     write("growth.md", tables.growth_of(growths(results)))
-    write("memory.md", tables.memory_of(memory))
+    write("steps.md", tables.gains_of(report.steps))
+    write("memory.md", tables.memory_of(report.memory))
     promised = [result for result in results if result.target is not None]
     from benchmarks import plots  # matplotlib is asked for here alone
 
-    write("ratios.svg", plots.ratio_plot("ratios", promised))
-    for growth in growths(results):
-        name = file_name(growth)
-        write(f"{name}.svg", plots.growth_plot(name, growth))
+    ratios = plots.ratio_plot("ratios", promised)
+    write("ratios.html", plots.in_page(ratios, "Our time over torch's; left is faster."))
+    drawn = {file_name(growth): growth for growth in growths(results)}
+    figures = {name: plots.growth_plot(name, growth) for name, growth in drawn.items()}
+    for name, figure in figures.items():
+        write(f"{name}.svg", figure)
+    in_page = (
+        plots.in_page(figures[name], f"{growth.lesson}: {growth.family}")
+        for name, growth in drawn.items()
+    )
+    write("growth.html", "\n".join(in_page))
 
 
 def file_name(growth: Growth) -> str:

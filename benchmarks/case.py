@@ -90,7 +90,7 @@ def sizes(
     """One case for each size, with its target; the smallest one is quick."""
     return [
         Case(
-            name=f"{size:,} {family.name}".replace(",", " "),
+            name=f"{spaced(size)} {family.name}",
             family=family,
             size=size,
             target=target,
@@ -98,3 +98,8 @@ def sizes(
         )
         for size, target in targets.items()
     ]
+
+
+def spaced(size: int) -> str:
+    """A number with a space between thousands."""
+    return f"{size:,}".replace(",", " ")

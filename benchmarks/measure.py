@@ -13,7 +13,9 @@ from typing import Any
 
 from benchmarks.case import Call, Case
 
-ROUNDS = range(3, 16)
+FEWEST, MOST = 3, 15
+# Seconds; what takes longer is run once. torch's quadratic cases do.
+LONG = 15.0
 
 
 @dataclass
@@ -69,29 +71,28 @@ def race(lesson: str, case: Case, sides: tuple[Any, Any], seconds: float) -> Res
         case: what to time.
         sides: the module with our code, and what ``case`` makes torch's call of.
         seconds: how long the rounds may take together; there are at least three all the same,
-            unless one takes longer than that.
+            unless one takes very long.
 
     Returns:
         The times, in an order that changes from round to round.
     """
     result = Result.of(lesson, case)
     case.check(*(case.call_of(side) for side in sides))
-    start = time.perf_counter()
-    for side in sides:
-        seconds_of(case.call_of(side))
-    rounds = rounds_in(seconds, time.perf_counter() - start)
     lanes = list(zip((result.ours, result.torch), sides, strict=True))
-    for number in range(rounds):
-        for times, side in lanes if number % 2 else reversed(lanes):
+    start = time.perf_counter()
+    rounds = 1
+    while len(result.ours) < rounds:
+        for times, side in lanes if len(result.ours) % 2 else reversed(lanes):
             times.append(seconds_of(case.call_of(side)))
+        rounds = rounds_in(seconds, (time.perf_counter() - start) / len(result.ours))
     return result
 
 
 def rounds_in(seconds: float, of_one: float) -> int:
     """How many rounds fit, within what is sensible."""
-    if of_one > 4 * seconds:
+    if of_one > LONG:
         return 1
-    return min(max(int(seconds / of_one), ROUNDS.start), ROUNDS.stop - 1)
+    return min(max(int(seconds / of_one), FEWEST), MOST)
 
 
 def seconds_of(call: Call) -> float:

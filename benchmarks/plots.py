@@ -64,7 +64,7 @@ def of_growth(growth: Growth) -> str:
 def ratio_plot(name: str, results: list[Result]) -> str:
     """The ratio of every case that has a target, its noise, and the target."""
     with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
-        figure = Figure(figsize=(7, 0.6 + 0.26 * len(results)), layout="constrained")
+        figure = Figure(figsize=(8, 0.9 + 0.24 * len(results)), layout="constrained")
         axes = figure.subplots()
         places = range(len(results))
         ratios = [result.ratio for result in results]
@@ -72,7 +72,11 @@ def ratio_plot(name: str, results: list[Result]) -> str:
         highest = [statistics.quantiles(spread(result), n=4)[2] for result in results]
         axes.hlines(places, lowest, highest, color=OURS["color"], alpha=0.5, linewidth=4)
         axes.plot(
-            ratios, places, "o", color=OURS["color"], label="ours / torch, middle half of rounds"
+            ratios,
+            places,
+            "o",
+            color=OURS["color"],
+            label="ours / torch, with the middle half of the rounds",
         )
         axes.plot(
             [r.target for r in results],
@@ -86,11 +90,19 @@ def ratio_plot(name: str, results: list[Result]) -> str:
         axes.set_yticks(places, [f"{result.lesson}: {result.case}" for result in results])
         axes.invert_yaxis()
         axes.set_xscale("log")
-        axes.set_xticks([0.01, 0.1, 0.5, 1.0], ["0.01", "0.1", "0.5", "1"])
+        axes.set_xticks([0.001, 0.01, 0.1, 1.0], ["0.001", "0.01", "0.1", "1"])
         axes.minorticks_off()
         axes.grid(axis="x", alpha=0.25)
-        axes.legend(frameon=False, loc="lower left")
+        figure.legend(frameon=False, loc="outside upper right", ncols=2)
         return svg(name, figure, "Our time over torch's, and the targets", of_ratios(results))
+
+
+def in_page(figure: str, caption: str) -> str:
+    """A plot as a block of HTML, which Markdown leaves alone."""
+    return (
+        f'<figure class="plot">\n{figure.strip()}\n'
+        f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+    )
 
 
 def spread(result: Result) -> list[float]:
@@ -110,7 +122,7 @@ def svg(name: str, figure: Figure, title: str, description: str) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<(metadata|style).*?</\1>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\g<1>{name}-", text).replace(
         INK, "currentColor"
     )

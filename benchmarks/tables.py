@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from benchmarks.measure import Growth, Result
 from benchmarks.memory import Peak
+from benchmarks.steps import Gain
 
 Rows = list[list[str]]
 
@@ -67,6 +68,18 @@ def memory_of(peaks: Iterable[Peak]) -> str:
                 for side in (peak.torch, peak.ours)
             ]
             for peak in peaks
+        ],
+    )
+
+
+def gains_of(gains: Iterable[Gain]) -> str:
+    """Our time over torch's, without a step and with it."""
+    header = ["lesson", "case", "step", "without", "with it"]
+    return markdown(
+        header,
+        [
+            [f"`{gain.lesson}`", gain.case, gain.title, share(gain.without), share(gain.with_it)]
+            for gain in gains
         ],
     )
 

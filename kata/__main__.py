@@ -15,6 +15,7 @@ from lessons import LESSONS
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
     "list": "list the lessons and how they stand",
+    "watch": "judge a lesson each time it is saved",
     "check": "judge lessons, and say why one isn't green",
     "hint": "show a hint, one more each time",
     "reset": "put a lesson back to its stub; a copy of yours is kept",
@@ -23,6 +24,7 @@ COMMANDS = {
     "solution": "compare yours with the reference",
     "grade": "judge everybody's lessons, and write one report",
     "graph": "draw a model's graph, or how yours differs from torch's",
+    "bench": "time the reference beside torch",
     "doctor": "look whether everything is there that the lessons need",
     "pipeline": "run a split model as a pipeline of processes",
 }

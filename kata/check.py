@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata import results
+from kata import places, results
 from kata.copies import pristine, yours
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
-from kata.terminal import open_console, say_json
+from kata.terminal import busy, open_console, say_json
 
 SCHEMA = 1
 
@@ -48,8 +48,8 @@ def judged(lessons: tuple[str, ...], progress: Console) -> Iterator[Verdict]:
                 yield Verdict(lesson, reports=(), ending=Ending(End.FINISHED))
                 continue
             key = results.key_of(lesson)
-            with progress.status(f"judging {lesson}", spinner="line"):
-                verdict = judge.run(Request(lesson))
+            with busy(progress, f"judging {lesson}"):
+                verdict = judge.run(Request(lesson, places.HERE.lessons))
             results.remember(verdict, key)
             yield verdict
 

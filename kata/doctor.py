@@ -7,6 +7,7 @@ import argparse
 from rich.console import Console
 
 from kata.health import Finding, State, findings
+from kata.prose import show_prose
 from kata.terminal import open_console, say_json, show_labelled
 
 STYLES = {State.OK: "green", State.NOTE: "yellow", State.PROBLEM: "red"}
@@ -35,7 +36,7 @@ def show(found: list[Finding], console: Console) -> None:
             show_labelled(console, "", f"remedy: {finding.remedy}")
     problems = sum(finding.state is State.PROBLEM for finding in found)
     console.print()
-    console.print(conclusion(problems))
+    show_prose(console, conclusion(problems))
 
 
 def conclusion(problems: int) -> str:

@@ -20,6 +20,7 @@ from kata.stubs import SOLUTIONS, modules_of, reference_text
 from lessons import LESSONS
 
 PACKAGE = "lessons"
+BELOW = f"{PACKAGE}."
 
 
 @contextlib.contextmanager
@@ -30,27 +31,40 @@ def only_these_lessons(
 
     Yields a function that returns what is there now.
     """
-
-    def present() -> dict[str, ModuleType]:
-        return {
-            name: module for name, module in sys.modules.items() if name.startswith(f"{PACKAGE}.")
-        }
-
-    def replace_by(wanted: dict[str, ModuleType]) -> None:
-        package = sys.modules[PACKAGE]
-        for name in present():
-            del sys.modules[name]
-            vars(package).pop(name.removeprefix(f"{PACKAGE}."), None)
-        for name, module in wanted.items():
-            sys.modules[name] = module
-            setattr(package, name.removeprefix(f"{PACKAGE}."), module)
-
-    before = present()
-    replace_by(modules)
+    before = present_lessons()
+    replace_lessons(before, modules)
     try:
-        yield present
+        yield present_lessons
     finally:
-        replace_by(before)
+        replace_lessons(present_lessons(), before)
+
+
+def present_lessons() -> dict[str, ModuleType]:
+    """The modules below ``lessons``."""
+    return {name: sys.modules[name] for name in names_below(PACKAGE)}
+
+
+def names_below(package: str) -> Iterator[str]:
+    """The modules imported from a package, at any depth.
+
+    Every test asks, and ``sys.modules`` holds thousands of others: so it isn't searched. An import
+    leaves the submodule's name in its package.
+    """
+    for name in [f"{package}.{each}" for each in vars(sys.modules[package])]:
+        if name in sys.modules:
+            yield name
+            if hasattr(sys.modules[name], "__path__"):
+                yield from names_below(name)
+
+
+def replace_lessons(present: dict[str, ModuleType], wanted: dict[str, ModuleType]) -> None:
+    package = sys.modules[PACKAGE]
+    for name in present:
+        del sys.modules[name]
+        vars(package).pop(name.removeprefix(BELOW), None)
+    for name, module in wanted.items():
+        sys.modules[name] = module
+        setattr(package, name.removeprefix(BELOW), module)
 
 
 class LessonFinder(MetaPathFinder):

@@ -25,7 +25,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def show(console: Console, rows: list[Standing]) -> None:
     done = sum(row.is_done for row in rows)
-    console.print(f"fx-kata: {done} of {len(rows)} lessons done, {time_left(rows)}\n")
+    show_prose(console, f"fx-kata: {done} of {len(rows)} lessons done{time_left(rows)}")
+    console.print()
     console.print(table(rows, wide=console.width >= WIDE))
     console.print()
     for line in (*notes(rows), *advice(rows)):
@@ -52,7 +53,8 @@ def state(row: Standing) -> str:
 def time_left(rows: list[Standing]) -> str:
     minutes = sum(row.lesson.minutes for row in rows if not row.is_done)
     hours, rest = divmod(minutes, 60)
-    return f"about {f'{hours} h ' if hours else ''}{rest} min left" if minutes else "none left"
+    parts = [f"{number} {unit}" for number, unit in ((hours, "h"), (rest, "min")) if number]
+    return f", about {' '.join(parts)} left" if parts else ""
 
 
 def notes(rows: list[Standing]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from kata import places
 from kata.copies import keep, pristine, put, yours
 from kata.naming import add_lesson
+from kata.prose import show_prose
 from kata.stubs import modules_of
 from kata.terminal import open_console
 
@@ -28,15 +29,17 @@ def main(arguments: argparse.Namespace) -> int:
 def reset(lesson: str, console: Console) -> None:
     stubs = pristine(lesson)
     if yours(lesson) == stubs:
-        console.print(f"{lesson} is its stub already: nothing to do")
+        show_prose(console, f"{lesson} is its stub already: nothing to do")
     else:
         copy = keep(lesson, "reset")
         for path in put(lesson, stubs):
-            console.print(f"lessons/{path.as_posix()} is its stub again", soft_wrap=True)
-        console.print(f"yours is kept in {places.shown(copy)}", soft_wrap=True)
-        console.print(f"`kata restore {lesson}` brings it back")
+            show_prose(console, f"lessons/{path.as_posix()} is its stub again")
+        show_prose(console, f"yours is kept in {places.shown(copy)}")
+        show_prose(console, f"`kata restore {lesson}` brings it back")
     if hidden(lesson):
-        console.print(f"lessons/{lesson}/ hides lessons/{lesson}.py from Python: move it away")
+        show_prose(
+            console, f"lessons/{lesson}/ hides lessons/{lesson}.py from Python: move it away"
+        )
 
 
 def hidden(lesson: str) -> bool:

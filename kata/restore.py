@@ -8,6 +8,7 @@ from rich.console import Console
 
 from kata.copies import Copy, copies_of, keep, pristine, put, yours
 from kata.naming import add_lesson
+from kata.prose import show_prose
 from kata.terminal import open_console
 
 
@@ -24,7 +25,9 @@ def main(arguments: argparse.Namespace) -> int:
     console = open_console(plain=arguments.plain)
     copies = copies_of(arguments.lesson)
     if not copies:
-        console.print(f"no copy of {arguments.lesson} is kept: reset, restore and update make one")
+        show_prose(
+            console, f"no copy of {arguments.lesson} is kept: reset, restore and update make one"
+        )
         return 1
     if arguments.list:
         show(copies, arguments.lesson, console)
@@ -43,13 +46,13 @@ def restore(lesson: str, copies: list[Copy], number: int | None, console: Consol
     copy = chosen(copies, number, lesson)
     if copy is None:
         wanted = "no other copy" if number is None else f"no copy {number}"
-        console.print(f"there is {wanted} of {lesson}: `kata restore {lesson} --list`")
+        show_prose(console, f"there is {wanted} of {lesson}: `kata restore {lesson} --list`")
         return 1
     if yours(lesson) not in (copy.files, pristine(lesson)):
         keep(lesson, "restore")
     for path in put(lesson, copy.files):
         what = "is as it was" if path in copy.files else "is gone, as it was"
-        console.print(f"lessons/{path.as_posix()} {what} ({copy.label})", soft_wrap=True)
+        show_prose(console, f"lessons/{path.as_posix()} {what} ({copy.label})")
     return 0
 
 

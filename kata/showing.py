@@ -1,18 +1,23 @@
-"""Show a verdict on the terminal: the first failure in full, the others as one line, the score."""
+"""Show a verdict on the terminal: the first failure in full, the others' reasons, the score."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from rich.console import Console
 
 from kata.judging.verdict import Report, Verdict
 from kata.naming import place_of
+from kata.prose import filled
+from kata.reasons import Reason, other_reasons
 from kata.results import PASSED, Count, count
 from kata.terminal import clipped, harmless, show_labelled
 
-# A failure fits a terminal: its headline, its text, what was printed.
+# A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
+# it has a line that counts them, a blank one, and the score.
 LINES = 25
+BESIDES = 3
 ENDING = 10
 PRINTED = 5
 
@@ -24,22 +29,76 @@ def show(console: Console, verdict: Verdict) -> None:
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
-    """Print the first failure (a run that was cut short, first of all), then the others' names."""
-    first = verdict.first_failure
+    """Print the first failure (or why the run was cut short), then the others' reasons."""
     if not verdict.is_finished:
-        headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-        body(console, verdict.ending.text)
-    elif first is not None:
-        # What only the stretch asks for leaves a lesson done.
-        style = "heading" if first.is_stretch else "red"
-        headline(console, f"{verdict.lesson}: {first.headline}", style)
-        body(console, first.text)
-        show_printed(console, first)
-        others = also_red(verdict, first)
-        if others:
-            console.print(clipped(others, console.width))
-    if not verdict.is_finished or first is not None:
+        show_ending(console, verdict)
+    elif verdict.first_failure:
+        show_failure(console, verdict.lesson, verdict.first_failure)
+    show_others(console, verdict)
+
+
+def show_ending(console: Console, verdict: Verdict) -> None:
+    """Print why the run was cut short."""
+    headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
+    body(console, verdict.ending.text)
+
+
+def show_failure(console: Console, lesson: str, report: Report) -> None:
+    """Print one failure in full: its headline, its text, what was printed meanwhile."""
+    # What only the stretch asks for leaves a lesson done.
+    headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
+    body(console, report.text)
+    show_printed(console, report)
+
+
+def show_others(console: Console, verdict: Verdict) -> None:
+    """Print the reasons of the failures after the first, and the blank line that ends them all."""
+    first = verdict.first_failure
+    if first is not None and verdict.is_finished:
+        others = [each for each in verdict.of("failed") if each is not first]
+        show_reasons(console, first, others, room_below(first) - len(list(notes(verdict))))
+    if first is not None or not verdict.is_finished:
         console.print()
+
+
+def show_reasons(console: Console, first: Report, others: list[Report], room: int) -> None:
+    """Print how many tests are red besides, and their reasons on so many lines at most."""
+    if not others:
+        return
+    reasons = other_reasons(first, others)
+    items = fitting(reasons, room, console.width)
+    left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
+    why = f"for other reasons{left}:" if reasons else "for the same reason"
+    console.print(f"{len(others)} more {'tests are' if len(others) > 1 else 'test is'} red, {why}")
+    for line in itertools.chain.from_iterable(items):
+        console.print(line, soft_wrap=True)
+
+
+def room_below(first: Report) -> int:
+    """How many lines a screen has left below the first failure and above the score."""
+    printed = min(len(first.printed.splitlines()), PRINTED)
+    above = 1 + len(fitted(first.text.splitlines())) + printed + bool(printed)
+    return LINES - above - BESIDES
+
+
+def fitting(reasons: list[Reason], room: int, width: int) -> list[list[str]]:
+    """The reasons that fit into so many lines; where there is still room, with their hints."""
+    items = []
+    for reason in reasons:
+        items.append(as_item(reason.why, width))
+        room -= len(items[-1])
+        if room < 0:
+            return items[:-1]
+    for number, reason in enumerate(reasons):
+        longer = as_item(str(reason), width)
+        more = len(longer) - len(items[number])
+        if more <= room:
+            items[number], room = longer, room - more
+    return items
+
+
+def as_item(text: str, width: int) -> list[str]:
+    return filled(f"- {harmless(text)}", width)
 
 
 def headline(console: Console, text: str, style: str) -> None:
@@ -49,7 +108,8 @@ def headline(console: Console, text: str, style: str) -> None:
 def body(console: Console, text: str) -> None:
     """The explanation: laid out for 80 columns, and broken where there are fewer."""
     for line in fitted(harmless(text).splitlines()):
-        console.print(line)
+        for part in filled(line, console.width) if len(line) > console.width else [line]:
+            console.print(part, soft_wrap=True)
 
 
 def fitted(lines: list[str]) -> list[str]:
@@ -66,18 +126,6 @@ def show_printed(console: Console, report: Report) -> None:
         console.print("printed meanwhile:" if len(lines) <= PRINTED else "printed last:")
     for line in lines[-PRINTED:]:
         console.print(clipped(f"    {harmless(line)}", console.width))
-
-
-def also_red(verdict: Verdict, first: Report) -> str:
-    """The other failures on one line: how many, and their sentences."""
-    others = [report for report in verdict.of("failed") if report is not first]
-    if not others:
-        return ""
-    sentences = list(dict.fromkeys(each.sentence for each in others if each.text != first.text))
-    same = sum(report.text == first.text for report in others)
-    parts = [f"the same in {same} more"] if same else []
-    parts += [f"also red ({len(others) - same}): {'; '.join(sentences)}"] if sentences else []
-    return "; ".join(parts)
 
 
 def show_score(console: Console, verdict: Verdict) -> None:

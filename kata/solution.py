@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kata import places
 from kata.naming import add_lesson
+from kata.prose import show_prose
 from kata.results import recall
 from kata.stubs import SOLUTIONS, modules_of
 from kata.terminal import harmless, open_console
@@ -27,8 +28,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Show the difference between yours and the reference, once yours is green."""
     lesson, console = arguments.lesson, open_console(plain=arguments.plain)
     if not (arguments.show_me or has_passed(lesson)):
-        console.print(f"{lesson} hasn't passed yet: `kata check {lesson}`")
-        console.print(f"`kata solution {lesson} --show-me` shows the reference anyway")
+        show_prose(console, f"{lesson} hasn't passed yet: `kata check {lesson}`")
+        show_prose(console, f"`kata solution {lesson} --show-me` shows the reference anyway")
         return 1
     lines = list(difference(lesson))
     for line in lines or ["yours is the reference, to the letter"]:

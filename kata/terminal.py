@@ -6,6 +6,7 @@ nothing is told by them alone, so ``NO_COLOR``, ``--plain`` and a pipe lose noth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import locale
 import os
@@ -13,6 +14,7 @@ import re
 import sys
 import textwrap
 import unicodedata
+from collections.abc import Iterator
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -82,6 +84,16 @@ def open_console(*, plain: bool = False, stderr: bool = False) -> Console:
         highlight=False,
         emoji=False,
     )
+
+
+@contextlib.contextmanager
+def busy(console: Console, text: str) -> Iterator[None]:
+    """Show that something is going on, where a line can be drawn again and again."""
+    if not console.is_interactive:
+        yield
+        return
+    with console.status(text, spinner="line"):
+        yield
 
 
 def say_json(data: object) -> None:

@@ -10,6 +10,7 @@ from kata import bases, places
 from kata.copies import keep, write, yours
 from kata.merging import CannotMergeError, Merged, merge
 from kata.naming import NAMES, add_lesson
+from kata.prose import show_prose
 from kata.stubs import Module, modules_of
 from kata.terminal import open_console
 
@@ -78,7 +79,7 @@ class Update:
             self.say(module, f"has both versions at line {lines}: settle them between the markers")
         else:
             self.say(module, "has the new stub in it")
-        self.console.print(f"`kata restore {self.lesson}` undoes this")
+        show_prose(self.console, f"`kata restore {self.lesson}` undoes this")
 
     def set_aside(self, module: Module, new: bytes, why: str) -> None:
         """Leave yours alone, and put the new stub where the learner can look at it."""
@@ -86,7 +87,7 @@ class Update:
         file = places.HERE.memory / "new" / module.stub
         write(file, new)
         self.say(module, f"is left as it is: {why}")
-        self.console.print(f"the new stub is {places.shown(file)}", soft_wrap=True)
+        show_prose(self.console, f"the new stub is {places.shown(file)}")
 
     def say(self, module: Module, what: str) -> None:
-        self.console.print(f"lessons/{module.stub.as_posix()} {what}", soft_wrap=True)
+        show_prose(self.console, f"lessons/{module.stub.as_posix()} {what}")

@@ -161,6 +161,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         of ``self.module_stack`` is ``path: (path, class)``; for the module's second call
         ``path@1: ...``, for the third ``path@2``. An error takes them away as well. In torch:
         ``torch.fx.Tracer.call_module``.
+
+        Raises:
+            NameError: Another module was recorded under the same path before.
         """
         raise NotImplementedError(
             "tracer: record a call of a module: one node for a leaf, else whatever its ``forward`` does"

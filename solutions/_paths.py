@@ -66,18 +66,15 @@ def module_places(root: nn.Module) -> dict[int, Place]:
     >>> [place.path for place in places.values()]
     ['', '0', '1']
     """
-    top = Place(root, "")
-    places = {id(root): top}
-
-    def visit(owner: Place, prefix: str) -> None:
-        for name, child in owner.value._modules.items():
-            if child is not None and id(child) not in places:
-                path = prefix + name
-                place = places[id(child)] = Place(child, path, name, owner)
-                if child._modules:
-                    visit(place, f"{path}.")
-
-    visit(top, "")
+    places: dict[int, Place] = {}
+    ahead = [Place(root, "")]  # a stack, and no recursion: a tree may be deeper than Python's
+    while ahead:
+        place = ahead.pop()
+        if id(place.value) not in places:
+            places[id(place.value)] = place
+            for name, child in reversed(place.value._modules.items()):
+                if child is not None:
+                    ahead.append(Place(child, join(place.path, name), name, place))
     return places
 
 

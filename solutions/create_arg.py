@@ -193,21 +193,25 @@ class CreateArg:
         return self.create_node(op, target, args, {})  # type: ignore[attr-defined]  # TracerBase's
 
 
-def _tensor_attributes(
-    module: nn.Module, path: str = "", above: tuple[int, ...] = ()
-) -> dict[Any, str]:
+def _tensor_attributes(root: nn.Module) -> dict[Any, str]:
     """Return the paths of the constants that modules hold as ordinary attributes.
 
-    The last of several paths wins, as in torch: every path is followed, but round no cycle.
+    The last of several paths wins, as in torch. So the tree is searched from its end, and the
+    first path to a module is the only one that is followed.
     """
-    found = {
-        value: join(path, name)
-        for name, value in vars(module).items()
-        if isinstance(value, _CONSTANTS)
-    }
-    seen = {*above, id(module)}
-    for name, child in module._modules.items():
-        if child is not None and id(child) not in seen:
-            seen.add(id(child))
-            found |= _tensor_attributes(child, join(path, name), (*above, id(module)))
+    found: dict[Any, str] = {}
+    seen: set[int] = set()
+
+    def search(module: nn.Module, path: str) -> None:
+        seen.add(id(module))
+        # a child that the module holds twice goes by its first name
+        names = {id(child): name for name, child in reversed(module._modules.items())}
+        for name, child in reversed(module._modules.items()):
+            if child is not None and names[id(child)] == name and id(child) not in seen:
+                search(child, join(path, name))
+        for name, value in reversed(vars(module).items()):
+            if isinstance(value, _CONSTANTS):
+                found.setdefault(value, join(path, name))
+
+    search(root, "")
     return found

@@ -184,7 +184,7 @@ def test_an_annotation_becomes_the_type_of_the_node(lesson):
         [annotation for *_, annotation in signature_of(lesson, function)],
         [torch.Tensor, None, int],
         cause="the annotation wasn't handed to `create_proxy`, or not for every parameter",
-        hint="`type_expr=` takes it; a parameter without one has None",
+        hint="`type_expr=` takes it; no annotation is None, not `Parameter.empty`",
     )
 
 

@@ -118,16 +118,10 @@ def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
     )
 
 
-def classifiers() -> list[str]:
-    from kata.torchvision_compat import torchvision
-
-    return torchvision.models.list_models(module=torchvision.models)
-
-
 @pytest.mark.slow
 @pytest.mark.stretch
-@pytest.mark.parametrize("name", classifiers())
-def test_every_classifier_of_torchvision_gives_the_graph_of_torch(lesson, name):
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
+def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
     model = zoo.skeleton(name)
     with noting(cause=LIBRARY, hint=LIBRARY_HINT):
         graph = lesson.Tracer().trace(model)
@@ -587,6 +581,26 @@ def test_a_module_that_is_not_below_the_root_is_refused(lesson):
         hint="`path_of_module` refuses it; don't catch that",
     ):
         lesson.Tracer().trace(lambda x: outside(x))
+
+
+@pytest.mark.stretch
+def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
+    class Replaces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.step = nn.ReLU()
+
+        def forward(self, x):
+            x = self.step(x)
+            self.step = nn.Tanh()
+            return self.step(x)
+
+    with refuses(
+        NameError,
+        cause="two modules were recorded under one path: the graph calls one of them twice",
+        hint="remember which module each path led to when it was recorded",
+    ):
+        lesson.Tracer().trace(Replaces())
 
 
 # --- nothing stays behind -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ Tracing writes constants onto a model, so every entry is a function that builds 
 from __future__ import annotations
 
 import enum
+import inspect
 import math
 import operator
 import random
@@ -569,17 +570,32 @@ def resnet18() -> Specimen:
 
 def classifier(name: str, side: int = 224) -> Specimen:
     """One of torchvision's classification models with seeded weights, in eval mode."""
+    torch.manual_seed(0)
+    return Specimen(torchvision_model(name), (torch.rand(1, 3, side, side),), {})
+
+
+def torchvision_model(name: str, **options: object) -> nn.Module:
+    """One of torchvision's models, of any kind, in eval mode: nothing is downloaded."""
     from kata.torchvision_compat import torchvision
 
-    torch.manual_seed(0)
-    model = torchvision.models.get_model(name, weights=None, **UNINITIALISED.get(name, {}))
-    return Specimen(model.eval(), (torch.rand(1, 3, side, side),), {})
+    builder = torchvision.models.get_model_builder(name)
+    without = {"weights", "weights_backbone"} & inspect.signature(builder).parameters.keys()
+    return builder(**dict.fromkeys(without), **UNINITIALISED.get(name, {}), **options).eval()
+
+
+def torchvision_models(*kinds: str) -> list[str]:
+    """The names of torchvision's models: of ``classification``, ``segmentation``, and so on."""
+    from kata.torchvision_compat import torchvision
+
+    models = torchvision.models
+    homes = [models if kind == "classification" else getattr(models, kind) for kind in kinds]
+    return [name for home in homes for name in models.list_models(module=home)]
 
 
 def skeleton(name: str) -> nn.Module:
-    """A classification model whose parameters have shapes but no numbers: seconds, not minutes."""
+    """One of torchvision's models, its parameters without numbers: seconds, not minutes."""
     with WithoutNumbers():
-        return classifier(name).model
+        return torchvision_model(name)
 
 
 class WithoutNumbers(TorchFunctionMode):

@@ -12,7 +12,9 @@ except ImportError:  # Windows has none: there a run is limited in time alone.
     resource = None  # type: ignore[assignment]
 
 FILE_BYTES = 64 * 2**20
-TASKS = 256
+# Above what this user runs already. Generous: in a container the system may count the processes of
+# other containers too, which cannot be seen from here.
+TASKS = 2048
 PROC = Path("/proc")
 
 

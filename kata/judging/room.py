@@ -1,7 +1,8 @@
 """The room of a judge: a copy of what a run may read, in a temporary folder.
 
-A run works on the copy, so that code which deletes or overwrites ``tests`` spoils the copy alone.
-The texts are kept in memory too, and the copy is mended from them before the next run.
+A run works on the copy, so that code which deletes or overwrites ``tests`` spoils the copy alone,
+where the system lets it write there at all. The texts are kept in memory too, and the copy is
+mended from them before the next run.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from kata.judging.ending import ending_of, kill
 from kata.judging.process import WorkerProcess
 from kata.judging.request import Request
 from kata.judging.run import Run
-from kata.judging.verdict import Report, Verdict
+from kata.judging.verdict import End, Ending, Report, Verdict
 
 TICK = 0.01
 # How much longer than allowed a run may take before it is killed from outside: as a rule it ends
@@ -123,9 +123,9 @@ class Running:
         return self.wait()
 
     @property
-    def reports(self) -> tuple[Report, ...]:
-        """The reports so far."""
-        return tuple(self.heard.reports.values())
+    def so_far(self) -> Verdict:
+        """What is known while the run goes on."""
+        return self.verdict_with(Ending(End.RUNNING))
 
     def send_when_ready(self) -> None:
         if not self.is_sent and self.worker.is_ready and not self.is_stopped:
@@ -168,11 +168,14 @@ class Running:
     def settled(self) -> Verdict:
         if self.exit_code is None and self.name in self.worker.pids:
             kill(self.worker.pids[self.name])  # its worker died first
-        ending = ending_of(self)
+        verdict = self.verdict_with(ending_of(self))
         shutil.rmtree(self.files.folder, ignore_errors=True)
+        return verdict
+
+    def verdict_with(self, ending: Ending) -> Verdict:
         return Verdict(
             lesson=self.request.lesson,
-            reports=self.reports,
+            reports=tuple(self.heard.reports.values()),
             ending=ending,
             planned=self.heard.planned,
             lent=self.heard.lent,

@@ -45,6 +45,7 @@ class Report:
 class End(StrEnum):
     """How a run can end."""
 
+    RUNNING = "still running"
     FINISHED = "finished"
     TIME = "time limit"
     MEMORY = "memory limit"
@@ -87,7 +88,7 @@ class Ending:
     @property
     def text(self) -> str:
         """What a learner reads: the sentence, the test, the place and its line."""
-        if self.how is End.FINISHED:
+        if self.how in (End.RUNNING, End.FINISHED):
             return ""
         lines = [self.sentence]
         if self.how in (End.TIME, End.MEMORY, End.CRASHED, End.EXITED, End.INTERRUPTED):

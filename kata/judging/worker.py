@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import io
 import json
 import os
@@ -24,12 +25,15 @@ from typing import IO, Any
 
 import pytest
 
+from kata.judging.landlock import allow_writing_only_below
 from kata.judging.limits import limit
 from kata.judging.request import Request
 from kata.judging.run import Run
 
 # What a run needs of pytest; the rest costs time, or would answer in its place.
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
+# Hundreds of modules that torch imports at the first export, which would be in each run.
+NEEDED_LATER = ("torch.export._trace",)
 SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
 
 
@@ -62,6 +66,9 @@ def warm_up() -> None:
         code = run_pytest("--collect-only")
     if code:
         sys.exit(f"the suite cannot be collected:\n{printed.getvalue()}")
+    for name in NEEDED_LATER:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
@@ -140,6 +147,7 @@ def carry_out(order: dict[str, Any]) -> None:
     run, request = Run(Path(order["run"])), Request.from_json(order["request"])
     settle(run)
     try:
+        allow_writing_only_below(run.folder)
         limit(request.memory)
         with run.hang.open("wb") as hang, run.crash.open("wb") as crash:
             faulthandler.enable(crash)

@@ -14,6 +14,8 @@ from kata.stubs import ROOT
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 # A closed box: its kind, its title, and the indented lines below.
 BOX = re.compile(r'^\?\?\? (\w+) "(.*)"\n((?:\n| {4}.*\n)*)', re.MULTILINE)
+# Settings of a page for mkdocs, above its title.
+FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 NAMES = re.compile(r"`([^`]+)`")
 
 
@@ -27,7 +29,7 @@ class LessonPage:
     @classmethod
     def of(cls, name: str) -> LessonPage:
         """Read a lesson's page."""
-        return cls(name, page_of(name).read_text())
+        return cls(name, FRONT_MATTER.sub("", page_of(name).read_text()))
 
     @property
     def title(self) -> str:

@@ -1,7 +1,7 @@
 """Keep fresh what a page shows of an unsolved lesson: ``python -m kata.pages.unsolved [--write]``.
 
 A lesson's page has a fence ``text title="before you start"``: what ``pytest`` says of the pristine
-stub. Seconds differ from run to run, so they don't make it stale.
+stub, without the seconds, which differ from run to run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kata.stubs import ROOT, write
 from lessons import LESSONS
 
 TITLE = "before you start"
-VERDICT = re.compile(r"^=+ (?P<counts>.+) in [\d.]+s.* =+$", re.MULTILINE)
+VERDICT = re.compile(r"^=+ (?P<counts>\d+ \w+(?:, \d+ \w+)*)(?: in [\d.]+s.*)? =+$", re.MULTILINE)
+COLUMNS = 80
 COUNT = re.compile(r"(\d+) (\w+)")
 
 
@@ -39,16 +40,13 @@ def counts(text: str) -> dict[str, int]:
 
 
 def came(lesson: str, folder: Path) -> str:
-    """What pytest says of the stubs in a folder, 80 columns wide, without its opening lines."""
+    """What pytest says of the stubs in a folder, without its opening lines and the seconds."""
     words = [f"tests/test_{lesson}.py", "--lessons", str(folder)]
-    screen = os.environ | {"COLUMNS": "80", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    screen = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", *words]
     run = subprocess.run(command, cwd=ROOT, env=screen, capture_output=True, text=True, check=False)
-    return run.stdout[max(run.stdout.find(words[0]), 0) :].strip("\n")
-
-
-def without_seconds(text: str) -> str:
-    return VERDICT.sub(lambda verdict: verdict["counts"], text)
+    text = run.stdout[max(run.stdout.find(words[0]), 0) :].strip("\n")
+    return VERDICT.sub(lambda verdict: f" {verdict['counts']} ".center(COLUMNS, "="), text)
 
 
 def rewrite(lesson: str, text: str) -> None:
@@ -58,16 +56,12 @@ def rewrite(lesson: str, text: str) -> None:
     page_of(lesson).write_text(fresh)
 
 
-def stale(names: list[str]) -> dict[str, str]:
-    """The lessons whose page shows something else than what comes, with what comes."""
+def stale(lesson: str) -> str:
+    """What comes, if the lesson's page shows something else; empty if it shows that."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
-        fresh = {name: came(name, Path(folder)) for name in names}
-    return {
-        name: text
-        for name, text in fresh.items()
-        if without_seconds(text) != without_seconds(shown(name).text)
-    }
+        fresh = came(lesson, Path(folder))
+    return "" if fresh == shown(lesson).text else fresh
 
 
 def main() -> int:
@@ -75,12 +69,14 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="rewrite what is stale")
     parser.add_argument("lessons", nargs="*", help="all if none is named")
     arguments = parser.parse_args()
-    found = stale(arguments.lessons or [lesson.name for lesson in LESSONS])
-    for name, text in found.items():
-        print(f"{name}: stale", file=sys.stderr)
-        if arguments.write:
-            rewrite(name, text)
-    return bool(found) and not arguments.write
+    found = False
+    for name in arguments.lessons or [lesson.name for lesson in LESSONS]:
+        if fresh := stale(name):
+            found = True
+            print(f"{name}: stale", file=sys.stderr)
+            if arguments.write:
+                rewrite(name, fresh)
+    return found and not arguments.write
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import Argument, map_arg
 from torch.fx.proxy import TraceError
 
+from .._paths import module_places
 from ..tracer import Tracer
 
 
@@ -104,21 +106,24 @@ def _stack_around(call: Call) -> OrderedDict[str, tuple[str, Any]]:
 
 @contextmanager
 def _undone_on_failure(graph: Graph) -> Iterator[None]:
-    """Erase the nodes that were added, should the block fail."""
+    """Erase the nodes that were added, and free their names, should the block fail."""
     present = set(graph.nodes)
+    names = {name: copy(value) for name, value in vars(graph._graph_namespace).items()}
     try:
         yield
     except BaseException:
         for node in reversed(graph.nodes):
             if node not in present:
                 graph.erase_node(node)
+        vars(graph._graph_namespace).update(names)
         raise
 
 
 @contextmanager
 def _without_input_checks(gm: GraphModule) -> Iterator[None]:
     """Switch off the check that norm layers make: it branches on a shape, and a proxy has none."""
-    checking = [module for module in gm.modules() if hasattr(module, "_check_input_dim")]
+    modules = (place.value for place in module_places(gm).values())
+    checking = [module for module in modules if hasattr(module, "_check_input_dim")]
     for module in checking:
         vars(module)["_check_input_dim"] = lambda _: None
     try:

@@ -58,7 +58,8 @@ def drop_unused_modules(gm: GraphModule) -> None:
     needed = {prefix for path in (*referred, *gm.state_dict()) for prefix in _prefixes(path)}
 
     def drop_below(module: nn.Module, prefix: str) -> None:
-        for name, child in list(module.named_children()):
+        # Not `named_children`, which compares modules with `==`.
+        for name, child in list(module._modules.items()):
             path = prefix + name
             if path not in needed:
                 delattr(module, name)

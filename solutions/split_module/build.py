@@ -4,6 +4,7 @@ from torch.fx import GraphModule, Node
 from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.node import map_arg
 
+from .._nodes import add_node
 from .partition import Partition, attribute_of, returns_bare
 
 
@@ -92,7 +93,8 @@ def _copy(
     partition: Partition, node: Node, target: str | None = None, name: str | None = None
 ) -> None:
     new_of = partition.environment.__getitem__
-    copy = partition.graph.create_node(
+    copy = add_node(
+        partition.graph,
         node.op,
         node.target if target is None else target,
         map_arg(node.args, new_of),

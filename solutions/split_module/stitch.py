@@ -10,6 +10,7 @@ from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.graph_module import _assign_attr
 from torch.fx.node import map_arg
 
+from .._nodes import add_node
 from .partition import Partition, attribute_of, returns_bare
 
 
@@ -106,12 +107,13 @@ class _Frame:
 
     def call(self, partition: Partition, tuple_return: bool) -> None:
         arguments = tuple(self.new_of(value) for value in partition.inputs)
-        call = self.graph.call_module(partition.submod_name, arguments)
+        call = add_node(self.graph, "call_module", partition.submod_name, arguments)
         if returns_bare(partition, tuple_return):
             self.values.update(dict.fromkeys(partition.outputs, call))
             return
         for position, value in enumerate(partition.outputs):
-            self.values[value] = self.graph.call_function(operator.getitem, (call, position))
+            item = add_node(self.graph, "call_function", operator.getitem, (call, position))
+            self.values[value] = item
 
     def give(self, output: Node) -> None:
         self.graph.output(map_arg(output.args[0], self.new_of))

@@ -137,6 +137,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         is_module = isinstance(root, nn.Module)
         self.root = root if isinstance(root, nn.Module) else nn.Module()
         self.root_module_name = self.root._get_name() if is_module else ""
+        self._callees: dict[str, nn.Module] = {}
         self.graph = Graph(tracer_cls=type(self))  # type: ignore[arg-type]  # says torch's Tracer
         describe(self.graph, function)
         with forgetting_failure(self):
@@ -185,6 +186,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         of ``self.module_stack`` is ``path: (path, class)``; for the module's second call
         ``path@1: ...``, for the third ``path@2``. An error takes them away as well. In torch:
         ``torch.fx.Tracer.call_module``.
+
+        Raises:
+            NameError: Another module was recorded under the same path before.
         """
         path = self.path_of_module(m)
         count = self.num_calls.get(path, 0)
@@ -194,6 +198,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         self.module_stack[key] = (path, type(m))
         try:
             if self.is_leaf_module(m, path):
+                if self._callees.setdefault(path, m) is not m:
+                    raise NameError(
+                        f"{path!r} led to another module when it was called before: a graph has "
+                        "one module for a path, so don't replace modules while they are traced"
+                    )
                 return self.create_proxy("call_module", path, args, kwargs)
             return forward(*args, **kwargs)
         finally:

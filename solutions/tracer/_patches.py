@@ -76,8 +76,9 @@ class PatchTable:
 
     def original(self, place: Place, name: str) -> Any:
         """Return what a name means when nobody traces."""
-        patch = self._patches.get((id(place), name))
-        return _meaning(place, name) if patch is None else patch.original
+        with self._lock:  # or another thread could patch or restore it between the two looks
+            patch = self._patches.get((id(place), name))
+            return _meaning(place, name) if patch is None else patch.original
 
     def originals(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return what all the names in the globals of a module mean when nobody traces."""

@@ -45,6 +45,7 @@ class Recording:
         self.tracer = tracer
         self.parameter_proxies: dict[str, Proxy] = {}
         self._patches: list[Patch] = []
+        self._wanted = set(tracer._autowrap_function_ids)
         self._wrapped: set[int] = set()
         self._searched: set[int] = set()
 
@@ -62,6 +63,9 @@ class Recording:
         for cls, name in torch_fx._wrapped_methods_to_patch:
             self._hold(cls, name, functools.partial(_method_recorder, name))
         for module in self.tracer._autowrap_search:
+            # The tracer may have been made during another trace, when they were patched.
+            originals = PATCHES.originals(vars(module)).values()
+            self._wanted |= {id(original) for original in originals if callable(original)}
             self.autowrap(vars(module))
 
     def stop(self) -> None:
@@ -75,9 +79,8 @@ class Recording:
         if id(namespace) in self._searched:
             return
         self._searched.add(id(namespace))
-        wanted = self.tracer._autowrap_function_ids
         for name, original in PATCHES.originals(namespace).items():
-            if id(original) in wanted and not name.startswith("_"):
+            if id(original) in self._wanted and not name.startswith("_"):
                 self._wrap(namespace, name, original)
 
     def wraps(self, function: Callable[..., Any]) -> bool:

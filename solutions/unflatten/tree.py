@@ -111,8 +111,10 @@ def _plant(homes: dict[str, nn.Module], paths: Iterable[str]) -> None:
     for path in dict.fromkeys(paths):
         for known in _lineage(path):
             parent, name = homes[_parent(known)], _field(known)
+            if known not in homes:
+                homes[known] = nn.Module()
             if name not in parent._modules:
-                parent.add_module(name, homes.setdefault(known, nn.Module()))
+                parent.add_module(name, homes[known])
 
 
 def _register(

@@ -55,7 +55,7 @@ def patches_the_class(lesson):
 
 @wrong(
     fails="test_modules_come_in_the_order_of_their_calls",
-    says="append the module before it is called",
+    says="recorded after the calls inside it",
 )
 def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
@@ -73,7 +73,7 @@ def records_a_module_after_its_call(lesson):
 
 @wrong(
     fails="test_each_call_is_noted_in_the_list_of_its_caller",
-    says="note it in the caller's list",
+    says="noted after the current module was changed",
 )
 def notes_a_call_in_the_callees_list(lesson):
     """Makes the callee the current module before the usage is noted."""
@@ -93,7 +93,7 @@ def notes_a_call_in_the_callees_list(lesson):
 
 @wrong(
     fails="test_a_parameter_comes_at_its_first_use_and_only_there",
-    says="ask `visited_params` before you append",
+    says="noted at another use than its first",
 )
 def appends_a_parameter_at_every_use(lesson):
     """Doesn't ask whether the parameter was seen before."""

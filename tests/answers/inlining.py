@@ -57,7 +57,7 @@ def copies_the_parameters(lesson):
 
 @wrong(
     fails="test_a_call_by_keyword_is_replaced",
-    says="bilinear",
+    says="required positional argument",
 )
 def drops_keyword_arguments(lesson):
     """Calls the callee with the positional arguments alone."""

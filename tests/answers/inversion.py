@@ -38,7 +38,7 @@ def plainly_undone(lesson, graph, node, value):
 
 @wrong(
     fails="test_the_example_gives_back_the_numbers",
-    says="the last step of f has to be undone first",
+    says="the steps are undone in another order",
 )
 def undoes_the_first_step_first(lesson):
     """Walks the graph forwards."""
@@ -76,7 +76,7 @@ def ignores_the_place_of_the_constant(lesson):
 
 @wrong(
     fails="test_what_has_no_inverse_is_refused",
-    says="refuse everything else",
+    says="inverted all the same",
 )
 def asks_no_questions(lesson):
     """Takes every graph for a chain of known steps."""

@@ -276,7 +276,7 @@ def annotations_are_dropped(lesson):
 
 @wrong(
     fails="test_an_annotation_becomes_the_type_of_the_node",
-    says="a parameter without one has None",
+    says="no annotation is None, not `Parameter.empty`",
 )
 def no_annotation_is_an_annotation(lesson):
     """The mark for "none given", ``Parameter.empty``, becomes the type."""

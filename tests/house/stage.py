@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -38,8 +39,16 @@ def a_learner(*lessons: str) -> Iterator[Place]:
             write(place.lessons / path, text.encode())
             if lessons:
                 write(place.memory / "stubs" / path, text.encode())
-        with mock.patch.object(places, "HERE", place):
+        with mock.patch.object(places, "HERE", place), an_ordinary_terminal():
             yield place
+
+
+@contextlib.contextmanager
+def an_ordinary_terminal() -> Iterator[None]:
+    """80 columns, and no colours forced upon what is no terminal."""
+    with mock.patch.dict(os.environ, COLUMNS="80"):
+        os.environ.pop("FORCE_COLOR", None)
+        yield
 
 
 @cache

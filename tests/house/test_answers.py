@@ -1,31 +1,79 @@
-"""The suite rejects wrong answers with the cause in words, and accepts right ones of any shape."""
+"""``kata check`` tells why a wrong answer is wrong, and shows nothing red on a right one.
+
+An answer is judged in this process; what is judged goes the way of every run: the events that the
+suite writes, the verdict that the runner makes of them, the screen that ``kata check`` shows.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+from dataclasses import replace
+
 import pytest
 
+from kata.judging import End, Ending, Report, Verdict
+from kata.showing import LINES, show
+from kata.terminal import open_console
 from tests.suite.answers import Answer, all_answers, judge
 from tests.suite.expect import WIDTH
-from tests.suite.explain import LINES
+from tests.suite.reporting import content_of
 
 ANSWERS = all_answers()
-LEAST_WRONG, LEAST_RIGHT = 6, 3
+LEAST_WRONG, LEAST_RIGHT = 10, 3
+
+
+def checked(answer: Answer) -> Verdict:
+    """The verdict that ``kata check`` shows: the reports as JSON brings them, the core first."""
+    contents = [json.loads(json.dumps(content_of(report))) for report in judge(answer).reports]
+    reports = sorted((Report(**each) for each in contents), key=lambda each: each.is_stretch)
+    planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
+    return Verdict(answer.lesson, tuple(reports), Ending(End.FINISHED), tuple(planned))
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What ``kata check`` shows of a verdict on 80 columns."""
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+    def screen_of(verdict: Verdict) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            show(open_console(), verdict)
+        return out.getvalue()
+
+    return screen_of
+
+
+def assert_says(answer: Answer, text: str) -> None:
+    """The words of the mistake stand on the screen, and the screen fits the terminal."""
+    lines = text.splitlines()
+    assert answer.says in " ".join(" ".join(lines[:LINES]).split()), f"{answer}:\n{text}"
+    assert len(lines) <= LINES, text
+    assert max(map(len, lines)) <= WIDTH, text
 
 
 @pytest.mark.parametrize("answer", [a for a in ANSWERS if a.fails], ids=str)
-def test_a_wrong_answer_is_rejected_in_words(answer: Answer):
-    texts = judge(answer).texts(of=answer.fails)
-    assert texts, f"{answer} passes {answer.fails}"
-    assert any(answer.says in " ".join(text.split()) for text in texts), "\n".join(texts)
-    assert all(fits_a_terminal(text) for text in texts), "\n".join(texts)
+def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, screen):
+    verdict = checked(answer)
+    assert verdict.of("failed"), f"{answer} passes {answer.fails}"
+    assert_says(answer, screen(verdict))
+
+
+@pytest.mark.slow  # each one meets a whole suite
+@pytest.mark.parametrize("answer", [a for a in ANSWERS if a.fails], ids=str)
+def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
+    """Other tests fail as well, and some of them before the one that knows the mistake."""
+    assert_says(answer, screen(checked(replace(answer, fails=""))))
 
 
 @pytest.mark.slow  # each one meets a whole suite
 @pytest.mark.parametrize("answer", [a for a in ANSWERS if not a.fails], ids=str)
-def test_a_right_answer_of_another_shape_is_accepted(answer: Answer):
-    verdict = judge(answer)
-    assert not verdict.texts(), "\n".join(verdict.texts())
-    assert verdict.count("passed") > 0, "no test ran"
+def test_a_right_answer_of_another_shape_shows_nothing_red(answer: Answer, screen):
+    verdict = checked(answer)
+    assert verdict.is_green(stretch=not answer.core_only), screen(verdict)
+    assert screen(verdict).startswith(verdict.state), screen(verdict)
+    assert verdict.state in ("done", "starred")
 
 
 @pytest.mark.parametrize("lesson", sorted({answer.lesson for answer in ANSWERS}))
@@ -34,8 +82,3 @@ def test_each_lesson_has_enough_answers(lesson: str):
     assert sum(bool(answer.fails) for answer in answers) >= LEAST_WRONG
     assert sum(not answer.fails for answer in answers) >= LEAST_RIGHT
     assert all(answer.change.__doc__ for answer in answers), "the mistake isn't said in words"
-
-
-def fits_a_terminal(text: str) -> bool:
-    lines = text.splitlines()
-    return len(lines) <= LINES and all(len(line) <= WIDTH for line in lines)

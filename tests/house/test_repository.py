@@ -20,6 +20,7 @@ ROOMS = {
     "tests": "tests/test_{}.py",
     "oracles": "tests/oracle/{}.py",
     "answers": "tests/answers/{}.py",
+    "benchmarks": "benchmarks/test_{}.py",
     "pages": "docs/lessons/{}.md",
 }
 # What the code of a room may import from this repository.

@@ -187,13 +187,35 @@ def test_the_output_of_the_unsolved_lesson_counts_the_tests_that_there_are(lesso
 @pytest.mark.slow
 @every_lesson
 def test_the_output_of_the_unsolved_lesson_is_what_comes(lesson):
-    assert not stale([lesson.name]), "run `python -m kata.pages.unsolved --write`"
+    assert not stale(lesson.name), "run `python -m kata.pages.unsolved --write`"
+
+
+def settings() -> dict:
+    # mkdocs' own tags, for Python objects and paths, are of no matter here.
+    yaml.SafeLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)
+    return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
 def navigation() -> list:
-    # mkdocs' own tags, for Python objects and paths, are of no matter here.
-    yaml.SafeLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)
-    return yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    return settings()["nav"]
+
+
+def test_another_generator_could_build_the_site():
+    entries = settings()["plugins"]
+    plugins = {entry if isinstance(entry, str) else next(iter(entry)) for entry in entries}
+    assert plugins == {"search", "offline", "autorefs", "mkdocstrings"}
+    assert not {"hooks", "repo_url"} & set(settings())
+    assert "custom_dir" not in settings()["theme"]
+
+
+def test_a_missing_file_or_link_or_anchor_ends_the_build():
+    checks = settings()["validation"]
+    assert settings()["strict"] is True
+    assert set(checks["links"].values()) | set(checks["nav"].values()) == {"warn"}
+    (snippets,) = [
+        each for each in settings()["markdown_extensions"] if "pymdownx.snippets" in each
+    ]
+    assert snippets["pymdownx.snippets"]["check_paths"] is True
 
 
 def pages_in(entries: object) -> Iterator[str]:
@@ -233,3 +255,9 @@ def test_no_page_is_a_stub(path: Path):
     text = path.read_text()
     assert "Not written yet" not in text
     assert len(text.split()) >= 30 or path.parent.name == "api"
+
+
+def test_what_the_build_imports_of_ours_needs_no_torch():
+    modules = "kata.pages.audit, kata.pages.doctests, kata.pages.quoting, kata.drawing.fence"
+    without = "import sys; sys.modules.update(torch=None, torchvision=None)"
+    subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)

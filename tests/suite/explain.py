@@ -72,6 +72,8 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     if is_missing_name(error):
         yield labelled("likely cause", "a name of the stub was renamed or deleted")
         yield labelled("try", "put it back: the tests ask for it under that name")
+    elif isinstance(error, MemoryError):
+        yield labelled("likely cause", "more memory was asked for than a run may have")
     elif is_missing_file(error):
         yield labelled("likely cause", "the lesson's file was moved or deleted")
         yield labelled("try", "`git checkout -- lessons/` brings the stubs back")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from tests.suite.implementations import (
     reference,
     torch_itself,
 )
+from tests.suite.network import only_loopback
 from tests.suite.todo import is_todo
 from tests.suite.versions import skip_what_is_newer
 
@@ -81,6 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_what_is_newer(items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
+    if config.getoption("--shuffle") is not None:
+        random.Random(config.getoption("--shuffle")).shuffle(items)
 
 
 def leave_out_slow(items: list[pytest.Item]) -> int:
@@ -95,6 +99,13 @@ def lesson_of(item: pytest.Item) -> str | None:
     """The lesson a test belongs to, or ``None`` for the maintainer's own tests."""
     name = item.path.stem.removeprefix("test_")
     return name if name in NAMES else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """Let a test that asks the network for something fail, also where there is one."""
+    with only_loopback():
+        yield
 
 
 @pytest.fixture
@@ -112,17 +123,31 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
     traced code, which are the test module's.
     """
-    module, state = torch.nn.Module, torch.fx._symbolic_trace
+    state = torch.fx._symbolic_trace
     # Up to torch 2.13 the flag is a global, later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
-    before = (module.__call__, module.__getattr__)
     copies = [(each, dict(each)) for each in (flags, vars(math), namespace)]
+    with kept(torch.nn.Module, "__call__", "__getattr__"):
+        try:
+            yield
+        finally:
+            for each, copy in copies:
+                restore(each, copy)
+
+
+@contextlib.contextmanager
+def kept(owner: type, *names: str) -> Iterator[None]:
+    """Put these attributes back on the way out, where they have changed.
+
+    To set a method anew costs: Python then forgets where it found the methods of all subclasses.
+    """
+    before = {name: getattr(owner, name) for name in names}
     try:
         yield
     finally:
-        module.__call__, module.__getattr__ = before
-        for each, copy in copies:
-            restore(each, copy)
+        for name, value in before.items():
+            if getattr(owner, name, None) is not value:
+                setattr(owner, name, value)
 
 
 def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""What a real browser says of the built site."""

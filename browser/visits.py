@@ -1,0 +1,123 @@
+"""Visits to pages: what is opened, what the browser fetches, what it complains of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+HEIGHTS = {1440: 900, 375: 812}
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+OPEN_ALL = """() => {
+    document.querySelectorAll("details").forEach(each => { each.open = true; });
+}"""
+CHOOSE_TAB = """number => {
+    for (const set of document.querySelectorAll(".tabbed-set")) {
+        const inputs = set.querySelectorAll(":scope > input");
+        if (number < inputs.length) inputs[number].checked = true;
+    }
+}"""
+COUNT_TABS = """() => Math.max(1, ...[...document.querySelectorAll(".tabbed-set")].map(
+    set => set.querySelectorAll(":scope > input").length))"""
+OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+# Fades would be measured half-way.
+STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+
+
+@dataclass
+class Visit:
+    """One page, open in the browser."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self.note)
+
+    def note(self, message: object) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def external(self, home: str) -> list[str]:
+        own = (home, "data:", "blob:", "about:")
+        return [url for url in self.requests if not url.startswith(own)]
+
+    def states(self) -> Iterator[int]:
+        """Open every box, then one tab of each set after the other."""
+        self.page.evaluate(OPEN_ALL)
+        for number in range(self.page.evaluate(COUNT_TABS)):
+            self.page.evaluate(CHOOSE_TAB, number)
+            yield number
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        return self.page.evaluate(OVERFLOW)
+
+    def scheme(self) -> str:
+        """Whether the page is light or dark."""
+        name = self.page.get_attribute("body", "data-md-color-scheme")
+        return {"default": "light", "slate": "dark"}[name]
+
+    def choose(self, scheme: str) -> None:
+        """Make the page light or dark by its own switch."""
+        if self.scheme() != scheme:
+            self.page.locator("label[for^=__palette]:visible").click()
+
+    def violations(self, left_out: Sequence[str] = ()) -> list[str]:
+        """What axe-core finds wrong outside of what is left out, a line an element."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": WCAG}}
+        context = {"exclude": list(left_out)} if left_out else None
+        found = Axe().run(self.page, context, options).response["violations"]
+        return [
+            "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
+            for each in found
+            for node in each["nodes"]
+        ]
+
+
+def reason(node: dict) -> str:
+    """Why axe-core objects to an element."""
+    checks = node["any"] + node["all"] + node["none"]
+    return "; ".join(check["message"] for check in checks)[:200]
+
+
+@dataclass
+class Visitor:
+    """Opens pages, each in a context of its own: nothing is remembered from one to the next."""
+
+    browser: Browser
+    addresses: dict[str, str]
+
+    @contextlib.contextmanager
+    def visit(
+        self,
+        path: str,
+        protocol: str = "http",
+        width: int = 1440,
+        scheme: str = "light",
+        scripts: bool = True,
+    ) -> Iterator[Visit]:
+        """Open a page, and close it at the end."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": HEIGHTS[width]},
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+        )
+        visit = Visit(context.new_page())
+        visit.listen()
+        visit.page.goto(f"{self.addresses[protocol]}/{path}", wait_until="load")
+        if scripts:
+            visit.page.add_style_tag(content=STILL)
+        try:
+            yield visit
+        finally:
+            context.close()

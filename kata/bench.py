@@ -1,0 +1,23 @@
+"""Race the reference against torch; what follows goes to ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from kata.stubs import ROOT
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lesson", nargs="*", help="time these lessons only")
+    parser.add_argument("--quick", action="store_true", help="a few small cases")
+    parser.add_argument("--plot", action="store_true", help="write benchmarks/report/")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    flags = [f"--{name}" for name in ("quick", "plot") if getattr(arguments, name)]
+    command = [sys.executable, "-m", "benchmarks", *arguments.lesson, *flags]
+    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=ROOT, env=os.environ | one_thread, check=False).returncode

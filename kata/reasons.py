@@ -1,0 +1,72 @@
+"""The reasons behind many failures: each once, in the words that the suite found for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kata.judging.verdict import Report
+
+CAUSE, HINT = "likely cause:", "try:"
+# How a text begins that compares two values: these are left to the full text.
+COMPARISONS = ("expected:", "the graphs differ")
+# A place in the learner's code, which may stand below a note.
+FRAME = re.compile(r"  \S+, line \d+, in ")
+
+
+class Reason(NamedTuple):
+    """Why a test failed.
+
+    Attributes:
+        raised: the error, if the code raised one.
+        cause: the likely cause, if the suite knows one.
+        hint: what the suite suggests; empty if nothing.
+    """
+
+    raised: str
+    cause: str
+    hint: str = ""
+
+    @property
+    def why(self) -> str:
+        return "; ".join(filter(None, (self.raised, self.cause)))
+
+    @property
+    def kind(self) -> str:
+        """What makes two reasons one: the cause, or else the type of the error."""
+        return self.cause or self.raised.partition(":")[0]
+
+    def __str__(self) -> str:
+        return f"{self.why} (try: {self.hint})" if self.hint else self.why
+
+
+def reason_of(report: Report) -> Reason:
+    """The reason in a report's text."""
+    lines = report.text.splitlines() or [report.sentence]
+    raised = "" if lines[0].startswith(COMPARISONS) else lines[0]
+    cause = labelled(CAUSE, lines)
+    return Reason(raised, cause or ("" if raised else report.sentence), labelled(HINT, lines))
+
+
+def labelled(label: str, lines: list[str]) -> str:
+    """What stands behind a label, on one line; empty where there is no such label."""
+    found: list[str] = []
+    for line in lines:
+        if found and (FRAME.match(line) or not line.startswith(" ")):
+            break
+        if found or line.startswith(label):
+            found.append(line.removeprefix(label).strip())
+    return " ".join(found)
+
+
+def other_reasons(first: Report, others: Iterable[Report]) -> list[Reason]:
+    """The reasons besides that of the first failure, each once, in the order of the tests.
+
+    Those that the suite has words for come before errors that it can only repeat.
+    """
+    reasons: dict[str, Reason] = {}
+    for reason in map(reason_of, others):
+        reasons.setdefault(reason.kind, reason)
+    reasons.pop(reason_of(first).kind, None)
+    return sorted(reasons.values(), key=lambda reason: not reason.cause)

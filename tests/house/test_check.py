@@ -1,0 +1,218 @@
+"""``check``: what is green, what it prints, and that it grades the right files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kata import check, results
+from kata.judging import End, Ending, Judge, Report, Verdict
+from kata.places import Place
+from kata.stubs import ROOT, SOLUTIONS
+from tests.house.stage import Played, a_learner, everything_in, play
+
+LESSON = "path_of_module"
+WRONG = """\
+class PathOfModule:
+    def path_of_module(self, mod):
+        modules = self.root.named_modules(remove_duplicate=False)
+        return {id(module): name for name, module in modules}.get(id(mod))
+"""
+
+
+@pytest.fixture
+def learner() -> Iterator[Place]:
+    with a_learner(LESSON, "create_arg", "inversion") as place:
+        yield place
+
+
+def report(outcome: str, *, is_stretch: bool = False) -> Report:
+    return Report(f"tests/test_a.py::test_{outcome}", outcome, outcome, is_stretch, text=outcome)
+
+
+def verdict(*reports: Report, how: End = End.FINISHED, skip: int = 0) -> Verdict:
+    planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
+    return Verdict(LESSON, reports, Ending(how, "why"), planned=(planned[0] + skip, planned[1]))
+
+
+GREEN = verdict(report("passed"), report("failed", is_stretch=True))
+STARRED = verdict(report("passed"), report("passed", is_stretch=True))
+RED = verdict(report("passed"), report("failed"))
+TODO = verdict(report("todo"))
+CUT_SHORT = verdict(report("passed"), how=End.TIME, skip=1)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words", "code"),
+    [
+        ([GREEN], [], 0),
+        ([STARRED], [], 0),
+        ([RED], [], 1),
+        ([TODO], [], 1),
+        ([CUT_SHORT], [], 1),
+        ([STARRED, TODO], [], 1),
+        ([STARRED, GREEN], [], 0),
+        ([GREEN], ["--stretch"], 1),
+        ([STARRED], ["--stretch"], 0),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_only_what_is_all_green_has_the_exit_code_of_success(
+    verdicts, words, code, form, monkeypatch
+):
+    monkeypatch.setattr(check, "judged", lambda lessons, progress: iter(verdicts))
+    assert play("check", *words, *form).code == code
+
+
+def test_the_json_is_all_that_is_printed_and_says_what_the_screen_says(monkeypatch):
+    monkeypatch.setattr(check, "judged", lambda lessons, progress: iter([RED, STARRED]))
+    content = json.loads(play("check", "--json").screen)
+    assert (content["schema"], content["green"]) == (1, False)
+    first, second = content["lessons"]
+    assert (first["state"], second["state"]) == ("red", "starred")
+    assert first["core"] == {"planned": 2, "passed": 1, "failed": 1, "todo": 0, "skipped": 0}
+    assert [failure["text"] for failure in first["failures"]] == ["failed"]
+
+
+def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
+    monkeypatch.setattr(check, "Judge", None)
+    played = play("check", LESSON, "inversion")
+    assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
+
+
+BLOCK = """
+import sys
+
+class NoSolutions:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "solutions":
+            raise ImportError("solutions was imported")
+
+sys.meta_path.insert(0, NoSolutions())
+"""
+
+
+@pytest.fixture(scope="module")
+def without_solutions(tmp_path_factory) -> Iterator[Judge]:
+    """A judge in whose processes ``solutions`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(BLOCK)
+    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
+        judge = Judge()
+    with judge:
+        yield judge
+
+
+def checked_by(judge: Judge, *lessons: str) -> tuple[Played, list[dict[str, object]]]:
+    """What ``check`` comes to with this judge, and its verdicts but for the time they took."""
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        played = play("check", "--json", *lessons)
+    verdicts = json.loads(played.screen)["lessons"]
+    return played, [{**verdict, "seconds": 0} for verdict in verdicts]
+
+
+def test_the_result_is_the_same_where_solutions_cannot_be_imported(
+    learner, judge, without_solutions
+):
+    """The learner's files are graded, and no others: a wrong one and a right one."""
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    for name in ("create_arg.py", "_paths.py"):
+        shutil.copy(SOLUTIONS / name, learner.lessons)
+    _, expected = checked_by(judge, LESSON, "create_arg")
+    _, verdicts = checked_by(without_solutions, LESSON, "create_arg")
+    assert verdicts == expected
+    assert [verdict["state"] for verdict in verdicts] == ["red", "starred"]
+
+
+def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
+    """The other way round: there, ``solutions`` really cannot be imported."""
+    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
+    _, (verdict,) = checked_by(without_solutions, LESSON)
+    assert verdict["state"] == "red"
+    assert "solutions was imported" in verdict["failures"][0]["text"]
+
+
+def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    before = everything_in(learner.lessons)
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        played = play("check", LESSON)
+    assert played.code == 1
+    assert "the last name overwrote the first registered name" in played.screen
+    assert len(played.screen.splitlines()) <= 25
+    result = results.recall(LESSON)
+    assert (result.state, result.is_current, result.has_passed) == ("red", True, False)
+    assert everything_in(learner.lessons) == before
+
+
+def test_a_result_is_stale_once_the_lesson_or_what_it_stands_on_has_changed(learner):
+    key = results.key_of("inversion")
+    results.remember(Verdict("inversion", STARRED.reports, STARRED.ending, (1, 1)), key)
+    assert results.recall("inversion").is_current
+    (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    assert not results.recall("inversion").is_current
+
+
+def test_a_pass_is_remembered_beyond_a_later_failure(learner):
+    for each in (STARRED, RED):
+        results.remember(each, "key")
+    result = results.recall(LESSON)
+    assert (result.state, result.has_passed) == ("red", True)
+    assert play("solution", LESSON).code == 0
+
+
+@pytest.mark.parametrize("how", [End.STOPPED, End.BROKEN])
+def test_a_run_that_was_stopped_leaves_the_result_before(how: End, learner):
+    results.remember(STARRED, "key")
+    results.remember(verdict(report("failed"), how=how), "key")
+    assert results.recall(LESSON).state == "starred"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"core": 1}', '{"core": [1, 2, 3]}'])
+def test_a_spoilt_result_is_no_result(text: str, learner):
+    file = learner.memory / "results" / f"{LESSON}.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert results.recall(LESSON) is None
+    assert play().code == 0
+
+
+def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
+    assert play("solution", LESSON).code == 1
+    assert "@@" in play("solution", LESSON, "--show-me").screen
+    results.remember(STARRED, "key")
+    assert "@@" in play("solution", LESSON).screen
+
+
+def test_the_difference_turns_yours_into_the_reference(learner):
+    shutil.copy(SOLUTIONS / f"{LESSON}.py", learner.lessons)
+    assert play("solution", LESSON, "--show-me").screen == "yours is the reference, to the letter\n"
+    (learner.lessons / f"{LESSON}.py").write_text("mine = 1\n")
+    lines = play("solution", LESSON, "--show-me").screen.splitlines()
+    assert lines[:2] == [f"--- lessons/{LESSON}.py", f"+++ solutions/{LESSON}.py"]
+    added = [line[1:] for line in lines[3:] if line.startswith("+")]
+    assert added == [
+        line.rstrip() for line in (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()
+    ]
+
+
+def test_what_only_the_reference_has_is_shown_as_well(learner):
+    screen = play("solution", "inversion", "--show-me").screen
+    private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
+    assert private
+    assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+
+
+def test_the_page_describes_every_key_of_the_json():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    content = check.as_json([RED], stretch=False)
+    (lesson,) = content["lessons"]
+    keys = [*content, *lesson, *lesson["core"], *lesson["ending"], *lesson["failures"][0]]
+    assert not [key for key in keys if f"`{key}`" not in page]

@@ -1,0 +1,97 @@
+"""The command line: its commands, its words, and what a misspelt one is answered."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from kata import __main__ as command_line
+from kata.__main__ import COMMANDS
+from kata.stubs import ROOT
+from tests.house.stage import a_learner, play
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+QUICK = """
+import contextlib, io, sys
+from tests.house.stage import a_learner, play
+with a_learner("tracer"):
+    for words in ([], ["list"], ["hint", "tracer"], ["reset", "tracer"], ["check", "tracer"]):
+        play(*words)
+print(*(name for name in ("torch", "pytest", "hypothesis") if name in sys.modules))
+"""
+
+
+@pytest.fixture
+def learner():
+    with a_learner("tracer", "custom_tracers") as place:
+        yield place
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_a_module_and_stands_on_a_page(name: str):
+    module = importlib.import_module(f"kata.{name}")
+    assert callable(module.add_arguments)
+    assert callable(module.main)
+    assert any(f"kata {name}" in page.read_text() for page in PAGES)
+
+
+def test_the_page_of_the_commands_knows_no_others():
+    text = (ROOT / "docs" / "commands.md").read_text()
+    named = {line.split()[2] for line in text.splitlines() if line.startswith("$ kata ")}
+    assert named <= set(COMMANDS)
+
+
+def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
+    done = subprocess.run(
+        [sys.executable, "-c", QUICK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["chekc"], "did you mean check"),
+        (["tests/test_tracer.py"], "`kata check tracer`"),
+        (["hint", "trace"], "did you mean tracer"),
+        (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
+        (["reset", "nothing_like_it"], "known: path_of_module, create_arg"),
+    ],
+)
+def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
+    played = play(*words)
+    assert played.code == 2
+    assert answer in " ".join(played.screen.split())
+
+
+def test_plain_stands_before_the_command_or_after_it(learner):
+    assert play("--plain", "hint", "tracer", "--all") == play("hint", "--plain", "tracer", "--all")
+
+
+def test_an_interrupted_command_says_nothing_more(learner, monkeypatch):
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kata.hint.main", interrupted)
+    assert play("hint", "tracer") == (130, "\n")
+
+
+def test_the_first_command_remembers_the_stubs_and_later_ones_leave_them(learner):
+    stub = learner.memory / "stubs" / "tracer.py"
+    stub.write_text("as it was\n")
+    play("list")
+    assert stub.read_text() == "as it was\n"
+
+
+def test_a_memory_that_cannot_be_written_stops_no_command(monkeypatch):
+    """Where the repository is read-only, the list still comes."""
+
+    def refused(*arguments: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(command_line.bases, "remember", refused)
+    with a_learner():
+        assert play("list").code == 0

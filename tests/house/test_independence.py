@@ -1,0 +1,47 @@
+"""No test depends on the order of the tests, or on a network."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from lessons import LESSONS
+from tests.suite.answers import judge_folder
+from tests.suite.implementations import SOLUTIONS
+from tests.suite.network import NetworkError
+
+NAMES = [lesson.name for lesson in LESSONS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("lesson", NAMES)
+def test_a_lesson_passes_in_any_order(lesson: str, seed: int):
+    suite = f"tests/test_{lesson}.py"
+    verdict = judge_folder(SOLUTIONS, suite, "-m", "not slow", f"--shuffle={seed}")
+    assert not verdict.texts(), "\n".join(verdict.texts())
+    assert verdict.count("passed") > 0
+
+
+def order(*arguments: str) -> list[str]:
+    verdict = judge_folder(SOLUTIONS, "tests/test_path_of_module.py", *arguments)
+    return [report.nodeid for report in verdict.reports]
+
+
+def test_the_order_of_a_seed_is_random_and_always_the_same():
+    assert order("--shuffle=1") == order("--shuffle=1")
+    assert order("--shuffle=1") != order("--shuffle=2")
+    assert sorted(order("--shuffle=1")) == sorted(order())
+
+
+@pytest.mark.parametrize("address", ["http://192.0.2.1/", "http://example.org/"])
+def test_another_machine_is_out_of_reach(address: str):
+    with pytest.raises(NetworkError, match="no network"):
+        urllib.request.urlopen(address, timeout=1)
+
+
+def test_this_machine_is_within_reach():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
