@@ -25,8 +25,6 @@ STATES = {
     End.CRASHED: State.CRASHED,
     End.EXITED: State.CRASHED,
     End.INTERRUPTED: State.CRASHED,
-    End.STOPPED: State.NOT_JUDGED,
-    End.BROKEN: State.NOT_JUDGED,
 }
 CAUSE = re.compile(r"^likely cause: +(.*(?:\n {14}.*)*)", re.MULTILINE)
 
@@ -110,7 +108,7 @@ class Exam:
 
     def state(self, verdict: Verdict, said: dict[str, Report], passed: set[str]) -> State:
         if not verdict.is_finished:
-            return STATES[verdict.ending.how]
+            return STATES.get(verdict.ending.how, State.NOT_JUDGED)
         core = self.share(passed, stretch=False)
         if core.of and core.passed == core.of:
             return State.STARRED if passed == self.tests.keys() else State.DONE
