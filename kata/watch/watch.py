@@ -15,6 +15,8 @@ from kata.watch.screen import Screen
 
 # How long to wait for a key before the files are looked at again: short, since the learner waits.
 IDLE, BUSY = 0.05, 0.01
+# How many tests that failed lately run before the others.
+REMEMBERED = 30
 
 
 class Watch:
@@ -101,7 +103,10 @@ class Watch:
     def conclude(self, verdict: Verdict) -> None:
         self.running = None
         self.screen.verdict(verdict, shown=self.shown)
-        self.failed_before[verdict.lesson] = tuple(each.nodeid for each in verdict.of("failed"))
+        failed = (each.nodeid for each in verdict.of("failed"))
+        before = self.failed_before.get(verdict.lesson, ())
+        # What failed before the last run too: an edit that breaks it again is told at once.
+        self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *before)))[:REMEMBERED]
         results.remember(verdict, self.key)
 
     def drop(self) -> None:
