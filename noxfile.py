@@ -137,7 +137,7 @@ def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
     python = interpreter(session, "tests", "docs")
     for implementation in ("solutions", "torch"):
-        options = ("--impl", implementation, "-n", "2", "-m", marked)
+        options = ("--impl", implementation, "-n", "2", "--dist", "worksteal", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)
 
 

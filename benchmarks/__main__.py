@@ -62,6 +62,7 @@ def measured(options: argparse.Namespace) -> Report:
     """Time the cases; for a report, also what each step brought, and the memory."""
     report = Report(machine(), [*races(options)])
     if options.plot:
+        report.save(RESULTS)  # what follows takes minutes
         report.steps = gains(options.seconds)
         report.memory = peaks()
     return report

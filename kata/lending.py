@@ -74,6 +74,8 @@ class LessonFinder(MetaPathFinder):
         self.own = own
         self.folder = folder
         self.lent: list[str] = []
+        # A lesson of several files is asked about once.
+        self.homes: dict[str, Path] = {}
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -95,11 +97,12 @@ class LessonFinder(MetaPathFinder):
 
     def home_of(self, lesson: str) -> Path:
         """The folder a lesson's source comes from, noting it where that is a loan."""
-        if lesson == self.own or is_written(lesson, self.folder):
-            return self.folder
-        if lesson not in self.lent and any(lesson == row.name for row in LESSONS):
-            self.lent.append(lesson)
-        return SOLUTIONS
+        if lesson not in self.homes:
+            is_own = lesson == self.own or is_written(lesson, self.folder)
+            self.homes[lesson] = self.folder if is_own else SOLUTIONS
+            if not is_own and any(lesson == row.name for row in LESSONS):
+                self.lent.append(lesson)
+        return self.homes[lesson]
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -513,29 +513,32 @@ def test_constants_of_a_trace_hold_the_tensors_of_torch(lesson):
     )
 
 
-class ManyParameters(nn.Module):
+class ManyTensors(nn.Module):
     def __init__(self, size: int):
         super().__init__()
         self.weights = nn.ParameterList(torch.zeros(1) for _ in range(size))
+        for number in range(size):
+            self.register_buffer(f"buffer{number}", torch.zeros(1))
 
 
-def steps_for_parameters(lesson):
+def steps_for(lesson, tensors: Callable[[nn.Module], Iterator[torch.Tensor]]):
     def work(size: int) -> Callable[[], object]:
-        model = ManyParameters(size)
-        tracer, parameters = tracer_at(lesson, model, TracerBase), list(model.weights)
-        return lambda: [tracer.create_arg(parameter) for parameter in parameters]
+        model = ManyTensors(size)
+        tracer, wanted = tracer_at(lesson, model, TracerBase), list(tensors(model))
+        return lambda: [tracer.create_arg(tensor) for tensor in wanted]
 
     return work
 
 
-@pytest.mark.beyond("torch scans all parameters for each one")
-def test_a_parameter_costs_the_same_in_a_large_model(lesson):
-    factor = growth(steps_for_parameters(lesson), 200)
+@pytest.mark.beyond("torch scans all parameters, or all buffers, for each one")
+@pytest.mark.parametrize("tensors", [nn.Module.parameters, nn.Module.buffers])
+def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
+    factor = growth(steps_for(lesson, tensors), 200)
     holds(
         factor < LINEAR,
-        "twice the steps for twice the parameters",
+        "twice the steps for twice the tensors",
         got=f"{factor:.1f} times the steps",
-        cause="every call searches all parameters (a linear scan a call)",
+        cause="every call searches all of them (a linear scan a call)",
         hint="walk the modules once a root, remember `id(tensor) -> path`, then look it up",
     )
 

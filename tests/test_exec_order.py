@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,8 +13,9 @@ from torch.fx import Tracer
 from torch.nn import functional as F
 
 from tests import zoo
-from tests.suite import equal, holds, refuses, same_graph
+from tests.suite import equal, growth, holds, refuses, same_graph
 
+LINEAR = 2.5
 Record = dict[str, object]
 
 
@@ -557,4 +559,20 @@ def test_the_complete_record_has_the_modules_of_the_other(lesson, model):
         record(lesson, built)["modules"],
         cause="the order of calls has nothing to do with parameters",
         hint="override two small methods, and leave `patch_tracer` alone",
+    )
+
+
+@pytest.mark.stretch
+def test_the_work_is_linear_in_the_calls(lesson):
+    def work(calls: int) -> Callable[[], object]:
+        model = nn.Sequential(*(nn.Linear(1, 1) for _ in range(calls)))
+        return lambda: watched(lesson.ExecOrderTracer(), model)
+
+    factor = growth(work, 30)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the calls",
+        got=f"{factor:.1f} times the steps",
+        cause="every call goes through all that was recorded, or through all parameters",
+        hint="a set beside the list knows what was visited; a dict knows parameters by name",
     )

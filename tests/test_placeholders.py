@@ -16,6 +16,7 @@ from torch.fx.proxy import TraceError
 from tests import zoo
 from tests.suite import (
     equal,
+    growth,
     holds,
     noting,
     own,
@@ -559,4 +560,22 @@ def test_a_nested_input_of_a_module_keeps_self(lesson):
         cause="the root counts as an input to flatten, or the names are off by one",
         hint="the root is an argument like the others and has no leaves to flatten",
         concrete_args={"x": [PH, PH]},
+    )
+
+
+def with_parameters(size: int) -> Callable:
+    namespace: dict = {}
+    exec(f"def function({', '.join(f'a{n}' for n in range(size))}): return a0", namespace)
+    return namespace["function"]
+
+
+@pytest.mark.stretch
+def test_the_work_is_linear_in_the_parameters(lesson):
+    factor = growth(lambda size: lambda: signature_of(lesson, with_parameters(size)), 100)
+    holds(
+        factor < 2.5,
+        "twice the steps for twice the parameters",
+        got=f"{factor:.1f} times the steps",
+        cause="every parameter goes through the whole signature",
+        hint="read the signature once",
     )

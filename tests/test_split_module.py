@@ -22,8 +22,9 @@ from torch.fx.passes.split_module import split_module as torch_split_module
 
 from kata.torchvision_compat import torchvision
 from tests import random_models
-from tests.suite import equal, holds, refuses, rows, same_graph, same_numbers
+from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
 
+LINEAR = 2.5
 TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
 SEED_CODE = """\
 def forward(self, x, y):
@@ -1683,3 +1684,20 @@ def test_the_pipeline_front_of_torch_takes_it_in_place_of_its_own(lesson, monkey
     theirs = cut_at_the_second()
     monkeypatch.setattr("torch.distributed.pipelining._IR.split_module", lesson.split_module)
     same_split(cut_at_the_second(), theirs, hint="it cuts with partition_affix='pp'")
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("partitions", [lambda nodes: 4, lambda nodes: nodes], ids=["few", "many"])
+def test_the_work_is_linear_in_the_nodes_and_in_the_partitions(lesson, partitions):
+    def work(nodes: int) -> Callable[[], object]:
+        gm = trace(nn.Sequential(*(nn.ReLU() for _ in range(nodes))))
+        return lambda: lesson.split_module(gm, gm, in_stages(gm, partitions(nodes)))
+
+    factor = growth(work, 30)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the nodes",
+        got=f"{factor:.1f} times the steps",
+        cause="each partition, or each value, goes through the whole graph",
+        hint="walk the graph once, and remember for each node its partition",
+    )
