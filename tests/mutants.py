@@ -130,13 +130,17 @@ def equivalent() -> dict[tuple[str, str], str]:
 
 
 def judge_lesson(lesson: str) -> bool:
-    """Judge a lesson's mutants, print what survived, and say whether that is few enough."""
+    """Judge a lesson's mutants, print each that survives, and say whether these are few enough."""
     mutants = list(mutants_of(lesson))
     reasons = equivalent()
-    survivors = [mutant for mutant in mutants if not is_killed(mutant)]
-    unlisted = [each for each in survivors if (each.file, each.change) not in reasons]
-    for mutant in unlisted:
-        print(f"  survived: {mutant}", flush=True)
+    survivors: list[Mutant] = []
+    unlisted: list[Mutant] = []
+    for mutant in mutants:
+        if not is_killed(mutant):
+            survivors.append(mutant)
+            if (mutant.file, mutant.change) not in reasons:
+                unlisted.append(mutant)
+                print(f"  survived: {mutant}", flush=True)
     same = len(survivors) - len(unlisted)
     share = 1 - len(unlisted) / max(1, len(mutants) - same)
     print(

@@ -486,6 +486,36 @@ def test_a_pair_of_ones_own_is_used_both_ways(lesson):
     undone(lesson, lambda x: torch.special.ndtri(x))
 
 
+def test_a_later_pair_wins(lesson):
+    def again(x):
+        return torch.log(x)
+
+    def half(x):
+        return x / 2
+
+    lesson.add_inverse(half, lambda x: x)
+    lesson.add_inverse(half, again)
+    equal(
+        lesson.inverse_of(half),
+        again,
+        cause="the first pair with a function stays for ever",
+        hint="overwrite what was registered before",
+    )
+
+
+def test_a_function_that_is_only_called_like_a_known_one_is_unknown(lesson):
+    def exp(x):
+        return x + 1
+
+    with refuses(
+        lesson.NotInvertibleError,
+        "exp",
+        cause="functions were looked up by their names",
+        hint="the function itself is the key: two functions may have one name",
+    ):
+        lesson.inverse_of(exp)
+
+
 @pytest.mark.stretch
 def test_a_function_written_in_python_is_one_step_once_it_is_registered(lesson):
     lesson.add_inverse(shear, unshear)

@@ -270,3 +270,48 @@ def the_core_alone(lesson):
             return node
 
     lesson.TaggingTracer = TaggingTracer
+
+
+@wrong(fails="test_resnet18_has_the_paths_of_the_table", says="layer1.0.relu@1")
+def takes_the_key_of_the_module_stack(lesson):
+    """Takes the last key of the module stack for a path: at a second call it ends in ``@1``."""
+
+    class ModulePathTracer(lesson.tagging.Tracer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.node_to_originating_module = {}
+
+        def create_proxy(self, *args, **kwargs):
+            proxy = super().create_proxy(*args, **kwargs)
+            path = next(reversed(self.module_stack), "")
+            self.node_to_originating_module[proxy.node] = path
+            return proxy
+
+    lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_a_copy_of_the_graph_has_the_tags_in_its_metadata",
+    says="torch copies a node with its `meta`",
+)
+def tags_the_attribute_alone(lesson):
+    """Sets ``node.tag``, which a copy of the graph doesn't have."""
+
+    class TaggingTracer(lesson.tagging.Tracer):
+        def __init__(self, tag="foo", **options):
+            super().__init__(**options)
+            self.tag = tag
+
+        def create_node(self, *args, **kwargs):
+            node = super().create_node(*args, **kwargs)
+            node.tag = self.tag
+            return node
+
+    lesson.TaggingTracer = TaggingTracer
+
+
+@wrong(fails="test_the_innermost_line_of_yours_counts", says="another frame of the stack was taken")
+def takes_the_outermost_line(lesson):
+    """Goes through the stack from its far end."""
+    inwards = lesson.source_line._source_lines
+    lesson.source_line._source_lines = lambda: reversed(list(inwards()))

@@ -254,3 +254,58 @@ def reads_parameters_in_a_loop(lesson):
             return used
 
     lesson.ExecOrderTracer = ExecOrderTracer
+
+
+def calling(lesson, *, own=lambda module: list(module.named_parameters()), restore=lambda w, c: c):
+    """Replace what happens around a call, except for what the answer does differently."""
+
+    def call_module(self, method, module, *how):
+        self.info.module_forward_order.append(module)
+        self.note_usage(module, own(module))
+        caller = self.info.curr_module, self.own
+        self.info.curr_module, self.own = module, own(module)
+        self.rules.begin_usages(self.info, module)
+        result = method(module, *how)
+        self.info.curr_module, self.own = restore(self, caller)
+        return result
+
+    lesson.watch._Watcher.call_module = call_module
+
+
+@wrong(fails="test_the_record_is_the_one_of_fsdp", says="likely cause")
+def forgets_the_parameters_of_children(lesson):
+    """Notes only the parameters that a module holds itself."""
+    calling(lesson, own=lambda module: list(module.named_parameters(recurse=False)))
+
+
+@wrong(fails="test_the_record_is_the_one_of_fsdp", says="likely cause")
+def goes_back_to_the_root(lesson):
+    """Makes the root the current module after every call, instead of the caller."""
+
+    def to_root(watcher, caller):
+        root = watcher.info.module_forward_order[0]
+        return root, list(root.named_parameters())
+
+    calling(lesson, restore=to_root)
+
+
+@wrong(
+    fails="test_the_record_is_the_one_of_fsdp",
+    says="a call is missing, doubled, or recorded after the calls inside it",
+)
+def leaves_the_root_out(lesson):
+    """Begins the order with the first call, where torch begins it with the root."""
+    init = lesson.ExecutionInfo.__init__
+
+    def without_root(self, root_module):
+        init(self, root_module)
+        self.module_forward_order = Forgetful([root_module])
+
+    class Forgetful(list):
+        def append(self, module):
+            if len(self) == 1 and not hasattr(self, "begun"):
+                self.clear()
+                self.begun = True
+            super().append(module)
+
+    lesson.ExecutionInfo.__init__ = without_root

@@ -262,3 +262,29 @@ def leaves_modules_out(lesson):
 
     lesson._undo.Undoing.undo_module = undo_module
     assert issubclass(lesson.RevBlock, nn.Module)
+
+
+@wrong(
+    fails="test_a_function_that_is_only_called_like_a_known_one_is_unknown",
+    says="two functions may have one name",
+)
+def looks_functions_up_by_name(lesson):
+    """Takes every function called ``exp`` for ``torch.exp``."""
+    known = {f.__name__: g for f, g in lesson.inverses.INVERSES.items()}
+    by_identity = lesson.inverse_of
+
+    def inverse_of(f):
+        return known.get(getattr(f, "__name__", "")) or by_identity(f)
+
+    lesson.inverse_of = lesson.inverses.inverse_of = lesson._undo.inverse_of = inverse_of
+
+
+@wrong(fails="test_a_later_pair_wins", says="overwrite what was registered before")
+def keeps_the_first_pair(lesson):
+    """Registers a function once and for all."""
+
+    def add_inverse(f, g):
+        lesson.inverses.INVERSES.setdefault(f, g)
+        lesson.inverses.INVERSES.setdefault(g, f)
+
+    lesson.add_inverse = add_inverse
