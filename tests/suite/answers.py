@@ -139,11 +139,15 @@ def judge_folder(folder: Path, *arguments: str) -> Verdict:
     return run_suite(f"--lessons={folder}", *arguments, load=None)
 
 
+# A run inside a run needs none of these; `unraisableexception` collects the whole heap twice.
+SWITCHED_OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception")
+
+
 def run_suite(*arguments: str, load: Callable[[str], Implementation] | None) -> Verdict:
     """Run pytest in this process, as a learner sees it, and collect what it says."""
     verdict = Verdict()
     plugins: list[object] = [verdict] if load is None else [verdict, Loading(load)]
-    quiet = ["-p", "no:faulthandler", "-p", "no:benchmark", "-p", "no:xdist", "--impl=lessons"]
+    quiet = [*(f"-pno:{name}" for name in SWITCHED_OFF), "--impl=lessons"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
         pytest.main([*arguments, *quiet], plugins=plugins)
     verdict.terminal = out.getvalue()
