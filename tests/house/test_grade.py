@@ -101,6 +101,7 @@ def attack(name: str) -> dict[str, str]:
     return {FILE: TAMPERING[name].replace("REPOSITORY", repr(str(ROOT)))}
 
 
+@pytest.mark.slow
 def test_each_gets_what_it_earns(tmp_path: Path):
     handed_in = {
         "solved": solved(*ONE),

@@ -46,6 +46,7 @@ def test_torchvision_imports_beside_this_torch_and_only_what_is_missing_is_decla
     assert (plain, declared) in [("True", "['nms', 'qnms']"), ("imported", "[]")]
 
 
+@pytest.mark.slow
 def test_beside_a_torch_that_has_the_operators_nothing_is_declared():
     assert run(DECLARE_LIKE_A_MATCHING_WHEEL + TRACE_RESNET18) == "[]"
 

@@ -70,6 +70,7 @@ def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal
     assert watch.end() == 0
 
 
+@pytest.mark.slow
 def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
     watch.until("not started")
