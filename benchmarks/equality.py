@@ -59,8 +59,13 @@ def same_tree(ours: nn.Module, theirs: nn.Module) -> None:
     equal(list(ours.state_dict()), list(theirs.state_dict()), cause="other state")
     for name in names(theirs):
         graphs = [getattr(tree.get_submodule(name), "graph", None) for tree in (ours, theirs)]
-        doings = [graph and [(node.op, node.target) for node in graph.nodes] for graph in graphs]
+        doings = [operations(graph) for graph in graphs]
         equal(doings[0], doings[1], cause=f"{name or 'the root'} does something else")
+
+
+def operations(graph: Graph | None) -> list[tuple]:
+    """What a body does; a container that is never called has no graph, or an empty one."""
+    return [(node.op, node.target) for node in graph.nodes] if graph else []
 
 
 def names(tree: nn.Module) -> list[str]:
