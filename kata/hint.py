@@ -30,4 +30,4 @@ def what_is_left(lesson: str) -> str:
     left = len(hints_of(lesson)) - level_seen(lesson)
     if left:
         return f"{left} more: `kata hint {lesson}`"
-    return f"That was the last one. `kata solution {lesson}` shows the reference."
+    return f"That was the last one. `kata solution {lesson} --show-me` shows the reference."

@@ -69,9 +69,16 @@ def show_reasons(console: Console, first: Report, others: list[Report], room: in
     items = fitting(reasons, room, console.width)
     left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
     why = f"for other reasons{left}:" if reasons else "for the same reason"
-    console.print(f"{len(others)} more {'tests are' if len(others) > 1 else 'test is'} red, {why}")
+    console.print(f"{more_tests(others)} red, {why}")
     for line in itertools.chain.from_iterable(items):
         console.print(line, soft_wrap=True)
+
+
+def more_tests(others: list[Report]) -> str:
+    """How many more tests there are, and how many of them the core has where not all are its."""
+    core = sum(not report.is_stretch for report in others)
+    some = f" ({core} of the core)" if 0 < core < len(others) else ""
+    return f"{len(others)} more {f'tests{some} are' if len(others) > 1 else 'test is'}"
 
 
 def room_below(first: Report) -> int:
@@ -155,5 +162,5 @@ def notes(verdict: Verdict) -> Iterator[str]:
     if verdict.state in PASSED and verdict.first_failure:
         yield "the core is green; the stretch is more than the lesson asks"
     reasons = dict.fromkeys(report.text for report in verdict.of("skipped"))
-    if reasons:
+    if reasons and verdict.state != "todo":
         yield f"skipped: {len(verdict.of('skipped'))} ({'; '.join(reasons)})"

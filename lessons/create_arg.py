@@ -22,6 +22,7 @@ class CreateArg:
 
     root: nn.Module
     graph: Graph
+    # Where on the root each constant lies. A trace begins without: make it at the first constant.
     tensor_attrs: dict[Any, str]
 
     def create_arg(self, a: Any) -> Argument:

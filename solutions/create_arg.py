@@ -46,6 +46,7 @@ class CreateArg:
 
     root: nn.Module
     graph: Graph
+    # Where on the root each constant lies. A trace begins without: make it at the first constant.
     tensor_attrs: dict[Any, str]
     # The root and graph that tensor_attrs and _next_number speak of.
     _trace: tuple[nn.Module | None, Graph | None] = (None, None)

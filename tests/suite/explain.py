@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import linecache
 import textwrap
 import traceback
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kata.stubs import ROOT
+from lessons import LESSONS
 from tests.suite.expect import WIDTH, Mismatch, labelled
 
 LINES = 25
@@ -74,9 +76,8 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield labelled("try", "put it back: the tests ask for it under that name")
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")
-    elif is_missing_file(error):
-        yield labelled("likely cause", "the lesson's file was moved or deleted")
-        yield labelled("try", "`git checkout -- lessons/` brings the stubs back")
+    elif isinstance(error, ModuleNotFoundError) and str(error.name).startswith("lessons."):
+        yield from about_missing_file(str(error.name).split(".")[1])
     elif not frames:
         yield f"  {line_of_the_test(error)}"
 
@@ -92,8 +93,16 @@ def is_missing_name(error: BaseException) -> bool:
     )
 
 
-def is_missing_file(error: BaseException) -> bool:
-    return isinstance(error, ModuleNotFoundError) and str(error.name).startswith("lessons.")
+def about_missing_file(lesson: str) -> Iterator[str]:
+    """Tell a lesson whose file is gone from a name that no lesson has."""
+    names = [row.name for row in LESSONS]
+    if lesson in names:
+        yield labelled("likely cause", f"the file of {lesson} was moved or deleted")
+        yield labelled("try", f"`kata restore {lesson}` for a kept copy, `kata reset {lesson}`")
+    else:
+        yield labelled("likely cause", f"no lesson is called {lesson}")
+        near = difflib.get_close_matches(lesson, names, n=1) or names
+        yield labelled("try", f"import from {' or '.join(near)}")
 
 
 def line_of_the_test(error: BaseException) -> str:
