@@ -59,13 +59,24 @@ class Report:
 
 
 def measured(options: argparse.Namespace) -> Report:
-    """Time the cases; for a report, also what each step brought, and the memory."""
-    report = Report(machine(), [*races(options)])
-    if options.plot:
-        report.save(RESULTS)  # what follows takes minutes
+    """Time the cases; for a whole report, also what each step brought, and the memory."""
+    report = before(options) if options.plot else Report(machine(), [])
+    for result in races(options):
+        report.results.append(result)
+        if options.plot:
+            report.save(RESULTS)  # a whole run takes many minutes, and may be stopped
+    if options.plot and not options.lesson:
         report.steps = gains(options.seconds)
         report.memory = peaks()
     return report
+
+
+def before(options: argparse.Namespace) -> Report:
+    """What last time showed of the lessons that aren't timed now."""
+    report = known()
+    asked = options.lesson or all_cases()
+    kept = [result for result in report.results if result.lesson not in asked]
+    return Report(machine(), kept, report.steps, report.memory)
 
 
 def known() -> Report:
