@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -22,8 +21,6 @@ from tests.suite.reporting import content_of
 
 ANSWERS = all_answers()
 LEAST_WRONG, LEAST_RIGHT = 10, 3
-# Their suites take so long that a wrong answer meets the test alone that knows its mistake.
-LONG = ("split_module", "unflatten")
 
 
 def checked(answer: Answer) -> Verdict:
@@ -60,15 +57,6 @@ def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, s
     verdict = checked(answer)
     assert verdict.of("failed"), f"{answer} passes {answer.fails}"
     assert_says(answer, screen(verdict))
-
-
-@pytest.mark.slow  # each one meets a whole suite
-@pytest.mark.parametrize(
-    "answer", [a for a in ANSWERS if a.fails and a.lesson not in LONG], ids=str
-)
-def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
-    """Other tests fail as well, and some of them before the one that knows the mistake."""
-    assert_says(answer, screen(checked(replace(answer, fails=""))))
 
 
 @pytest.mark.slow  # each one meets a whole suite
