@@ -18,13 +18,16 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import libcst as cst
+import pytest
 from mutmut.mutation.file_mutation import create_mutations
 
 from kata.stubs import ROOT, SOLUTIONS
@@ -36,8 +39,8 @@ WANTED = 0.95
 # What several lessons stand on is judged by one after the other.
 SHARED = {"path_of_module": ["_paths.py"]}
 ALSO_JUDGES = {"_paths.py": ["create_arg", "tracer"]}
-SECONDS = 120.0
-KILLED, SURVIVED = 1, 0
+# Seconds a test: an endless loop is a change that was noticed.
+SECONDS = 30
 # The plugin is imported here already; pytest would like to do that itself.
 QUICKLY = ("-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
@@ -85,42 +88,67 @@ def change(original: str, source: str) -> str:
 
 
 def is_killed(mutant: Mutant) -> bool:
-    """Whether the lesson's tests fail on a mutant, or don't come to an end."""
+    """Whether a test fails on a mutant, or doesn't come to an end."""
     with tempfile.TemporaryDirectory() as folder:
         lessons = Path(folder) / "lessons"
         shutil.copytree(SOLUTIONS, lessons, ignore=shutil.ignore_patterns("__pycache__"))
         (lessons / mutant.file).write_text(mutant.source, encoding="utf-8")
         judges = [mutant.lesson, *ALSO_JUDGES.get(mutant.file, [])]
-        return any(forked(lessons, judge) != SURVIVED for judge in judges)
+        return any(Judge.of(judge).kills(lessons) for judge in judges)
 
 
-def forked(folder: Path, lesson: str) -> int:
-    """Judge a folder in a fork of this process, and return its exit code."""
-    child = os.fork()
-    if child:
-        return outcome_of(child)
-    os.setsid()
-    os.dup2(os.open(os.devnull, os.O_RDWR), 2)
-    code = KILLED
-    try:
-        verdict = judge_folder(folder, f"tests/test_{lesson}.py", "-x", *QUICKLY)
-        ran = verdict.count("passed") > 0 and not verdict.count("todo")
-        code = SURVIVED if ran and not verdict.texts() else KILLED
-    finally:
-        os._exit(code)
+class Judge:
+    """A lesson's tests: those that noticed a change lately come first."""
+
+    def __init__(self, lesson: str) -> None:
+        self.lesson = lesson
+        self.killers: list[str] = []
+
+    @staticmethod
+    @cache
+    def of(lesson: str) -> Judge:
+        return Judge(lesson)
+
+    def kills(self, folder: Path) -> bool:
+        """Judge a folder of lessons in a fork of this process, which stays as it was."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+            try:
+                os.write(writing, self.killer_of(folder).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as line:
+            killer = line.read()
+        _, status = os.waitpid(child, 0)
+        if killer:
+            self.killers = [killer, *(each for each in self.killers if each != killer)]
+        return bool(killer) or status != 0
+
+    def killer_of(self, folder: Path) -> str:
+        """The first test that fails; empty if none does."""
+        order = Order(tuple(self.killers))
+        tests = f"tests/test_{self.lesson}.py"
+        verdict = judge_folder(folder, tests, "-x", *QUICKLY, plugins=[order])
+        if verdict.count("todo") or not verdict.reports:
+            return "collection"
+        return next((report.nodeid for report in verdict.reports if report.failed), "")
 
 
-def outcome_of(child: int) -> int:
-    """Wait for a child, and end it where it takes too long."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return KILLED
+class Order(NamedTuple):
+    """A plugin: some tests come first, and one that takes too long ends its process."""
+
+    first: tuple[str, ...]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        rank = {nodeid: number for number, nodeid in enumerate(self.first)}
+        items.sort(key=lambda item: rank.get(item.nodeid, len(rank)))
+
+    def pytest_runtest_logstart(self) -> None:
+        signal.alarm(SECONDS)
 
 
 def equivalent() -> dict[tuple[str, str], str]:
@@ -135,8 +163,10 @@ def judge_lesson(lesson: str) -> bool:
     reasons = equivalent()
     survivors: list[Mutant] = []
     unlisted: list[Mutant] = []
-    for mutant in mutants:
-        if not is_killed(mutant):
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
+        for mutant, killed in zip(mutants, pool.map(is_killed, mutants)):
+            if killed:
+                continue
             survivors.append(mutant)
             if (mutant.file, mutant.change) not in reasons:
                 unlisted.append(mutant)

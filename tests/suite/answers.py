@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -131,25 +131,25 @@ def judge(answer: Answer) -> Verdict:
 
     tests = f"tests/test_{answer.lesson}.py" + (f"::{answer.fails}" if answer.fails else "")
     marks = "not slow and not stretch and not beyond" if answer.core_only else "not slow"
-    return run_suite(tests, "-x" if answer.fails else "-q", "-m", marks, load=load)
+    stop = "-x" if answer.fails else "-q"
+    return run_suite(tests, stop, "-m", marks, plugins=[Loading(load)])
 
 
-def judge_folder(folder: Path, *arguments: str) -> Verdict:
+def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) -> Verdict:
     """Run the suite as a learner does, on the lessons in ``folder``."""
-    return run_suite(f"--lessons={folder}", *arguments, load=None)
+    return run_suite(f"--lessons={folder}", *arguments, plugins=plugins)
 
 
 # A run inside a run needs none of these; `unraisableexception` collects the whole heap twice.
 SWITCHED_OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception")
 
 
-def run_suite(*arguments: str, load: Callable[[str], Implementation] | None) -> Verdict:
+def run_suite(*arguments: str, plugins: Iterable[object]) -> Verdict:
     """Run pytest in this process, as a learner sees it, and collect what it says."""
     verdict = Verdict()
-    plugins: list[object] = [verdict] if load is None else [verdict, Loading(load)]
     quiet = [*(f"-pno:{name}" for name in SWITCHED_OFF), "--impl=lessons"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
-        pytest.main([*arguments, *quiet], plugins=plugins)
+        pytest.main([*arguments, *quiet], plugins=[verdict, *plugins])
     verdict.terminal = out.getvalue()
     return verdict
 
