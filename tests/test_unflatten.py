@@ -8,6 +8,7 @@ import functools
 import random
 import warnings
 from collections import namedtuple
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -19,23 +20,21 @@ from torch.utils import _pytree as pytree
 
 from tests import random_models
 from tests.suite import equal, holds, lines_run, refuses, same_numbers
+from tests.suite.programs import Case, export, exported, program_of
 
 
-def export(
-    model: nn.Module,
-    *args,
-    preserve: tuple[str, ...] = (),
-    functional: bool = False,
-    **options,
-) -> ExportedProgram:
-    """Export in training IR; with ``functional``, decomposed: no mutation in the graph."""
-    program = torch.export.export(model, args, preserve_module_call_signature=preserve, **options)
-    if not functional:
-        return program
-    with warnings.catch_warnings():
-        # torch's own: it copies the tree specs of the program.
-        warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
-        return program.run_decompositions()
+def asking_more(value: object) -> object:
+    """A parameter whose tests are stretch."""
+    return pytest.param(value, marks=pytest.mark.stretch)
+
+
+# Strict export runs another front end, takes long, and names the state otherwise.
+STRICT_TOO = pytest.mark.parametrize(
+    "strict", [False, asking_more(True)], ids=["non-strict", "strict"]
+)
+FUNCTIONAL_TOO = pytest.mark.parametrize(
+    "functional", [False, True], ids=["in place", "functional"]
+)
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -54,8 +53,10 @@ class RunsLikeEager:
     """Compares runs and state of an unflattened program with those of the eager model."""
 
     def __init__(self, lesson, model: nn.Module, *args, runs: int = 2, **options) -> None:
-        self.eager = copy.deepcopy(model)
-        self.program = export(model, *args, **options)
+        if isinstance(model, nn.Module):
+            self.eager, self.program = copy.deepcopy(model), export(model, *args, **options)
+        else:
+            self.eager, self.program = exported(model, *args, **options)
         self.tree = lesson.unflatten(self.program)
         for _ in range(runs):
             theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
@@ -105,6 +106,41 @@ class Nested(nn.Module):
         for layer in self.layers:
             y = layer(y) - x
         return y
+
+
+class Steps(nn.Sequential):
+    """A sequence whose input is called ``x``."""
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+def one_tanh() -> nn.Module:
+    return Steps(nn.Tanh())
+
+
+def one_block() -> nn.Module:
+    return Steps(Block())
+
+
+def block_and_tanh() -> nn.Module:
+    return Steps(Block(), nn.Tanh())
+
+
+def three_deep() -> nn.Module:
+    return Steps(Steps(Steps(nn.ReLU())))
+
+
+def three_and_one() -> nn.Module:
+    return Steps(Steps(nn.ReLU(), nn.Tanh(), nn.Sigmoid()), nn.SiLU())
+
+
+def training_norms() -> nn.Module:
+    return Steps(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+
+def fixed_norms() -> nn.Module:
+    return training_norms().eval()
 
 
 class CalledTwice(nn.Module):
@@ -208,7 +244,7 @@ def outlined(call) -> object:
 
 
 def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
-    program = export(nn.Sequential(Block(), nn.Tanh()), x())
+    program = program_of(block_and_tanh, x())
     equal(
         outlined(lesson.outline(program.graph)),
         [
@@ -222,7 +258,7 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
 
 
 def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
-    program = export(CalledTwice(), x())
+    program = program_of(CalledTwice, x())
     equal(
         [call.name for call in lesson.outline(program.graph).walk()],
         ["block.linear", "block", "block.linear@1", "block@1", ""],
@@ -232,7 +268,7 @@ def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
 
 
 def test_a_list_of_modules_is_no_call(lesson):
-    program = export(Nested(), x())
+    program = program_of(Nested, x())
     equal(
         [call.name for call in lesson.outline(program.graph).calls],
         ["first", "second", "layers.0", "layers.1"],
@@ -252,7 +288,7 @@ def test_the_class_of_the_eager_module_is_kept(lesson):
 
 
 def test_a_node_without_a_stack_is_refused(lesson):
-    program = export(Block(), x())
+    program = program_of(Block, x())
     next(node for node in program.graph.nodes if node.name == "relu").meta.clear()
     with refuses(
         RuntimeError,
@@ -272,9 +308,8 @@ def move(program: ExportedProgram, name: str, stack_of: str) -> None:
 
 def interrupted_program() -> ExportedProgram:
     """A program in which a node of the root interrupts the call of ``0``."""
-    model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid()), nn.SiLU())
-    program = export(model, x())
-    relu, tanh, sigmoid, _ = [node for node in program.graph.nodes if "input" not in node.name][:4]
+    program = program_of(three_and_one, x())
+    relu, tanh, sigmoid = list(program.graph.nodes)[1:4]
     stack = dict(list(relu.meta["nn_module_stack"].items())[:2])
     relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
     tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
@@ -310,7 +345,7 @@ def shown_values(values: list) -> list[str]:
 
 
 def test_a_module_reads_its_own_parameters(lesson):
-    calls = settled(lesson, export(nn.Sequential(Block()), x()))
+    calls = settled(lesson, program_of(one_block, x()))
     equal(
         shown_state(calls["0.linear"]),
         {"p_0_linear_weight": "weight", "p_0_linear_bias": "bias"},
@@ -320,20 +355,20 @@ def test_a_module_reads_its_own_parameters(lesson):
 
 
 def test_what_a_callee_reads_isnt_handed_through_its_callers(lesson):
-    calls = settled(lesson, export(nn.Sequential(Block()), x()))
+    calls = settled(lesson, program_of(one_block, x()))
     equal(
         [shown_state(calls["0"]), shown_values(calls["0"].inputs), shown_state(calls[""])],
-        [{}, ["input"], {}],
+        [{}, ["x"], {}],
         cause="the callers hold the parameters of the module below them",
         hint="a call needs what its nodes use and what its callees get as inputs, no more",
     )
 
 
 def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
-    calls = settled(lesson, export(nn.Sequential(nn.Sequential(nn.Sequential(nn.ReLU()))), x()))
+    calls = settled(lesson, program_of(three_deep, x()))
     equal(
         [shown_values(calls[name].inputs) for name in ("0", "0.0", "0.0.0")],
-        [["input"]] * 3,
+        [["x"]] * 3,
         cause="a call in the middle doesn't get what only a call inside it uses",
         hint="settle the callees first: their inputs are values that the caller needs",
     )
@@ -354,7 +389,7 @@ class Subtract(nn.Module):
 
 
 def test_inputs_stand_once_in_the_order_of_first_use(lesson):
-    calls = settled(lesson, export(TwoInputs(), x(3), x(3), x(3)))
+    calls = settled(lesson, program_of(TwoInputs, x(3), x(3), x(3)))
     equal(
         shown_values(calls["inner"].inputs),
         ["y", "x"],
@@ -364,7 +399,7 @@ def test_inputs_stand_once_in_the_order_of_first_use(lesson):
 
 
 def test_the_root_takes_all_inputs_of_the_program(lesson):
-    calls = settled(lesson, export(TwoInputs(), x(3), x(3), x(3)))
+    calls = settled(lesson, program_of(TwoInputs, x(3), x(3), x(3)))
     equal(
         shown_values(calls[""].inputs),
         ["x", "y", "unused"],
@@ -374,7 +409,7 @@ def test_the_root_takes_all_inputs_of_the_program(lesson):
 
 
 def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
-    calls = settled(lesson, export(Tied(), x()))
+    calls = settled(lesson, program_of(Tied, x()))
     equal(
         [list(calls["encoder"].state.values()), list(calls["decoder.0"].state.values())],
         [["weight", "bias"], ["weight"]],
@@ -399,7 +434,7 @@ class HandsItsParameterDown(nn.Module):
 
 
 def test_a_parameter_of_another_module_is_handed_in(lesson):
-    calls = settled(lesson, export(HandsItsParameterDown(), x()))
+    calls = settled(lesson, program_of(HandsItsParameterDown, x()))
     equal(
         [shown_values(calls["scale"].inputs), shown_state(calls["scale"]), shown_state(calls[""])],
         [["x", "p_weight"], {}, {"p_weight": "weight"}],
@@ -421,7 +456,7 @@ class LooksLikeTheOwner(nn.Module):
 
 
 def test_a_name_that_only_begins_alike_isnt_below(lesson):
-    calls = settled(lesson, export(LooksLikeTheOwner(), x()))
+    calls = settled(lesson, program_of(LooksLikeTheOwner, x()))
     equal(
         [shown_values(calls["low"].inputs), shown_state(calls[""])],
         [["x", "p_lower_weight"], {"p_lower_weight": "lower.weight"}],
@@ -430,10 +465,10 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
-@pytest.mark.parametrize("model", [Block, Nested, nn.Tanh], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [Block, Nested, one_tanh], ids=lambda model: model.__name__)
 def test_after_two_steps_a_plain_model_runs(lesson, model):
-    eager = model()
-    plain = lesson.unflatten_plain(export(eager, x()))
+    eager, program = exported(model, x())
+    plain = lesson.unflatten_plain(program)
     same_numbers(
         plain(x()),
         (eager(x()),),
@@ -453,7 +488,7 @@ def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
 
 def test_a_call_returns_what_is_needed_after_it(lesson):
     equal(
-        returned(lesson, export(nn.Sequential(Block(), nn.Tanh()), x())),
+        returned(lesson, program_of(block_and_tanh, x())),
         {"0.linear": ["linear"], "0": ["relu"], "1": ["tanh"], "": []},
         cause="a value that only the call itself uses is returned, or a needed one isn't",
         hint="return what a node after the call's last node uses; mind the nodes in other calls",
@@ -483,7 +518,7 @@ class UsesSeveral(nn.Module):
 
 def test_several_values_are_returned_in_the_order_they_were_made(lesson):
     equal(
-        returned(lesson, export(UsesSeveral(), x()))["several"],
+        returned(lesson, program_of(UsesSeveral, x()))["several"],
         ["add", "tanh"],
         cause="an unused value is returned, or the order is that of use",
         hint="go through the body in order; a call inside offers its own outputs",
@@ -535,7 +570,7 @@ ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "s
 
 @pytest.mark.parametrize("names", ALIASES, ids=lambda names: names[0])
 def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
-    state = lesson.restore_state(export(Aliased(), x()))
+    state = lesson.restore_state(program_of(Aliased, x()))
     first, second = (state[name].value for name in names)
     holds(
         first is second,
@@ -547,7 +582,7 @@ def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
 
 
 def test_the_copies_share_no_memory_with_the_program(lesson):
-    program = export(Aliased(), x())
+    program = program_of(Aliased, x())
     originals = {**program.state_dict, **program.constants}
     shared = [
         name
@@ -563,7 +598,7 @@ def test_the_copies_share_no_memory_with_the_program(lesson):
 
 
 def test_views_of_one_storage_stay_views_of_one_storage(lesson):
-    state = lesson.restore_state(export(Aliased(), x()))
+    state = lesson.restore_state(program_of(Aliased, x()))
     state["memory"].value[0] = 42
     equal(
         state["head"].value[0].item(),
@@ -574,7 +609,7 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
 
 
 def test_state_keeps_the_models_order(lesson):
-    program = export(Aliased(), x())
+    program = program_of(Aliased, x())
     equal(
         list(lesson.restore_state(program)),
         [*program.state_dict, *program.constants],
@@ -599,9 +634,9 @@ class Owner(nn.Module):
         return x * self.frozen + self.buffer + self.passing + self.constant
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_everything_is_restored_as_what_it_was(lesson, strict):
-    state = lesson.restore_state(export(Owner(), x(), strict=strict))
+    state = lesson.restore_state(program_of(Owner, x(), strict=strict))
     kinds = {name: item.kind.value for name, item in state.items()}
     equal(
         dict(sorted(kinds.items())),
@@ -619,7 +654,7 @@ def test_everything_is_restored_as_what_it_was(lesson, strict):
 
 
 def test_requires_grad_and_persistence_are_restored(lesson):
-    state = lesson.restore_state(export(Owner(), x()))
+    state = lesson.restore_state(program_of(Owner, x()))
     equal(
         [
             state["frozen"].value.requires_grad,
@@ -637,7 +672,7 @@ def test_requires_grad_and_persistence_are_restored(lesson):
 
 
 def test_nested_modules_run_and_are_named_like_the_eager_ones(lesson):
-    run = like_eager(lesson, Nested(), x())
+    run = like_eager(lesson, Nested, x())
     equal(
         names(run.tree),
         names(run.eager),
@@ -646,9 +681,9 @@ def test_nested_modules_run_and_are_named_like_the_eager_ones(lesson):
     )
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, strict):
-    run = like_eager(lesson, Owner(), x(), strict=strict)
+    run = like_eager(lesson, Owner, x(), strict=strict)
     equal(
         list(run.tree.state_dict()),
         list(run.eager.state_dict()),
@@ -658,7 +693,7 @@ def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, st
 
 
 def test_parameters_keep_requires_grad(lesson):
-    tree = lesson.unflatten(export(Owner(), x()))
+    tree = lesson.unflatten(program_of(Owner, x()))
     equal(
         {name: parameter.requires_grad for name, parameter in tree.named_parameters()},
         {"frozen": False, "unused": True},
@@ -668,7 +703,7 @@ def test_parameters_keep_requires_grad(lesson):
 
 
 def test_gradients_are_those_of_the_eager_model(lesson):
-    run = like_eager(lesson, Tied(), x())
+    run = like_eager(lesson, Tied, x())
     run.tree(x()).sum().backward()
     run.eager(x()).sum().backward()
     same_numbers(
@@ -707,12 +742,12 @@ def test_a_model_without_operations_runs(lesson):
     like_eager(lesson, Returns(), x())
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 @pytest.mark.parametrize(
     "model", [CalledTwice, CalledDifferently, Tied, Aliased, UsesSeveral, CountedTwice]
 )
 def test_it_runs_like_the_eager_model(lesson, model, strict):
-    run = like_eager(lesson, model(), x(), strict=strict)
+    run = like_eager(lesson, model, x(), strict=strict)
     equal(
         names(run.tree),
         names(run.eager),
@@ -722,7 +757,7 @@ def test_it_runs_like_the_eager_model(lesson, model, strict):
 
 
 def test_calls_that_do_the_same_are_done_by_one_module(lesson):
-    tree = lesson.unflatten(export(CalledTwice(), x()))
+    tree = lesson.unflatten(program_of(CalledTwice, x()))
     equal(
         [name for name, _ in tree.named_modules()],
         ["", "block", "block.linear"],
@@ -750,7 +785,7 @@ def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
 
 
 def test_calls_that_do_something_else_keep_their_bodies(lesson):
-    run = like_eager(lesson, CalledDifferently(), x())
+    run = like_eager(lesson, CalledDifferently, x())
     holds(
         len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
         "two bodies for three calls: the third does what the first does",
@@ -762,12 +797,12 @@ def test_calls_that_do_something_else_keep_their_bodies(lesson):
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
 def test_bodies_that_call_other_children_differ(lesson):
-    like_eager(lesson, CalledForBoth(), x())
+    like_eager(lesson, CalledForBoth, x())
 
 
 @pytest.mark.beyond("torch registers the state of a module once more below path@1")
 def test_the_state_dict_of_a_model_with_several_bodies_is_the_eager_models(lesson):
-    run = like_eager(lesson, CalledDifferently(), x())
+    run = like_eager(lesson, CalledDifferently, x())
     equal(
         list(run.tree.state_dict()),
         list(run.eager.state_dict()),
@@ -788,9 +823,9 @@ class TwoNames(nn.Module):
         return self.second(self.first(x))
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict, caplog):
-    tree = like_eager(lesson, TwoNames(), x(), strict=strict).tree
+    tree = like_eager(lesson, TwoNames, x(), strict=strict).tree
     first = dict(tree.named_parameters(remove_duplicate=False))["first.linear.weight"]
     second = dict(tree.named_parameters(remove_duplicate=False))["second.linear.weight"]
     holds(
@@ -815,8 +850,7 @@ def test_a_module_that_is_called_from_inside_and_outside_its_parent_runs(lesson)
 
 
 def test_the_program_stays_as_it_was(lesson):
-    model = CountedTwice()
-    program = export(model, x())
+    model, program = exported(CountedTwice, x())
     before = (str(program.graph), copy.copy(program.graph_module.meta), list(program.constants))
     tree = lesson.unflatten(program)
     tree(x())
@@ -830,7 +864,7 @@ def test_the_program_stays_as_it_was(lesson):
 
 @pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
 def test_nothing_is_left_on_the_program(lesson):
-    program = export(Block(), x())
+    program = program_of(Block, x())
     before = dict(program.graph_module.meta)
     lesson.unflatten(program)
     equal(
@@ -843,7 +877,7 @@ def test_nothing_is_left_on_the_program(lesson):
 
 @pytest.mark.beyond("torch prints what it does for mutated buffers of preserved modules")
 def test_nothing_is_printed(lesson, capsys):
-    tree = lesson.unflatten(export(CountedTwice(), x(), preserve=("counter",)))
+    tree = lesson.unflatten(program_of(CountedTwice, x(), preserve=("counter",)))
     tree(x())
     equal(
         capsys.readouterr().out,
@@ -855,7 +889,7 @@ def test_nothing_is_printed(lesson, capsys):
 
 @pytest.mark.beyond("torch copies aliased constants one by one")
 def test_aliased_constants_stay_one_tensor(lesson):
-    tree = lesson.unflatten(export(Aliased(), x()))
+    tree = lesson.unflatten(program_of(Aliased, x()))
     holds(
         tree.constant is tree.same_constant,
         "tree.constant and tree.same_constant are one tensor",
@@ -902,45 +936,46 @@ def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
     like_eager(lesson, Swap(), x(), functional=True)
 
 
-@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
-@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-def test_batch_norm_updates_its_statistics(lesson, functional, training):
-    model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3)).train(training)
+@FUNCTIONAL_TOO
+@pytest.mark.parametrize("model", [fixed_norms, training_norms], ids=["eval", "train"])
+def test_batch_norm_updates_its_statistics(lesson, functional, model):
     like_eager(lesson, model, x(), functional=functional)
 
 
-@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+@FUNCTIONAL_TOO
 def test_a_mutated_buffer_crosses_submodules(lesson, functional):
-    like_eager(lesson, CountedTwice(), x(), functional=functional)
+    like_eager(lesson, CountedTwice, x(), functional=functional)
 
 
-@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+class Mutates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+
+    def forward(self, x, y):
+        x.add_(1)
+        y.mul_(self.tanh(x))
+        return x + y
+
+
+@FUNCTIONAL_TOO
 def test_a_mutated_input_is_mutated(lesson, functional):
-    class Mutates(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tanh = nn.Tanh()
-
-        def forward(self, x, y):
-            x.add_(1)
-            y.mul_(self.tanh(x))
-            return x + y
-
-    like_eager(lesson, Mutates(), x(), x(), functional=functional)
+    like_eager(lesson, Mutates, x(), x(), functional=functional)
 
 
-@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+class Passing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3), persistent=False)
+
+    def forward(self, x):
+        self.count.add_(x.sum(0))
+        return self.count * 1
+
+
+@FUNCTIONAL_TOO
 def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functional):
-    class Passing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(3), persistent=False)
-
-        def forward(self, x):
-            self.count.add_(x.sum(0))
-            return self.count * 1
-
-    run = like_eager(lesson, Passing(), x(), functional=functional)
+    run = like_eager(lesson, Passing, x(), functional=functional)
     equal(
         [list(run.tree.state_dict()), [name for name, _ in run.tree.named_buffers()]],
         [[], ["count"]],
@@ -950,7 +985,7 @@ def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functiona
 
 
 def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
-    run, other = like_eager(lesson, Nested(), x()), Nested()
+    run, other = like_eager(lesson, Nested, x()), Nested()
     run.tree.load_state_dict(other.state_dict())
     same_numbers(
         run.tree(x()),
@@ -962,7 +997,7 @@ def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
 
 @pytest.mark.parametrize("model", [CalledDifferently, Tied, CountedTwice])
 def test_it_moves_to_another_dtype_as_a_whole(lesson, model):
-    run = like_eager(lesson, model(), x())
+    run = like_eager(lesson, model, x())
     same_numbers(
         run.tree.double()(x().double()),
         run.eager.double()(x().double()),
@@ -1006,10 +1041,10 @@ def structures() -> tuple[tuple, dict]:
     return args, {"named": {"a": x(3), "b": [x(3)]}, "scale": 2}
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_structures_go_in_and_come_out(lesson, strict):
     args, kwargs = structures()
-    tree = lesson.unflatten(torch.export.export(Structures(), args, kwargs, strict=strict))
+    tree = lesson.unflatten(program_of(Structures, *args, kwargs=kwargs, strict=strict))
     holds(
         sorted(tree(*args, **kwargs)) == ["rest", "sum"],
         "a result of the eager model's structure",
@@ -1020,8 +1055,8 @@ def test_structures_go_in_and_come_out(lesson, strict):
 
 def test_structured_results_have_the_eager_numbers(lesson):
     args, kwargs = structures()
-    model = Structures()
-    tree = lesson.unflatten(torch.export.export(model, args, kwargs))
+    model, program = exported(Structures, *args, kwargs=kwargs)
+    tree = lesson.unflatten(program)
     same_numbers(
         tree(*args, **kwargs),
         model(*args, **kwargs),
@@ -1037,7 +1072,7 @@ class Keywords(nn.Module):
 
 def test_keyword_arguments_may_come_in_any_order(lesson):
     kwargs = {"left": x(3), "right": x(3) + 1}
-    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
     same_numbers(
         tree(x(3), right=kwargs["right"], left=kwargs["left"]),
         Keywords()(x(3), **kwargs),
@@ -1048,7 +1083,7 @@ def test_keyword_arguments_may_come_in_any_order(lesson):
 
 def test_an_unknown_keyword_argument_is_refused(lesson):
     kwargs = {"left": x(3), "right": x(3)}
-    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
     with refuses(
         ValueError,
         "middle",
@@ -1060,7 +1095,7 @@ def test_an_unknown_keyword_argument_is_refused(lesson):
 
 
 def test_arguments_of_another_structure_are_refused(lesson, capsys):
-    tree = lesson.unflatten(export(Scale(), x(3), x(3)))
+    tree = lesson.unflatten(program_of(Scale, x(3), x(3)))
     with refuses(
         TypeError,
         "adapter",
@@ -1072,7 +1107,7 @@ def test_arguments_of_another_structure_are_refused(lesson, capsys):
 
 @pytest.mark.beyond("torch prints the structures, and the error names neither")
 def test_the_refusal_shows_both_structures(lesson):
-    tree = lesson.unflatten(export(Scale(), x(3), x(3)))
+    tree = lesson.unflatten(program_of(Scale, x(3), x(3)))
     with refuses(
         TypeError,
         "TreeSpec(tuple, None, [TreeSpec(tuple, None, [*,",
@@ -1100,7 +1135,7 @@ def adapter(lesson, adapted, paths=()):
 @pytest.mark.stretch
 def test_an_adapter_brings_the_arguments_into_shape(lesson, capsys):
     adapts = adapter(lesson, lambda leaves: leaves[::-1])
-    tree = lesson.unflatten(export(Subtract(), x(3), x(4)[:3]), adapts)
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(4)[:3]), adapts)
     same_numbers(
         tree((x(4)[:3], x(3))),
         Subtract()(x(3), x(4)[:3]),
@@ -1118,7 +1153,7 @@ def test_an_adapter_brings_the_arguments_into_shape(lesson, capsys):
 
 @pytest.mark.stretch
 def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
-    tree = lesson.unflatten(export(Subtract(), x(3), x(3)), adapter(lesson, lambda leaves: []))
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapter(lesson, lambda leaves: []))
     with refuses(
         TypeError,
         "2",
@@ -1132,7 +1167,7 @@ def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
 @pytest.mark.stretch
 def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
     adapts = adapter(lesson, lambda leaves: [3, leaves[1]], paths=["left", "right"])
-    tree = lesson.unflatten(export(Subtract(), x(3), x(3)), adapts)
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapts)
     with refuses(
         RuntimeError,
         "left",
@@ -1148,13 +1183,12 @@ def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
 BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
 
 
-@pytest.mark.parametrize("size", [3, 5, 8])
-def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson, size):
-    model = Block()
-    tree = lesson.unflatten(export(model, x(4, 3), dynamic_shapes=BATCH))
+def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson):
+    model, program = exported(Block, x(4, 3), dynamic_shapes=BATCH)
+    tree = lesson.unflatten(program)
     same_numbers(
-        tree(x(size, 3)),
-        model(x(size, 3)),
+        [tree(x(size, 3)) for size in (3, 5, 8)],
+        [model(x(size, 3)) for size in (3, 5, 8)],
         cause="a size of the example input was built in",
         hint="sizes are values of the graph like others: hand them on",
     )
@@ -1166,7 +1200,7 @@ def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson, size):
     ids=["too small", "too large", "static", "rank"],
 )
 def test_an_input_out_of_range_is_refused(lesson, shape, words):
-    tree = lesson.unflatten(export(Block(), x(4, 3), dynamic_shapes=BATCH))
+    tree = lesson.unflatten(program_of(Block, x(4, 3), dynamic_shapes=BATCH))
     with refuses(
         RuntimeError,
         *words,
@@ -1195,13 +1229,14 @@ class Reshape(nn.Module):
         return x.reshape(rows * 3).reshape(x.shape[0], 3) + rows
 
 
-@pytest.mark.parametrize("preserve", [(), ("reshape",), ("reshape", "linear")], ids=len)
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@pytest.mark.parametrize(
+    "preserve", [(), asking_more(("reshape",)), asking_more(("reshape", "linear"))], ids=len
+)
+@STRICT_TOO
 def test_sizes_cross_submodules(lesson, strict, preserve):
-    model = UsesSizes()
-    tree = lesson.unflatten(
-        export(model, x(4, 3), dynamic_shapes=BATCH, strict=strict, preserve=preserve)
-    )
+    options = {"dynamic_shapes": BATCH, "strict": strict, "preserve": preserve}
+    model, program = exported(UsesSizes, x(4, 3), **options)
+    tree = lesson.unflatten(program)
     same_numbers(
         tree(x(6, 3)),
         model(x(6, 3)),
@@ -1243,15 +1278,15 @@ PRESERVED = ("outer.inner",)
 
 
 @pytest.mark.stretch
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_a_preserved_module_that_is_called_twice_runs(lesson, strict):
-    like_eager(lesson, CallsSwappable(), x(), preserve=PRESERVED, strict=strict)
+    like_eager(lesson, CallsSwappable, x(), preserve=PRESERVED, strict=strict)
 
 
 @pytest.mark.stretch
 def test_a_preserved_module_takes_the_eager_arguments(lesson):
-    model = CallsSwappable()
-    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
     inner, eager = tree.get_submodule("outer.inner"), copy.deepcopy(model).outer["inner"]
     args, kwargs = (x(), [x() * 2, x() * 3]), {"scale": x() + 1}
     same_numbers(
@@ -1264,8 +1299,8 @@ def test_a_preserved_module_takes_the_eager_arguments(lesson):
 
 @pytest.mark.stretch
 def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
-    model = CallsSwappable()
-    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
     other = Swappable()
     tree.set_submodule("outer.inner", copy.deepcopy(other))
     model.outer["inner"] = other
@@ -1279,7 +1314,7 @@ def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
 
 @pytest.mark.stretch
 def test_the_calls_of_a_preserved_module_take_turns(lesson):
-    tree = lesson.unflatten(export(CalledForBoth(), x(), preserve=("switch",)))
+    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
     equal(
         [type(tree.switch).__name__, [name for name, _ in tree.named_modules()]],
         [
@@ -1299,7 +1334,7 @@ def test_the_calls_of_a_preserved_module_take_turns(lesson):
 
 @pytest.mark.stretch
 def test_a_module_called_once_is_not_dispatched(lesson):
-    tree = lesson.unflatten(export(UsesSizes(), x(), preserve=("reshape",)))
+    tree = lesson.unflatten(program_of(UsesSizes, x(), preserve=("reshape",)))
     equal(
         type(tree.reshape).__name__,
         "InterpreterModule",
@@ -1310,8 +1345,8 @@ def test_a_module_called_once_is_not_dispatched(lesson):
 
 @pytest.mark.beyond("torch makes the buffers of a dispatched module plain attributes")
 def test_a_dispatched_module_keeps_its_buffers(lesson):
-    model = CallsSwappable()
-    tree = lesson.unflatten(export(model, x(), preserve=PRESERVED))
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
     equal(
         list(tree.state_dict()),
         list(model.state_dict()),
@@ -1355,7 +1390,7 @@ class NestedCalls(nn.Module):
     ids="+".join,
 )
 def test_nested_preserved_modules_run(lesson, preserve):
-    run = like_eager(lesson, NestedCalls(), x(), preserve=preserve)
+    run = like_eager(lesson, NestedCalls, x(), preserve=preserve)
     equal(
         names(run.tree),
         names(run.eager),
@@ -1369,12 +1404,12 @@ def test_nested_preserved_modules_run(lesson, preserve):
     "preserve", [("outer",), ("outer.inner",), ("outer", "outer.inner")], ids="+".join
 )
 def test_nested_preserved_modules_of_a_functional_program_run(lesson, preserve):
-    like_eager(lesson, NestedCalls(), x(), preserve=preserve, functional=True)
+    like_eager(lesson, NestedCalls, x(), preserve=preserve, functional=True)
 
 
 @pytest.mark.stretch
 def test_a_buffer_of_a_preserved_module_of_a_functional_program_is_mutated(lesson):
-    like_eager(lesson, CountedTwice(), x(), preserve=("counter",), functional=True)
+    like_eager(lesson, CountedTwice, x(), preserve=("counter",), functional=True)
 
 
 class Normalizes(nn.Module):
@@ -1388,7 +1423,7 @@ class Normalizes(nn.Module):
 
 @pytest.mark.beyond("decomposing renames the result, and torch believes the stale name")
 def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
-    run = like_eager(lesson, Normalizes(), x(), preserve=("norm",), functional=True)
+    run = like_eager(lesson, Normalizes, x(), preserve=("norm",), functional=True)
     run.tree.norm = nn.Identity()
     same_numbers(
         run.tree(x()),
@@ -1400,7 +1435,7 @@ def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
 
 @pytest.mark.beyond("torch drops dead code from the given program: a result that nobody uses")
 def test_a_preserved_module_returns_what_nobody_uses(lesson):
-    tree = lesson.unflatten(export(UsesSeveral(), x(), preserve=("several",)))
+    tree = lesson.unflatten(program_of(UsesSeveral, x(), preserve=("several",)))
     same_numbers(
         tree.several(x()),
         Several()(x()),
@@ -1410,9 +1445,9 @@ def test_a_preserved_module_returns_what_nobody_uses(lesson):
 
 
 @pytest.mark.stretch
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 def test_a_preserved_module_under_two_names_runs(lesson, strict, caplog):
-    like_eager(lesson, TwoNames(), x(), preserve=("first",), strict=strict)
+    like_eager(lesson, TwoNames, x(), preserve=("first",), strict=strict)
 
 
 @pytest.mark.beyond("torch reads the first argument of the random operation instead")
@@ -1448,7 +1483,7 @@ def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
 
 def subtraction(lesson):
     """The module of a call that takes ``y`` and ``x`` of ``TwoInputs``."""
-    return lesson.unflatten(export(TwoInputs(), x(3), x(3), x(3))).inner
+    return lesson.unflatten(program_of(TwoInputs, x(3), x(3), x(3))).inner
 
 
 def test_an_interpreter_module_takes_arguments_by_name(lesson):
@@ -1509,7 +1544,7 @@ def test_finalize_checks_the_graph(lesson):
 
 
 def test_an_edited_graph_runs_after_finalize(lesson):
-    tree = lesson.unflatten(export(nn.Sequential(nn.Tanh()), x()))
+    tree = lesson.unflatten(program_of(one_tanh, x()))
     body = tree.get_submodule("0")
     body(x())
     site = next(node for node in body.graph.nodes if node.op == "call_function")
@@ -1525,7 +1560,7 @@ def test_an_edited_graph_runs_after_finalize(lesson):
 
 
 def test_print_readable_shows_the_code(lesson, capsys):
-    tree = lesson.unflatten(export(nn.Sequential(nn.Tanh()), x()))
+    tree = lesson.unflatten(program_of(one_tanh, x()))
     text = tree.get_submodule("0").print_readable()
     printed = capsys.readouterr().out
     tree.print_readable(print_output=False)
@@ -1630,13 +1665,14 @@ def test_a_run_that_breaks_off_elsewhere_leaves_no_dispatcher_in_the_middle(less
 
 
 @pytest.mark.beyond("torch's tree can't be copied: it holds nodes with fake tensors")
+@pytest.mark.stretch
 @pytest.mark.parametrize(
     ("model", "preserve"),
     [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
     ids=["nested", "several bodies", "dispatched"],
 )
 def test_a_tree_can_be_copied(lesson, model, preserve):
-    run = like_eager(lesson, model(), x(), preserve=preserve, runs=0)
+    run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
     tree = copy.deepcopy(run.tree)
     with torch.no_grad():
         for parameter in run.tree.parameters():
@@ -1659,7 +1695,7 @@ def test_a_tree_can_be_traced(lesson, model):
         def forward(self, x):
             return self.tree(x) + 1
 
-    run = like_eager(lesson, model(), x())
+    run = like_eager(lesson, model, x())
     traced = torch.fx.symbolic_trace(Caller(run.tree))
     same_numbers(
         traced(x()),
@@ -1672,7 +1708,7 @@ def test_a_tree_can_be_traced(lesson, model):
 @pytest.mark.beyond("torch takes a traced *args for a tuple that it can flatten")
 def test_a_tree_can_be_traced_itself(lesson):
     kwargs = {"left": x(3), "right": x(3) + 1}
-    tree = lesson.unflatten(torch.export.export(Keywords(), (x(3),), kwargs))
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
     same_numbers(
         torch.fx.symbolic_trace(tree)(x(3), **kwargs),
         Keywords()(x(3), **kwargs),
@@ -1704,13 +1740,14 @@ def test_a_trace_returns_the_structure_of_the_eager_model(lesson):
     )
 
 
+@pytest.mark.stretch
 @pytest.mark.parametrize(
     ("model", "preserve"),
     [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
     ids=["nested", "several bodies", "dispatched"],
 )
 def test_a_tree_can_be_compiled(lesson, model, preserve):
-    run = like_eager(lesson, model(), x(), preserve=preserve, runs=0)
+    run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
     torch.compiler.reset()
     compiled = torch.compile(run.tree, backend="eager")
     same_numbers(
@@ -1722,7 +1759,7 @@ def test_a_tree_can_be_compiled(lesson, model, preserve):
 
 
 def same_when_exported_again(lesson, model, **options):
-    run = like_eager(lesson, model(), x())
+    run = like_eager(lesson, model, x())
     again = lesson.unflatten(export(run.tree, x(), **options))
     same_numbers(
         again(x()),
@@ -1750,7 +1787,7 @@ def test_a_tree_can_be_exported_again_in_strict_mode(lesson, model):
 
 
 @pytest.mark.beyond("torch shares bodies that call other children, and repeats state")
-@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@STRICT_TOO
 @pytest.mark.parametrize("model", [CountedTwice, CalledDifferently, CalledForBoth])
 def test_a_tree_with_several_bodies_can_be_exported_again(lesson, model, strict):
     same_when_exported_again(lesson, model, strict=strict)
@@ -1789,8 +1826,8 @@ class Chooses(nn.Module):
 @pytest.mark.parametrize("preserve", [(), ("inner",)], ids=["", "preserved"])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_branches_of_cond_come_along(lesson, sign, preserve):
-    model = Conditional()
-    tree = lesson.unflatten(export(model, x(), preserve=preserve))
+    model, program = exported(Conditional, x(), preserve=preserve)
+    tree = lesson.unflatten(program)
     same_numbers(
         tree(sign * x()),
         model(sign * x()),
@@ -1830,7 +1867,7 @@ def test_a_region_without_gradients_comes_along(lesson):
 
 
 @pytest.mark.stretch
-@pytest.mark.parametrize("functional", [False, True], ids=["in place", "functional"])
+@FUNCTIONAL_TOO
 def test_a_side_effect_comes_along(lesson, functional, capfd):
     class Says(nn.Module):
         def __init__(self):
@@ -1949,7 +1986,7 @@ class Grown(nn.Module):
         return torch.tanh(x)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [0, 1, 2, *map(asking_more, range(3, 12))])
 def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
     torch.manual_seed(seed)
     run = like_eager(lesson, Grown(random.Random(seed), depth=2, pool=[]), x(2, 3))
@@ -1983,27 +2020,29 @@ def tokens(*shape: int) -> torch.Tensor:
     return torch.arange(torch.Size(shape).numel()).reshape(shape) % 11
 
 
-def image_model(name: str, side: int) -> tuple[nn.Module, tuple]:
+def image_model(name: str, **options: object) -> nn.Module:
     from kata.torchvision_compat import torchvision
 
-    torch.manual_seed(0)
-    options = {"image_size": side} if name.startswith("vit") else {}
-    model = torchvision.models.get_model(name, weights=None, **options)
-    return model.eval(), (x(1, 3, side, side),)
+    return torchvision.models.get_model(name, weights=None, **options).eval()
 
 
-def transformer() -> tuple[nn.Module, tuple]:
+def resnet18() -> nn.Module:
+    return image_model("resnet18")
+
+
+def transformer() -> nn.Module:
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), (x(1, 4, 8),)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 
+IMAGE = (x(1, 3, 32, 32),)
 REAL = {
-    "resnet18": lambda: image_model("resnet18", 32),
-    "transformer": transformer,
-    "encoder-decoder": lambda: (EncoderDecoder(), (tokens(1, 4), tokens(1, 3))),
-    "resnet50": lambda: image_model("resnet50", 32),
-    "mobilenet_v3_small": lambda: image_model("mobilenet_v3_small", 32),
-    "vit_b_16": lambda: image_model("vit_b_16", 32),
+    "resnet18": (resnet18, IMAGE),
+    "transformer": (transformer, (x(1, 4, 8),)),
+    "encoder-decoder": (EncoderDecoder, (tokens(1, 4), tokens(1, 3))),
+    "resnet50": (lambda: image_model("resnet50"), IMAGE),
+    "mobilenet_v3_small": (lambda: image_model("mobilenet_v3_small"), IMAGE),
+    "vit_b_16": (lambda: image_model("vit_b_16", image_size=32), IMAGE),
 }
 QUICK = ("resnet18", "transformer", "encoder-decoder")
 PARAMETRISED = [
@@ -2013,9 +2052,9 @@ PARAMETRISED = [
 
 @pytest.mark.parametrize("name", PARAMETRISED)
 def test_a_real_model_comes_back(lesson, name):
-    torch.manual_seed(0)
-    model, args = REAL[name]()
-    tree = lesson.unflatten(export(model, *args))
+    make, args = REAL[name]
+    model, program = exported(make, *args)
+    tree = lesson.unflatten(program)
     same_numbers(
         tree(*args),
         model(*args),
@@ -2072,3 +2111,28 @@ def test_the_work_grows_with_the_number_of_layers(lesson):
         cause="something goes through all nodes, or all parameters, for each call",
         hint="settle in one pass over the outline; look names up in a dict",
     )
+
+
+MODELS = [
+    *(one_tanh, one_block, block_and_tanh, three_deep, Block, Nested, HandsItsParameterDown),
+    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner),
+    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing),
+]
+MUTATING = [CountedTwice, training_norms, fixed_norms, Passing]
+PREPARED = [
+    *(Case(model, x()) for model in MODELS),
+    *(Case(model, x(), functional=True) for model in MUTATING),
+    *(Case(Mutates, x(), x(), functional=functional) for functional in (False, True)),
+    *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
+    *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
+    Case(TwoInputs, x(3), x(3), x(3)),
+    Case(Scale, x(3), x(3)),
+    Case(Structures, *structures()[0], kwargs=structures()[1]),
+    *(Case(Keywords, x(3), kwargs={"left": x(3), "right": x(3) + more}) for more in (0, 1)),
+]
+
+
+def prepare() -> Iterator[None]:
+    """Export what the core's tests ask for, one program a step."""
+    for case in PREPARED:
+        yield case.made()

@@ -27,6 +27,7 @@ import pytest
 
 from kata.judging.landlock import allow_writing_only_below
 from kata.judging.limits import limit
+from kata.judging.preparing import Preparations
 from kata.judging.request import Request
 from kata.judging.run import Run
 
@@ -40,10 +41,12 @@ SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
 def main() -> None:
     """Warm up, say so, and serve until the judge closes the line."""
     orders, answers = lines_to_the_judge()
-    warm_up()
+    preparations = warm_up()
     answer(answers, event="ready")
-    serve = serve_once if "--once" in sys.argv else serve_by_fork
-    serve(orders, answers)
+    if "--once" in sys.argv:
+        serve_once(orders, answers)
+    else:
+        serve_by_fork(orders, answers, preparations)
 
 
 def lines_to_the_judge() -> tuple[IO[bytes], IO[bytes]]:
@@ -60,10 +63,11 @@ def answer(answers: IO[bytes], **content: object) -> None:
     answers.write(json.dumps(content).encode() + b"\n")
 
 
-def warm_up() -> None:
+def warm_up() -> Preparations:
     """Import all that a run imports, by collecting the suite, and keep it out of the collector."""
+    preparations = Preparations()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = run_pytest("--collect-only")
+        code = run_pytest("--collect-only", plugins=(preparations,))
     if code:
         sys.exit(f"the suite cannot be collected:\n{printed.getvalue()}")
     for name in NEEDED_LATER:
@@ -71,6 +75,7 @@ def warm_up() -> None:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    return preparations
 
 
 def run_pytest(*arguments: str, plugins: tuple[object, ...] = ()) -> int:
@@ -85,13 +90,14 @@ def serve_once(orders: IO[bytes], answers: IO[bytes]) -> None:
         carry_out(order)
 
 
-def serve_by_fork(orders: IO[bytes], answers: IO[bytes]) -> None:
+def serve_by_fork(orders: IO[bytes], answers: IO[bytes], preparations: Preparations) -> None:
     """Fork a child an order, and tell how each ended; without a judge there are no children."""
     children: dict[int, str] = {}
     try:
-        for line in lines_or_pauses(orders, children):
+        for line in lines_or_pauses(orders, children, preparations):
             if line:
                 order = json.loads(line)
+                preparations.begin(Request.from_json(order["request"]).lesson)
                 pid = fork(order, orders, answers)
                 children[pid] = order["run"]
                 answer(answers, event="started", run=order["run"], pid=pid)
@@ -102,10 +108,14 @@ def serve_by_fork(orders: IO[bytes], answers: IO[bytes]) -> None:
             kill_group(pid)
 
 
-def lines_or_pauses(orders: IO[bytes], children: dict[int, str]) -> Iterator[bytes]:
-    """Yield the judge's lines, and nothing now and then while children run."""
+def lines_or_pauses(
+    orders: IO[bytes], children: dict[int, str], preparations: Preparations
+) -> Iterator[bytes]:
+    """Yield the judge's lines, and nothing now and then while children run; else prepare."""
     while True:
-        ready, _, _ = select.select([orders], [], [], 0.005 if children else None)
+        has_more = not children and preparations.step()
+        pause = 0.0 if has_more else 0.005 if children else None
+        ready, _, _ = select.select([orders], [], [], pause)
         line = orders.readline() if ready else b""
         if ready and not line:
             return
