@@ -2,23 +2,27 @@
 
 ``python -m benchmarks.memory split_module "10 000 ..." ours`` prints both as JSON:
 
-- *process*: by how much the call raised the most memory that the process ever had (``ru_maxrss``);
+- *process*: the most memory that the process had during the call, less what it had before; Linux
+  alone tells (``VmHWM``, set back by ``clear_refs``), elsewhere it is not a number;
 - *Python*: the most that Python's allocator had given out during a second call (``tracemalloc``).
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import subprocess
 import sys
 import tracemalloc
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Call, all_cases, reference, torch_side
 
 MEGABYTE = 2**20
+CLEAR_PEAK, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 # What is measured: one large case a lesson that has one which torch can do in seconds.
 MEASURED = (
     ("path_of_module", "10 000 leaves, paths of all"),
@@ -73,18 +77,20 @@ def measure(lesson: str, name: str, side: str) -> dict[str, float]:
 
 
 def of_process(call: Call) -> float:
-    try:
-        import resource
-    except ImportError:  # Windows has nothing like it
+    if not CLEAR_PEAK.exists():
         return float("nan")
-
-    def highest() -> float:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
-
-    before = highest()
+    # What earlier calls have freed would take the new call in, and hide it.
+    ctypes.CDLL(None).malloc_trim(0)
+    CLEAR_PEAK.write_text("5")
+    before = resident("VmRSS")
     call()
-    return highest() - before
+    return resident("VmHWM") - before
+
+
+def resident(field: str) -> float:
+    """A field of this process's status, in megabytes."""
+    fields = dict(line.split(":") for line in STATUS.read_text().splitlines())
+    return int(fields[field].removesuffix("kB")) * 1024 / MEGABYTE
 
 
 def of_python(call: Call) -> float:

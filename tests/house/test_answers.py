@@ -1,7 +1,8 @@
 """``kata check`` tells why a wrong answer is wrong, and shows nothing red on a right one.
 
-An answer is judged in this process; what is judged goes the way of every run: the events that the
-suite writes, the verdict that the runner makes of them, the screen that ``kata check`` shows.
+An answer is judged in this process, or in a fork of it; what is judged goes the way of every run:
+the events that the suite writes, the verdict that the runner makes of them, the screen that ``kata
+check`` shows.
 """
 
 from __future__ import annotations
@@ -9,23 +10,29 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
+import os
+from collections.abc import Callable
 
 import pytest
 
 from kata.judging import End, Ending, Report, Verdict
 from kata.showing import LINES, show
 from kata.terminal import open_console
-from tests.suite.answers import Answer, all_answers, judge
+from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge
 from tests.suite.expect import WIDTH
 from tests.suite.reporting import content_of
 
 ANSWERS = all_answers()
+RIGHT = [answer for answer in ANSWERS if not answer.fails]
+WRONG = [answer for answer in ANSWERS if answer.fails]
 LEAST_WRONG, LEAST_RIGHT = 10, 3
 
 
-def checked(answer: Answer) -> Verdict:
+def checked(answer: Answer, **options: str) -> Verdict:
     """The verdict that ``kata check`` shows: the reports as JSON brings them, the core first."""
-    contents = [json.loads(json.dumps(content_of(report))) for report in judge(answer).reports]
+    judged = judge(answer, **options)
+    contents = [json.loads(json.dumps(content_of(report))) for report in judged.reports]
     reports = sorted((Report(**each) for each in contents), key=lambda each: each.is_stretch)
     planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
     return Verdict(answer.lesson, tuple(reports), Ending(End.FINISHED), tuple(planned))
@@ -52,20 +59,45 @@ def assert_says(answer: Answer, text: str) -> None:
     assert max(map(len, lines)) <= WIDTH, text
 
 
-@pytest.mark.parametrize("answer", [a for a in ANSWERS if a.fails], ids=str)
+@pytest.mark.parametrize("answer", WRONG, ids=str)
 def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, screen):
-    verdict = checked(answer)
+    verdict = checked(answer, test=answer.fails)
     assert verdict.of("failed"), f"{answer} passes {answer.fails}"
     assert_says(answer, screen(verdict))
 
 
-@pytest.mark.slow  # each one meets a whole suite
-@pytest.mark.parametrize("answer", [a for a in ANSWERS if not a.fails], ids=str)
-def test_a_right_answer_of_another_shape_shows_nothing_red(answer: Answer, screen):
-    verdict = checked(answer)
+@pytest.mark.parametrize("answer", RIGHT, ids=str)
+def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
+    verdict = checked(answer, marks=CORE)
+    assert verdict.is_green(stretch=False), screen(verdict)
+    assert screen(verdict).startswith("done"), screen(verdict)
+
+
+@pytest.mark.slow  # each meets a whole suite
+@pytest.mark.parametrize("answer", RIGHT, ids=str)
+def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
+    verdict = checked(answer, marks=CORE if answer.core_only else WHOLE)
     assert verdict.is_green(stretch=not answer.core_only), screen(verdict)
-    assert screen(verdict).startswith(verdict.state), screen(verdict)
-    assert verdict.state in ("done", "starred")
+
+
+@pytest.mark.slow  # each meets a whole suite, and may leave traces: it has a process of its own
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("answer", WRONG, ids=str)
+def test_among_all_that_a_wrong_answer_breaks_the_screen_says_why(answer: Answer, screen):
+    assert_says(answer, in_a_fork(lambda: screen(checked(answer))))
+
+
+def in_a_fork(work: Callable[[], str]) -> str:
+    """What ``work`` returns when a copy of this process does it."""
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    process = fork.Process(target=lambda: there.send(work()))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        process.join()
 
 
 @pytest.mark.parametrize("lesson", sorted({answer.lesson for answer in ANSWERS}))

@@ -119,8 +119,12 @@ def test_name(report: pytest.TestReport) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 
-def judge(answer: Answer) -> Verdict:
-    """Run the lesson's tests on an answer: a wrong one meets the test that must catch it."""
+WHOLE = "not slow"
+CORE = "not slow and not stretch and not beyond"
+
+
+def judge(answer: Answer, *, test: str = "", marks: str = WHOLE) -> Verdict:
+    """Run the lesson's tests on an answer, or one of them, up to its first failure."""
 
     def load(lesson: str) -> Implementation:
         implementation = changed_reference(lesson)
@@ -129,9 +133,8 @@ def judge(answer: Answer) -> Verdict:
                 answer.change(module)
         return implementation
 
-    tests = f"tests/test_{answer.lesson}.py" + (f"::{answer.fails}" if answer.fails else "")
-    marks = "not slow and not stretch and not beyond" if answer.core_only else "not slow"
-    stop = "-x" if answer.fails else "-q"
+    tests = f"tests/test_{answer.lesson}.py" + (f"::{test}" if test else "")
+    stop = "-x" if test else "-q"
     return run_suite(tests, stop, "-m", marks, plugins=[Loading(load)])
 
 
