@@ -65,6 +65,9 @@ def show_reasons(console: Console, first: Report, others: list[Report], room: in
     """Print how many tests are red besides, and their reasons on so many lines at most."""
     if not others:
         return
+    if first.title:
+        console.print(f"all {len(others) + 1} tests wait for this")
+        return
     reasons = other_reasons(first, others)
     items = fitting(reasons, room, console.width)
     left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
