@@ -20,6 +20,8 @@ LINES = 25
 BESIDES = 3
 ENDING = 10
 PRINTED = 5
+# How many reasons are listed besides the first while no test of the core passes.
+FEW = 3
 
 
 def show(console: Console, verdict: Verdict) -> None:
@@ -56,25 +58,35 @@ def show_others(console: Console, verdict: Verdict) -> None:
     first = verdict.first_failure
     if first is not None and verdict.is_finished:
         others = [each for each in verdict.of("failed") if each is not first]
-        show_reasons(console, first, others, room_below(first) - len(list(notes(verdict))))
+        if others and first.title:
+            console.print(f"all {len(others) + 1} tests wait for this")
+        elif others:
+            show_reasons(console, verdict, first, others)
     if first is not None or not verdict.is_finished:
         console.print()
 
 
-def show_reasons(console: Console, first: Report, others: list[Report], room: int) -> None:
-    """Print how many tests are red besides, and their reasons on so many lines at most."""
-    if not others:
-        return
-    if first.title:
-        console.print(f"all {len(others) + 1} tests wait for this")
-        return
+def show_reasons(console: Console, verdict: Verdict, first: Report, others: list[Report]) -> None:
+    """Print how many tests are red besides, and their reasons: those that there is room for."""
     reasons = other_reasons(first, others)
-    items = fitting(reasons, room, console.width)
-    left = f" ({len(reasons) - len(items)} more)" if len(items) < len(reasons) else ""
-    why = f"for other reasons{left}:" if reasons else "for the same reason"
-    console.print(f"{more_tests(others)} red, {why}")
+    # Where nothing is right yet, all reasons are one: it isn't written.
+    most = len(reasons) if verdict.counts(stretch=False)["passed"] else FEW
+    room = room_below(first) - len(list(notes(verdict)))
+    items = fitting(reasons[:most], room, console.width)
+    if len(items) < len(reasons):
+        items = fitting(reasons[:most], room - 1, console.width)
+    console.print(f"{more_tests(others)} red, {for_reasons(reasons, items)}")
     for line in itertools.chain.from_iterable(items):
         console.print(line, soft_wrap=True)
+    if items and len(items) < len(reasons):
+        console.print(f"… and {len(reasons) - len(items)} more like these")
+
+
+def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
+    """What leads to the list of reasons, or stands for it where there is no room."""
+    if items or not reasons:
+        return "for other reasons:" if items else "for the same reason"
+    return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}"
 
 
 def more_tests(others: list[Report]) -> str:

@@ -126,3 +126,10 @@ def test_a_stubs_name_that_is_gone_is_told_as_renamed(lessons: Path):
     shown = read(lessons, "from .create_arg import CreateArg\n")
     assert "a name of the stub was renamed or deleted" in shown
     assert str(lessons) not in shown
+
+
+def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}return selff.root\n")
+    texts = judge_folder(lessons, f"tests/test_{LESSON}.py").texts()
+    assert len(texts) > 20
+    assert not [text for text in texts if "likely cause" in text or "'selff'" not in text]
