@@ -20,4 +20,7 @@ def main(arguments: argparse.Namespace) -> int:
     flags = [f"--{name}" for name in ("quick", "plot") if getattr(arguments, name)]
     command = [sys.executable, "-m", "benchmarks", *arguments.lesson, *flags]
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=os.environ | one_thread, check=False).returncode
+    # In a session of its own, Ctrl-C interrupts this process alone, which then ends the other.
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | one_thread, check=False, start_new_session=True
+    ).returncode

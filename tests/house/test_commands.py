@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from kata import __main__ as command_line
-from kata.__main__ import COMMANDS
+from kata import command_line
+from kata.command_line import COMMANDS
 from kata.stubs import ROOT
 from tests.house.stage import a_learner, play
 
@@ -69,14 +69,6 @@ def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
 
 def test_plain_stands_before_the_command_or_after_it(learner):
     assert play("--plain", "hint", "tracer", "--all") == play("hint", "--plain", "tracer", "--all")
-
-
-def test_an_interrupted_command_says_nothing_more(learner, monkeypatch):
-    def interrupted(arguments: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("kata.hint.main", interrupted)
-    assert play("hint", "tracer") == (130, "\n")
 
 
 def test_the_first_command_remembers_the_stubs_and_later_ones_leave_them(learner):
