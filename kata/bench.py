@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 
+from kata.naming import add_lesson
 from kata.stubs import ROOT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lesson", nargs="*", help="time these lessons only")
+    add_lesson(parser, nargs="*", help="time these lessons only")
     parser.add_argument("--quick", action="store_true", help="a few small cases")
     parser.add_argument("--plot", action="store_true", help="write benchmarks/report/")
 
