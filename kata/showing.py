@@ -9,17 +9,11 @@ from rich.console import Console
 
 from kata.judging.verdict import Report, Verdict
 from kata.naming import place_of
-from kata.prose import filled
 from kata.reasons import Reason, other_reasons
 from kata.results import PASSED, Count, count
+from kata.space import Space, fitting
 from kata.terminal import clipped, harmless, show_labelled
 
-# A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
-# it has a line that counts them, a blank one, and the score.
-LINES = 25
-BESIDES = 3
-ENDING = 10
-PRINTED = 5
 # How many reasons are listed besides the first while no test of the core passes.
 FEW = 3
 
@@ -42,18 +36,29 @@ def show_failures(console: Console, verdict: Verdict) -> None:
 def show_ending(console: Console, verdict: Verdict) -> None:
     """Print why the run was cut short."""
     headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-    body(console, verdict.ending.text)
+    for line in Space(console.width).broken(verdict.ending.text):
+        console.print(line, soft_wrap=True)
 
 
-def show_failure(console: Console, lesson: str, report: Report) -> None:
-    """Print one failure in full: its headline, its text, what was printed meanwhile."""
+def show_failure(console: Console, lesson: str, report: Report, lines: int | None = None) -> None:
+    """Print one failure: its headline, its text, what was printed meanwhile.
+
+    Args:
+        console: where to print.
+        lesson: the lesson's name.
+        report: the failure.
+        lines: how many lines the whole verdict may take, where nothing may scroll away.
+    """
+    space = Space(console.width, lines)
     # What only the stretch asks for leaves a lesson done.
     headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
-    body(console, report.text)
-    show_printed(console, report)
+    for line in space.text(report):
+        console.print(line, soft_wrap=True)
+    for line in space.printed(report):
+        console.print(clipped(line, console.width))
 
 
-def show_others(console: Console, verdict: Verdict) -> None:
+def show_others(console: Console, verdict: Verdict, lines: int | None = None) -> None:
     """Print the reasons of the failures after the first, and the blank line that ends them all."""
     first = verdict.first_failure
     if first is not None and verdict.is_finished:
@@ -61,17 +66,19 @@ def show_others(console: Console, verdict: Verdict) -> None:
         if others and first.title:
             console.print(f"all {len(others) + 1} tests wait for this")
         elif others:
-            show_reasons(console, verdict, first, others)
-    if first is not None or not verdict.is_finished:
+            show_reasons(console, verdict, first, others, lines)
+    if (first is not None or not verdict.is_finished) and not Space(console.width, lines).is_low:
         console.print()
 
 
-def show_reasons(console: Console, verdict: Verdict, first: Report, others: list[Report]) -> None:
+def show_reasons(
+    console: Console, verdict: Verdict, first: Report, others: list[Report], lines: int | None
+) -> None:
     """Print how many tests are red besides, and their reasons: those that there is room for."""
     reasons = other_reasons(first, others)
     # Where nothing is right yet, all reasons are one: it isn't written.
     most = len(reasons) if verdict.counts(stretch=False)["passed"] else FEW
-    room = room_below(first) - len(list(notes(verdict)))
+    room = Space(console.width, lines).room_below(first) - len(list(notes(verdict)))
     items = fitting(reasons[:most], room, console.width)
     if len(items) < len(reasons):
         items = fitting(reasons[:most], room - 1, console.width)
@@ -96,58 +103,8 @@ def more_tests(others: list[Report]) -> str:
     return f"{len(others)} more {f'tests{some} are' if len(others) > 1 else 'test is'}"
 
 
-def room_below(first: Report) -> int:
-    """How many lines a screen has left below the first failure and above the score."""
-    printed = min(len(first.printed.splitlines()), PRINTED)
-    above = 1 + len(fitted(first.text.splitlines())) + printed + bool(printed)
-    return LINES - above - BESIDES
-
-
-def fitting(reasons: list[Reason], room: int, width: int) -> list[list[str]]:
-    """The reasons that fit into so many lines; where there is still room, with their hints."""
-    items = []
-    for reason in reasons:
-        items.append(as_item(reason.why, width))
-        room -= len(items[-1])
-        if room < 0:
-            return items[:-1]
-    for number, reason in enumerate(reasons):
-        longer = as_item(str(reason), width)
-        more = len(longer) - len(items[number])
-        if more <= room:
-            items[number], room = longer, room - more
-    return items
-
-
-def as_item(text: str, width: int) -> list[str]:
-    return filled(f"- {harmless(text)}", width)
-
-
 def headline(console: Console, text: str, style: str) -> None:
     console.print(clipped(f"── {harmless(text)} ", console.width, fill="─"), style=style)
-
-
-def body(console: Console, text: str) -> None:
-    """The explanation: laid out for 80 columns, and broken where there are fewer."""
-    for line in fitted(harmless(text).splitlines()):
-        for part in filled(line, console.width) if len(line) > console.width else [line]:
-            console.print(part, soft_wrap=True)
-
-
-def fitted(lines: list[str]) -> list[str]:
-    """At most as many lines as fit below a headline; the cause stands at the end, and stays."""
-    if len(lines) < LINES:
-        return lines
-    return [*lines[: LINES - ENDING - 2], "…", *lines[-ENDING:]]
-
-
-def show_printed(console: Console, report: Report) -> None:
-    """The end of what the code printed while the test ran."""
-    lines = report.printed.splitlines()
-    if lines:
-        console.print("printed meanwhile:" if len(lines) <= PRINTED else "printed last:")
-    for line in lines[-PRINTED:]:
-        console.print(clipped(f"    {harmless(line)}", console.width))
 
 
 def show_score(console: Console, verdict: Verdict) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from kata.judging import End, Ending, Report, Verdict
 from kata.reasons import Reason, other_reasons, reason_of
-from kata.showing import fitting, show_others
+from kata.showing import show_others
+from kata.space import fitting
 from kata.terminal import open_console
 from tests.house.stage import an_ordinary_terminal
 
