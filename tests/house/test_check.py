@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,7 +193,8 @@ def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
 
 
 def test_the_difference_turns_yours_into_the_reference(learner):
-    shutil.copy(SOLUTIONS / f"{LESSON}.py", learner.lessons)
+    for name in (f"{LESSON}.py", "_paths.py"):
+        shutil.copy(SOLUTIONS / name, learner.lessons)
     assert play("solution", LESSON, "--show-me").screen == "yours is the reference, to the letter\n"
     (learner.lessons / f"{LESSON}.py").write_text("mine = 1\n")
     lines = play("solution", LESSON, "--show-me").screen.splitlines()
@@ -208,6 +210,22 @@ def test_what_only_the_reference_has_is_shown_as_well(learner):
     private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
     assert private
     assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+
+
+@pytest.mark.parametrize(
+    ("lesson", "shared"),
+    [
+        (LESSON, ["_paths.py"]),
+        ("create_arg", ["_paths.py", "_torch.py"]),
+        ("split_module", ["_nodes.py"]),
+        ("inversion", []),
+    ],
+)
+def test_what_the_reference_shares_between_lessons_is_shown_last(lesson, shared, learner):
+    screen = play("solution", lesson, "--show-me").screen
+    files = re.findall(r"^\+\+\+ solutions/(.*)$", screen, re.MULTILINE)
+    assert files[len(files) - len(shared) :] == shared
+    assert len([name for name in files if "/" not in name]) == len(shared) + ("/" not in files[0])
 
 
 def test_the_page_describes_every_key_of_the_json():
