@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from kata.grading.checking import Exam
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.showing import show
-from kata.stubs import SOLUTIONS, write
+from kata.stubs import ROOT, SOLUTIONS, write
 from kata.terminal import open_console
+from tests.house.terminal import terminal
 from tests.suite.answers import judge_folder
 
 LESSON = "path_of_module"
@@ -133,3 +135,23 @@ def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lesson
     texts = judge_folder(lessons, f"tests/test_{LESSON}.py").texts()
     assert len(texts) > 20
     assert not [text for text in texts if "likely cause" in text or "'selff'" not in text]
+
+
+@pytest.mark.parametrize("call", ["breakpoint()", "input('?')", "__import__('pdb').set_trace()"])
+def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n")
+    text = judge.run(Request(LESSON, lessons)).first_failure.text
+    assert f"line 3, in {LESSON}\n      {call}\n" in text
+    assert "the tests run without one" in " ".join(text.split())
+    assert f"`pytest tests/test_{LESSON}.py -x -s`" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "typed"), [("breakpoint()", "p 6 * 7\nc\n"), ("print(6 * int(input()))", "7\n")]
+)
+def test_what_it_is_told_does_have_one(call: str, typed: str, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n        return ''\n")
+    command = ["pytest", f"--lessons={lessons}", ROOT_TEST, "-x", "-s"]
+    with terminal([sys.executable, "-m", *command], ROOT) as opened:
+        opened.press(typed)
+        opened.until("42", "1 passed")

@@ -67,11 +67,26 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield from about_import(error)
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")
+    elif is_reading(error):
+        yield from about_reading(short_path(frames[-1].filename, folder) if frames else "")
     elif is_skip(error):
         yield labelled("likely cause", "the lesson's own code skipped the test")
         yield labelled("try", "answer it: only a test that passes is green")
     elif not frames:
         yield f"  {line_of_the_test(error)}"
+
+
+def is_reading(error: BaseException) -> bool:
+    """Whether the code wants something from the keyboard, which the tests are run without."""
+    return isinstance(error, OSError) and "from stdin" in str(error)
+
+
+def about_reading(path: str) -> Iterator[str]:
+    cause = "`input()` and `breakpoint()` want a terminal, and the tests run without one"
+    yield labelled("likely cause", cause)
+    lesson = Path(path).relative_to("lessons").parts[0].removesuffix(".py") if path else "..."
+    command = f"`pytest tests/test_{lesson}.py -x -s`"
+    yield labelled("try", f"`print` what you want to see, or keep the terminal:\n{command}")
 
 
 def is_skip(error: BaseException) -> bool:
@@ -94,7 +109,7 @@ def line_of_the_test(error: BaseException) -> str:
 
 def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     words = import_message(error) if isinstance(error, ImportError) else str(error)
-    words = words.replace(str(folder), "lessons")
+    words = "reading from stdin" if is_reading(error) else words.replace(str(folder), "lessons")
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
     notes = () if is_misspelling(error) else getattr(error, "__notes__", ())
