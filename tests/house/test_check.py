@@ -1,10 +1,9 @@
-"""``check``: what is green, what it prints, and that it grades the right files."""
+"""``check``: what is green, what it prints, what it remembers, and the solution afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from unittest import mock
 import pytest
 
 from kata import check, results
-from kata.judging import End, Ending, Judge, Report, Verdict
+from kata.judging import End, Ending, Report, Verdict
 from kata.places import Place
 from kata.stubs import ROOT, SOLUTIONS
-from tests.house.stage import Played, a_learner, everything_in, play
+from tests.house.stage import a_learner, everything_in, play
 
 LESSON = "path_of_module"
 WRONG = """\
@@ -86,58 +85,6 @@ def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     monkeypatch.setattr(check, "Judge", None)
     played = play("check", LESSON, "inversion")
     assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
-
-
-BLOCK = """
-import sys
-
-class NoSolutions:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "solutions":
-            raise ImportError("solutions was imported")
-
-sys.meta_path.insert(0, NoSolutions())
-"""
-
-
-@pytest.fixture(scope="module")
-def without_solutions(tmp_path_factory) -> Iterator[Judge]:
-    """A judge in whose processes ``solutions`` cannot be imported."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "sitecustomize.py").write_text(BLOCK)
-    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
-        judge = Judge()
-    with judge:
-        yield judge
-
-
-def checked_by(judge: Judge, *lessons: str) -> tuple[Played, list[dict[str, object]]]:
-    """What ``check`` comes to with this judge, and its verdicts but for the time they took."""
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        played = play("check", "--json", *lessons)
-    verdicts = json.loads(played.screen)["lessons"]
-    return played, [{**verdict, "seconds": 0} for verdict in verdicts]
-
-
-def test_the_result_is_the_same_where_solutions_cannot_be_imported(
-    learner, judge, without_solutions
-):
-    """The learner's files are graded, and no others: a wrong one and a right one."""
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
-    for name in ("create_arg.py", "_paths.py"):
-        shutil.copy(SOLUTIONS / name, learner.lessons)
-    _, expected = checked_by(judge, LESSON, "create_arg")
-    _, verdicts = checked_by(without_solutions, LESSON, "create_arg")
-    assert verdicts == expected
-    assert [verdict["state"] for verdict in verdicts] == ["red", "starred"]
-
-
-def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
-    """The other way round: there, ``solutions`` really cannot be imported."""
-    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
-    _, (verdict,) = checked_by(without_solutions, LESSON)
-    assert verdict["state"] == "red"
-    assert "solutions was imported" in verdict["failures"][0]["text"]
 
 
 def test_what_is_red_is_judged_explained_and_remembered(learner, judge):

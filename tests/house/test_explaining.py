@@ -130,6 +130,11 @@ def test_a_stubs_name_that_is_gone_is_told_as_renamed(lessons: Path):
     assert str(lessons) not in shown
 
 
+def test_no_address_stands_in_a_message(lessons: Path):
+    shown = read(lessons, f"{METHOD}raise KeyError(object())\n")
+    assert "KeyError: <object object>" in shown
+
+
 def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lessons: Path):
     (lessons / f"{LESSON}.py").write_text(f"{METHOD}return selff.root\n")
     texts = judge_folder(lessons, f"tests/test_{LESSON}.py").texts()

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from kata.stubs import ROOT
-from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
+from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
 from tests.suite.imports import about_import, about_renamed_name, about_syntax, import_message
 
 LINES = 25
@@ -114,7 +114,8 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
     notes = () if is_misspelling(error) else getattr(error, "__notes__", ())
     for line in [*message.splitlines(), *notes]:
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ") or [""]
+        words = ADDRESS.sub("", line)  # another one in each run, and no help
+        yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:
