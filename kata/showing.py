@@ -16,12 +16,21 @@ from kata.terminal import clipped, harmless, show_labelled
 
 # How many reasons are listed besides the first while no test of the core passes.
 FEW = 3
+# What is said of a lesson whose core is green and whose stretch isn't.
+ENOUGH = "the lesson is done: what is red is of the stretch, which goes beyond it"
+NOT_ENOUGH = "the core is green; --stretch asks for the stretch too, and that is red"
 
 
-def show(console: Console, verdict: Verdict) -> None:
-    """Print why the lesson isn't green, if it isn't, and how it stands."""
+def show(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
+    """Print why the lesson isn't green, if it isn't, and how it stands.
+
+    Args:
+        console: where to print.
+        verdict: what the run said.
+        stretch: whether the stretch was asked for.
+    """
     show_failures(console, verdict)
-    show_score(console, verdict)
+    show_score(console, verdict, stretch=stretch)
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
@@ -107,10 +116,10 @@ def headline(console: Console, text: str, style: str) -> None:
     console.print(clipped(f"── {harmless(text)} ", console.width, fill="─"), style=style)
 
 
-def show_score(console: Console, verdict: Verdict) -> None:
+def show_score(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
     """The lesson's state, name and counts, and what was lent."""
     show_labelled(console, verdict.state, score(verdict), style=verdict.state)
-    for line in notes(verdict):
+    for line in notes(verdict, stretch=stretch):
         show_labelled(console, "", line)
 
 
@@ -128,11 +137,11 @@ def counts(core: Count, stretch: Count) -> str:
     return ", ".join(f"{name} {part}" for name, part in parts.items() if part.planned)
 
 
-def notes(verdict: Verdict) -> Iterator[str]:
+def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
     if verdict.lent and verdict.state != "todo":
         yield f"lent by the reference: {', '.join(verdict.lent)}"
     if verdict.state in PASSED and verdict.first_failure:
-        yield "the core is green; the stretch is more than the lesson asks"
+        yield NOT_ENOUGH if stretch else ENOUGH
     reasons = dict.fromkeys(report.text for report in verdict.of("skipped"))
     if reasons and verdict.state != "todo":
         yield f"skipped: {len(verdict.of('skipped'))} ({'; '.join(reasons)})"
