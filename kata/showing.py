@@ -17,7 +17,7 @@ from kata.terminal import clipped, harmless, show_labelled
 # How many reasons are listed besides the first while no test of the core passes.
 FEW = 3
 # What is said of a lesson whose core is green and whose stretch isn't.
-ENOUGH = "the lesson is done: what is red is of the stretch, which goes beyond it"
+ENOUGH = "the lesson is done; what is red belongs to the stretch, which is optional"
 NOT_ENOUGH = "the core is green; --stretch asks for the stretch too, and that is red"
 
 
