@@ -7,6 +7,7 @@ it also measures memory and writes the tables and plots that docs/performance.md
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import sys
@@ -18,13 +19,13 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.markup import escape
 
 from benchmarks import tables
 from benchmarks.case import Case, all_cases, reference, torch_side
 from benchmarks.measure import Growth, Result, growths, race
 from benchmarks.memory import Peak, peaks
 from benchmarks.steps import Gain, gains
+from kata.terminal import clipped, open_console
 
 REPORT = Path(__file__).parent / "report"
 RESULTS = REPORT / "results.json"
@@ -107,13 +108,33 @@ def parser() -> argparse.ArgumentParser:
 
 
 def races(options: argparse.Namespace) -> Iterator[Result]:
-    """Run the cases that were asked for, and say how each went."""
-    console = Console(stderr=True, highlight=False)
-    for lesson, case in chosen(options):
-        sides = reference(lesson), torch_side(lesson, case)
-        result = race(lesson, case, sides, options.seconds)
-        console.print(f"{lesson:<16}{escape(case.name):<44}{tables.share(result.ratio):>7}")
+    """Run the cases that were asked for, and say how far that is."""
+    console = open_console(stderr=True)
+    cases = chosen(options)
+    for number, (lesson, case) in enumerate(cases, start=1):
+        words = f"timing {number} of {len(cases)}: {lesson}, {case.name}"
+        with announced(console, words):
+            sides = reference(lesson), torch_side(lesson, case)
+            result = race(lesson, case, sides, options.seconds)
         yield result
+
+
+@contextlib.contextmanager
+def announced(console: Console, words: str) -> Iterator[None]:
+    """Show what is going on; on a terminal the line makes room for the tables again.
+
+    It isn't drawn meanwhile: that would take time from what is timed.
+    """
+    line = clipped(words, console.width - 1)
+    if not console.is_interactive:
+        console.print(words, soft_wrap=True)
+        yield
+        return
+    console.print(line, end="\r", soft_wrap=True)
+    try:
+        yield
+    finally:
+        console.print(" " * len(line), end="\r", soft_wrap=True)
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:

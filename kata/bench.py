@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 
+from kata.naming import add_lesson
 from kata.stubs import ROOT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lesson", nargs="*", help="time these lessons only")
+    add_lesson(parser, nargs="*", help="time these lessons only")
     parser.add_argument("--quick", action="store_true", help="a few small cases")
     parser.add_argument("--plot", action="store_true", help="write benchmarks/report/")
 
@@ -20,4 +21,7 @@ def main(arguments: argparse.Namespace) -> int:
     flags = [f"--{name}" for name in ("quick", "plot") if getattr(arguments, name)]
     command = [sys.executable, "-m", "benchmarks", *arguments.lesson, *flags]
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=os.environ | one_thread, check=False).returncode
+    # In a session of its own, Ctrl-C interrupts this process alone, which then ends the other.
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | one_thread, check=False, start_new_session=True
+    ).returncode

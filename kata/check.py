@@ -21,7 +21,7 @@ SCHEMA = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser, nargs="*", help="the lessons to judge (default: all)")
-    parser.add_argument("--stretch", action="store_true", help="ask for the stretch too")
+    parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 
@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
         verdicts.append(verdict)
         if not arguments.json:
-            show(console, verdict)
+            show(console, verdict, stretch=arguments.stretch)
     if arguments.json:
         say_json(as_json(verdicts, stretch=arguments.stretch))
     return int(not all(verdict.is_green(stretch=arguments.stretch) for verdict in verdicts))

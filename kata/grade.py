@@ -15,6 +15,7 @@ from kata.grading.page import to_html
 from kata.grading.report import EARLY, GREEN, Report, State, to_csv, to_json
 from kata.grading.room import NAMES, Room
 from kata.grading.submissions import GradingError, entries_of, find_submissions
+from kata.naming import lesson_name
 from kata.terminal import open_console
 
 WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="writes NAME.json, NAME.csv and NAME.html (default: report)",
     )
     parser.add_argument(
-        "--lesson", metavar="NAME", action="append", choices=NAMES, help="this lesson alone"
+        "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
     )
     parser.add_argument(
         "--seconds", type=positive, default=LIMITS.seconds, help="for one test (default: 10)"

@@ -40,10 +40,23 @@ def next_hint(lesson: str) -> str:
     Returns:
         A headline, an empty line, and the text in Markdown: ``kata.prose.show_prose`` prints it.
     """
-    hints = hints_of(lesson)
-    level = min(level_seen(lesson) + 1, len(hints))
+    hints, seen = hints_of(lesson), level_seen(lesson)
+    level = min(seen + 1, len(hints))
     remember_level(lesson, level)
-    return shown(hints[level - 1], len(hints))
+    again = "There are no more hints. The last one again:\n\n" if seen >= len(hints) else ""
+    return again + shown(hints[level - 1], len(hints))
+
+
+def what_is_left(lesson: str, how: str) -> str:
+    """How many hints there are still and ``how`` to see one, or what helps where there is none."""
+    left = len(hints_of(lesson)) - level_seen(lesson)
+    if left > 0:
+        return f"{left} more: {how}"
+    return (
+        "That was the last hint. What helps next:\n"
+        f"- the lesson's page: `docs/lessons/{lesson}.md`\n"
+        f"- the reference: `kata solution {lesson} --show-me`"
+    )
 
 
 def every_hint(lesson: str) -> str:

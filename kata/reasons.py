@@ -33,9 +33,9 @@ class Reason(NamedTuple):
         return "; ".join(filter(None, (self.raised, self.cause)))
 
     @property
-    def kind(self) -> str:
-        """What makes two reasons one: the cause, or else the type of the error."""
-        return self.cause or self.raised.partition(":")[0]
+    def kind(self) -> tuple[str, str]:
+        """What makes two reasons one: the type of the error, and the cause."""
+        return self.raised.partition(":")[0], self.cause
 
     def __str__(self) -> str:
         return f"{self.why} (try: {self.hint})" if self.hint else self.why
@@ -65,7 +65,7 @@ def other_reasons(first: Report, others: Iterable[Report]) -> list[Reason]:
 
     Those that the suite has words for come before errors that it can only repeat.
     """
-    reasons: dict[str, Reason] = {}
+    reasons: dict[tuple[str, str], Reason] = {}
     for reason in map(reason_of, others):
         reasons.setdefault(reason.kind, reason)
     reasons.pop(reason_of(first).kind, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,18 +54,44 @@ def difference(lesson: str) -> Iterator[str]:
         )
     for solution in sources(lesson):
         if solution not in stubs:
-            yield from file_difference(None, "(nothing)", solution)
+            yours = places.HERE.lessons / solution
+            name = f"lessons/{solution.as_posix()}" if yours.exists() else "(nothing)"
+            yield from file_difference(yours, name, solution)
 
 
 def sources(lesson: str) -> list[Path]:
-    """The files of the lesson's reference, private ones too, below ``solutions/``."""
+    """The files of the lesson's reference, private ones too, below ``solutions/``.
+
+    What lessons share, such as ``_paths.py``, comes last.
+    """
     files = [SOLUTIONS / f"{lesson}.py", *sorted((SOLUTIONS / lesson).glob("*.py"))]
-    return [file.relative_to(SOLUTIONS) for file in files if file.exists()]
+    own = [file.relative_to(SOLUTIONS) for file in files if file.exists()]
+    return [*own, *shared_by(own)]
 
 
-def file_difference(yours: Path | None, name: str, solution: Path) -> Iterator[str]:
+def shared_by(files: list[Path]) -> list[Path]:
+    """The private modules beside the lessons that these files import, directly or not."""
+    found: dict[Path, None] = {}
+    while files:
+        files = [path for file in files for path in imported_from_the_top(file)]
+        files = [path for path in files if path not in found]
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
+def imported_from_the_top(file: Path) -> Iterator[Path]:
+    """The private modules at the top of ``solutions/`` that a file imports from."""
+    tree = ast.parse((SOLUTIONS / file).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == len(file.parts):
+            path = Path(f"{node.module}.py")
+            if path.name.startswith("_") and (SOLUTIONS / path).exists():
+                yield path
+
+
+def file_difference(yours: Path, name: str, solution: Path) -> Iterator[str]:
     return difflib.unified_diff(
-        lines_of(yours) if yours else [],
+        lines_of(yours),
         lines_of(SOLUTIONS / solution),
         name,
         f"solutions/{solution.as_posix()}",

@@ -136,7 +136,7 @@ class Exam:
             return None
         test = self.tests[red[0].nodeid]
         text = clipped(red[0].text) or "the test was skipped by the code that it judges"
-        return Failure(clipped(test.headline), diagnosis(text), text)
+        return Failure(clipped(red[0].title or test.headline), diagnosis(text), text)
 
     def also_red(self, said: dict[str, Report]) -> Iterator[str]:
         sentences = [self.tests[each.nodeid].sentence for each in self.red(said)[1:]]

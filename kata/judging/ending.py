@@ -48,7 +48,8 @@ def out_of_time(running: Running) -> Ending | None:
 def interrupted(running: Running) -> Ending | None:
     if running.heard.code != INTERRUPTED:
         return None
-    return ended(running, End.INTERRUPTED, "the code interrupted the tests (KeyboardInterrupt)")
+    sentence = "the code interrupted the tests (KeyboardInterrupt, or pytest.exit)"
+    return ended(running, End.INTERRUPTED, sentence)
 
 
 def broken(running: Running) -> Ending | None:

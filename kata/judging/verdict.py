@@ -19,6 +19,7 @@ class Report:
         text: the explanation of a failure, the reason for a skip, the task of a todo.
         seconds: how long the test took.
         printed: the end of what the judged code printed meanwhile.
+        title: what failed before the test could ask anything, if it was that.
     """
 
     nodeid: str
@@ -28,6 +29,7 @@ class Report:
     text: str = ""
     seconds: float = 0.0
     printed: str = ""
+    title: str = ""
 
     @property
     def case(self) -> str:
@@ -36,7 +38,9 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The sentence, the case, and whether it is beyond the core."""
+        """The title, or else the sentence, the case, and whether it is beyond the core."""
+        if self.title:
+            return self.title
         case = f"[{self.case}]" if self.case else ""
         words = (self.sentence, case, "(stretch)" if self.is_stretch else "")
         return " ".join(filter(None, words))

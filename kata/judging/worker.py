@@ -14,6 +14,7 @@ import importlib
 import io
 import json
 import os
+import pdb
 import select
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import pytest
 
@@ -35,7 +36,7 @@ from kata.judging.run import Run
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
 # Hundreds of modules that torch imports at the first export, which would be in each run.
 NEEDED_LATER = ("torch.export._trace",)
-SWITCHED_OFF = ("benchmark", "faulthandler", "xdist", "sybil")
+SWITCHED_OFF = ("benchmark", "debugging", "faulthandler", "xdist", "sybil")
 
 
 def main() -> None:
@@ -174,6 +175,12 @@ def settle(run: Run) -> None:
         os.dup2(output, stream)
     os.environ.update(dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP"), str(run.home)))
     tempfile.tempdir = str(run.home)
+    sys.breakpointhook = pdb.set_trace = without_terminal
+
+
+def without_terminal(*_: object, **__: object) -> NoReturn:
+    """Say at once what a debugger would find out when it reads its first command."""
+    raise OSError("a debugger reads from stdin, and there is no terminal")
 
 
 def arguments(run: Run, request: Request) -> list[str]:

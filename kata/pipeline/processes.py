@@ -55,11 +55,22 @@ def running_stages(plan: Plan, folder: Path, failures: Failures) -> Iterator[lis
         for stage in range(plan.stages)
     ]
     try:
-        for process in stages:
-            process.start()
+        with deaf_to_interrupts():
+            for process in stages:
+                process.start()
         yield stages
     finally:
         end([process for process in stages if process.pid is not None])
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Let what is started here ignore Ctrl-C: this process hears it too, and ends the others."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end(stages: list[SpawnProcess]) -> None:

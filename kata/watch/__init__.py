@@ -37,9 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
         places.HERE = Place(folder, folder.parent / ".kata")
     with ended_by_signals(), Judge() as judge, keys() as read_key:
         screen = Screen(open_console(plain=arguments.plain), has_keys=read_key is not None)
-        watch = Watch(judge, screen, arguments.lesson)
-        with contextlib.suppress(KeyboardInterrupt):
-            watch.run(read_key)
+        Watch(judge, screen, arguments.lesson).run(read_key)
     return 0
 
 

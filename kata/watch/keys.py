@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 Read = Callable[[float], str]
+# What an arrow sends, say: an escape and the characters that belong to it. None of these is ours.
+SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O?.)?")
+# On Windows it sends one of these, and a letter.
+WINDOWS_PREFIXES = ("\x00", "\xe0")
 
 
 @contextlib.contextmanager
@@ -24,7 +30,7 @@ def keys() -> Iterator[Read | None]:
         yield windows_key
     else:
         with single_keys(sys.stdin.fileno()):
-            yield posix_key
+            yield PosixKeys(sys.stdin.fileno()).read
 
 
 @contextlib.contextmanager
@@ -41,15 +47,24 @@ def single_keys(descriptor: int) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def posix_key(seconds: float) -> str:
-    descriptor = sys.stdin.fileno()
-    ready, _, _ = select.select([descriptor], [], [], seconds)
-    if not ready:
-        return ""
-    pressed = os.read(descriptor, 32)
-    # An arrow, say, is several bytes that begin with an escape: none of ours. The end of the input
-    # is no byte at all: the terminal is gone.
-    return pressed[:1].decode("ascii", "ignore") if pressed else "q"
+class PosixKeys:
+    """The keys pressed on a terminal, one after the other, however many come at once."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.waiting: deque[str] = deque()
+
+    def read(self, seconds: float) -> str:
+        if not self.waiting:
+            ready, _, _ = select.select([self.descriptor], [], [], seconds)
+            self.waiting.extend(self.pressed() if ready else "")
+        return self.waiting.popleft() if self.waiting else ""
+
+    def pressed(self) -> str:
+        """What was pressed since the last look; the end of the input means that one quits."""
+        pressed = os.read(self.descriptor, 1024)
+        # The end is no byte at all: the terminal is gone.
+        return SEQUENCE.sub("", pressed.decode("ascii", "ignore")) if pressed else "q"
 
 
 def windows_key(seconds: float) -> str:
@@ -60,4 +75,8 @@ def windows_key(seconds: float) -> str:
         if time.monotonic() > deadline:
             return ""
         time.sleep(0.01)
-    return str(msvcrt.getwch())  # type: ignore[attr-defined]
+    key = str(msvcrt.getwch())  # type: ignore[attr-defined]
+    if key in WINDOWS_PREFIXES:
+        msvcrt.getwch()  # type: ignore[attr-defined]
+        return ""
+    return key

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from kata import places, results
-from kata.hints import next_hint
 from kata.judging import Judge, Report, Request, Running, Verdict
 from kata.naming import NAMES
 from kata.standing import next_of, standings
@@ -39,6 +38,7 @@ class Watch:
         self.key = ""
         self.shown: Report | None = None
         self.is_core_shown = False
+        self.asked_again: str | None = None
         self.failed_before: dict[str, tuple[str, ...]] = {}
         self.is_on = True
 
@@ -88,7 +88,8 @@ class Watch:
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
         self.running = self.judge.start(Request(lesson, places.HERE.lessons, first=first))
-        self.screen.judging(lesson)
+        self.screen.judging(lesson, again=lesson == self.asked_again)
+        self.asked_again = None
 
     def show_early(self, so_far: Verdict) -> None:
         """Show the core's first failure, or that it has none, as soon as that is known."""
@@ -117,10 +118,11 @@ class Watch:
 
     def again(self) -> None:
         self.drop()
+        self.asked_again = self.current
         self.pending.insert(0, self.current)
 
     def hint(self) -> None:
-        self.screen.hint(next_hint(self.current))
+        self.screen.hint(self.current)
 
     def next_lesson(self) -> None:
         position = NAMES.index(self.current) + 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from kata import places
-from kata.__main__ import main
+from kata.command_line import run
 from kata.copies import write
 from kata.places import Place
 from kata.stubs import modules_of, stubs
@@ -62,7 +62,7 @@ def play(*words: str) -> Played:
     """Type a command; a word that argparse refuses ends it as it does on a terminal."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
         try:
-            code = main(list(words))
+            code = run(list(words))
         except SystemExit as end:
             code = int(end.code or 0)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]

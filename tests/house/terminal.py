@@ -25,10 +25,10 @@ PATIENCE = 120.0
 class Terminal:
     """A program on a pseudo-terminal, and the screen that it has drawn."""
 
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int, *size: int) -> None:
         self.process = process
         self.descriptor = descriptor
-        self.screen = pyte.Screen(COLUMNS, ROWS)
+        self.screen = pyte.Screen(*size)
         self.stream = pyte.ByteStream(self.screen)
 
     @property
@@ -66,11 +66,15 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(
-    command: list[str], folder: Path, environment: Mapping[str, str] | None = None
+    command: list[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    columns: int = COLUMNS,
+    rows: int = ROWS,
 ) -> Iterator[Terminal]:
-    """Run a command on a terminal of 80 columns and 40 rows, and end it afterwards."""
+    """Run a command on a terminal, and end it afterwards."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     known = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
     process = subprocess.Popen(
         command,
@@ -83,7 +87,7 @@ def terminal(
     )
     os.close(theirs)
     try:
-        yield Terminal(process, ours)
+        yield Terminal(process, ours, columns, rows)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)

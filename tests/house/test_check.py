@@ -1,10 +1,10 @@
-"""``check``: what is green, what it prints, and that it grades the right files."""
+"""``check``: what is green, what it prints, what it remembers, and the solution afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +13,10 @@ from unittest import mock
 import pytest
 
 from kata import check, results
-from kata.judging import End, Ending, Judge, Report, Verdict
+from kata.judging import End, Ending, Report, Verdict
 from kata.places import Place
 from kata.stubs import ROOT, SOLUTIONS
-from tests.house.stage import Played, a_learner, everything_in, play
+from tests.house.stage import a_learner, everything_in, play
 
 LESSON = "path_of_module"
 WRONG = """\
@@ -71,6 +71,16 @@ def test_only_what_is_all_green_has_the_exit_code_of_success(
     assert play("check", *words, *form).code == code
 
 
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [([], "the lesson is done"), (["--stretch"], "--stretch asks for the stretch too")],
+)
+def test_a_stretch_that_is_red_is_told_as_what_was_asked_for(words, note, monkeypatch):
+    monkeypatch.setattr(check, "judged", lambda lessons, progress: iter([GREEN]))
+    notes = play("check", *words).screen.partition("core 1 of 1")[2]
+    assert note in notes
+
+
 def test_the_json_is_all_that_is_printed_and_says_what_the_screen_says(monkeypatch):
     monkeypatch.setattr(check, "judged", lambda lessons, progress: iter([RED, STARRED]))
     content = json.loads(play("check", "--json").screen)
@@ -85,58 +95,6 @@ def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     monkeypatch.setattr(check, "Judge", None)
     played = play("check", LESSON, "inversion")
     assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
-
-
-BLOCK = """
-import sys
-
-class NoSolutions:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "solutions":
-            raise ImportError("solutions was imported")
-
-sys.meta_path.insert(0, NoSolutions())
-"""
-
-
-@pytest.fixture(scope="module")
-def without_solutions(tmp_path_factory) -> Iterator[Judge]:
-    """A judge in whose processes ``solutions`` cannot be imported."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "sitecustomize.py").write_text(BLOCK)
-    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
-        judge = Judge()
-    with judge:
-        yield judge
-
-
-def checked_by(judge: Judge, *lessons: str) -> tuple[Played, list[dict[str, object]]]:
-    """What ``check`` comes to with this judge, and its verdicts but for the time they took."""
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        played = play("check", "--json", *lessons)
-    verdicts = json.loads(played.screen)["lessons"]
-    return played, [{**verdict, "seconds": 0} for verdict in verdicts]
-
-
-def test_the_result_is_the_same_where_solutions_cannot_be_imported(
-    learner, judge, without_solutions
-):
-    """The learner's files are graded, and no others: a wrong one and a right one."""
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
-    for name in ("create_arg.py", "_paths.py"):
-        shutil.copy(SOLUTIONS / name, learner.lessons)
-    _, expected = checked_by(judge, LESSON, "create_arg")
-    _, verdicts = checked_by(without_solutions, LESSON, "create_arg")
-    assert verdicts == expected
-    assert [verdict["state"] for verdict in verdicts] == ["red", "starred"]
-
-
-def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
-    """The other way round: there, ``solutions`` really cannot be imported."""
-    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
-    _, (verdict,) = checked_by(without_solutions, LESSON)
-    assert verdict["state"] == "red"
-    assert "solutions was imported" in verdict["failures"][0]["text"]
 
 
 def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
@@ -192,7 +150,8 @@ def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
 
 
 def test_the_difference_turns_yours_into_the_reference(learner):
-    shutil.copy(SOLUTIONS / f"{LESSON}.py", learner.lessons)
+    for name in (f"{LESSON}.py", "_paths.py"):
+        shutil.copy(SOLUTIONS / name, learner.lessons)
     assert play("solution", LESSON, "--show-me").screen == "yours is the reference, to the letter\n"
     (learner.lessons / f"{LESSON}.py").write_text("mine = 1\n")
     lines = play("solution", LESSON, "--show-me").screen.splitlines()
@@ -208,6 +167,22 @@ def test_what_only_the_reference_has_is_shown_as_well(learner):
     private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
     assert private
     assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+
+
+@pytest.mark.parametrize(
+    ("lesson", "shared"),
+    [
+        (LESSON, ["_paths.py"]),
+        ("create_arg", ["_paths.py", "_torch.py"]),
+        ("split_module", ["_nodes.py"]),
+        ("inversion", []),
+    ],
+)
+def test_what_the_reference_shares_between_lessons_is_shown_last(lesson, shared, learner):
+    screen = play("solution", lesson, "--show-me").screen
+    files = re.findall(r"^\+\+\+ solutions/(.*)$", screen, re.MULTILINE)
+    assert files[len(files) - len(shared) :] == shared
+    assert len([name for name in files if "/" not in name]) == len(shared) + ("/" not in files[0])
 
 
 def test_the_page_describes_every_key_of_the_json():

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from kata import __main__ as command_line
-from kata.__main__ import COMMANDS
+from kata import command_line
+from kata.command_line import COMMANDS
+from kata.naming import NAMES, lesson_name
 from kata.stubs import ROOT
 from tests.house.stage import a_learner, play
 
@@ -59,6 +60,10 @@ def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
         (["hint", "trace"], "did you mean tracer"),
         (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
         (["reset", "nothing_like_it"], "known: path_of_module, create_arg"),
+        (["reset", "11"], "there is no lesson 11: they count 1 to 10"),
+        (["hint", "0"], "there is no lesson 0"),
+        (["bench", "trace"], "did you mean tracer"),
+        (["grade", ".", "--lesson", "trace"], "did you mean tracer"),
     ],
 )
 def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
@@ -67,16 +72,16 @@ def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
     assert answer in " ".join(played.screen.split())
 
 
+def test_a_lesson_may_be_named_by_its_number_in_the_overview(learner):
+    rows = [line.split() for line in play().screen.splitlines()]
+    numbered = {row[0]: row[1] for row in rows if row and row[0].isdecimal()}
+    assert {number: lesson_name(number) for number in numbered} == numbered
+    assert list(numbered.values()) == list(NAMES)
+    assert play("reset", "4") == play("reset", "tracer")
+
+
 def test_plain_stands_before_the_command_or_after_it(learner):
     assert play("--plain", "hint", "tracer", "--all") == play("hint", "--plain", "tracer", "--all")
-
-
-def test_an_interrupted_command_says_nothing_more(learner, monkeypatch):
-    def interrupted(arguments: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("kata.hint.main", interrupted)
-    assert play("hint", "tracer") == (130, "\n")
 
 
 def test_the_first_command_remembers_the_stubs_and_later_ones_leave_them(learner):

@@ -15,7 +15,7 @@ from kata.health import State, findings, fork, git, python, tried
 from kata.stubs import ROOT
 from tests.house.stage import a_learner, play
 
-DOCTOR = "import sys; from kata.__main__ import main; sys.exit(main(['doctor', '--json']))"
+DOCTOR = "import sys; from kata.command_line import run; sys.exit(run(['doctor', '--json']))"
 
 
 @pytest.fixture

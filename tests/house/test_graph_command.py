@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kata import places
-from kata.__main__ import main
+from kata.command_line import run
 from kata.stubs import STUBS, write
 
 SMALL = "kata.pictures.models:Nested"
@@ -84,7 +84,7 @@ def graph(tmp_path: Path, capsys):
 
     def call(*words: str, out: str = "graph.html") -> tuple[int, str, list[str]]:
         file = tmp_path / out
-        code = main(["graph", *words, "--no-open", "--out", str(file)])
+        code = run(["graph", *words, "--no-open", "--out", str(file)])
         captured = capsys.readouterr()
         text = file.read_text() if file.exists() else ""
         drawn = re.findall(r'data-node="([^"]*)"', text)
@@ -231,7 +231,7 @@ class Window:
 def test_the_page_is_opened_in_the_browser(monkeypatch, tmp_path, capsys):
     window = Window()
     monkeypatch.setattr(webbrowser, "get", lambda: window)
-    assert main(["graph", SMALL, "--impl", "torch"]) == 0
+    assert run(["graph", SMALL, "--impl", "torch"]) == 0
     (file,) = (tmp_path / ".kata" / "graphs").iterdir()
     assert window.opened == [file.as_uri()]
     assert f"written to {file}" in capsys.readouterr().out
@@ -244,7 +244,7 @@ def no_browser() -> Window:
 @pytest.mark.parametrize("get", [no_browser, lambda: webbrowser.GenericBrowser("lynx")])
 def test_without_a_browser_that_has_a_window_the_path_is_enough(get, monkeypatch):
     monkeypatch.setattr(webbrowser, "get", get)
-    assert main(["graph", SMALL, "--impl", "torch"]) == 0
+    assert run(["graph", SMALL, "--impl", "torch"]) == 0
 
 
 def test_two_calls_write_the_same_bytes(graph, tmp_path):

@@ -88,13 +88,22 @@ def test_a_line_that_a_hint_gives_away_is_noticed():
     assert normalised(line) in normalised(f"Write\n\n    {line.replace(' = ', '  =  ')}\n\nthere.")
 
 
+def test_after_the_last_hint_it_is_said_that_there_are_no_more_and_what_helps(learner):
+    for _ in range(3):
+        assert "no more hints" not in play("hint", "tracer").screen
+    shown = " ".join(play("hint", "tracer").screen.split())
+    assert shown.startswith("There are no more hints. The last one again: Hint 3 of 3")
+    assert "`docs/lessons/tracer.md`" in shown
+    assert "`kata solution tracer --show-me`" in shown
+
+
 def test_each_call_shows_one_more_and_the_last_one_stays(learner):
-    titles = [next_hint("tracer").splitlines()[0] for _ in range(4)]
-    assert [title.split(":")[0] for title in titles] == [
-        "Hint 1 of 3",
-        "Hint 2 of 3",
-        "Hint 3 of 3",
-        "Hint 3 of 3",
+    hints = [next_hint("tracer") for _ in range(4)]
+    assert [re.findall(r"^Hint (\d) of 3", hint, re.MULTILINE) for hint in hints] == [
+        ["1"],
+        ["2"],
+        ["3"],
+        ["3"],
     ]
 
 
@@ -106,14 +115,14 @@ def test_a_lesson_counts_its_hints_for_itself(learner):
 def test_all_hints_are_shown_on_request(learner):
     screen = play("hint", "tracer", "--all").screen
     assert re.findall(r"^Hint (\d) of 3", screen, re.MULTILINE) == ["1", "2", "3"]
-    assert "That was the last one" in screen
+    assert "That was the last hint" in screen
 
 
 @pytest.mark.parametrize("spoilt", ["", "seven", "-3", "99"])
 def test_a_spoilt_memory_is_no_reason_to_fail(spoilt: str, learner):
     (learner.memory / "hints").mkdir(parents=True)
     (learner.memory / "hints" / "tracer").write_text(spoilt)
-    assert re.match(r"Hint [13] of 3", next_hint("tracer"))
+    assert re.search(r"^Hint [13] of 3", next_hint("tracer"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("word", ["lessons/tracer.py", "tracer.py", "tests/test_tracer.py"])

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.fx import symbolic_trace
 
-from kata.__main__ import main
+from kata.command_line import run
 from kata.pipeline import (
     PROCESSES,
     PipelineError,
@@ -49,12 +49,12 @@ def test_more_stages_than_places_are_refused():
 
 
 def test_an_unknown_model_is_refused_with_near_names(capsys):
-    assert main(["pipeline", "resnet81", *REFERENCE]) == 1
+    assert run(["pipeline", "resnet81", *REFERENCE]) == 1
     assert "did you mean resnet18" in capsys.readouterr().err
 
 
 def test_a_batch_that_cannot_be_divided_is_refused(capsys):
-    assert main(["pipeline", "resnet18", "--batch", "7", *REFERENCE]) == 1
+    assert run(["pipeline", "resnet18", "--batch", "7", *REFERENCE]) == 1
     assert "cannot be divided" in capsys.readouterr().err
 
 
@@ -68,7 +68,7 @@ def test_a_stage_has_the_parameters_that_the_outer_graph_passes_to_it():
 
 @pytest.mark.slow
 def test_two_processes_give_the_numbers_of_one(capsys):
-    assert main(["pipeline", "resnet18", "--stages", "2", "--size", "32", *REFERENCE]) == 0
+    assert run(["pipeline", "resnet18", "--stages", "2", "--size", "32", *REFERENCE]) == 0
     lines = capsys.readouterr().out
     assert "outputs: the same as in one process" in lines
     assert "gradients: the same as in one process" in lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -29,6 +30,14 @@ class PathOfModule:
     def path_of_module(self, mod):
         while True:
             pass
+"""
+
+
+RETURNS_ONE_NAME = """
+class PathOfModule:
+    def path_of_module(self, mod):
+        print("asked")
+        return "somewhere"
 """
 
 
@@ -68,6 +77,40 @@ def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal
     watch.until("Hint 1 of")
     watch.press("q")
     assert watch.end() == 0
+
+
+def test_each_key_that_is_pressed_counts(watch: Terminal):
+    watch.until("path_of_module: not started", "q quit")
+    watch.press("nnn")
+    watch.until("tracer: not started", "q quit")
+    watch.press("hhhh")
+    watch.until("There are no more hints", "kata solution tracer --show-me")
+
+
+def test_a_run_that_was_asked_for_says_so_above_the_same_verdict(watch: Terminal, lessons: Path):
+    watch.until("path_of_module: not started", "q quit")
+    watch.screen.reset()  # what comes is told from what was there
+    watch.press("r")
+    first = watch.until("run again: path_of_module, at ", "q quit").splitlines()[0]
+    assert re.fullmatch(r"run again: path_of_module, at \d\d:\d\d:\d\d", first)
+    save(lessons / "path_of_module.py", FORGETS_THE_ROOT)
+    assert "run again:" not in watch.until("red       path_of_module", "q quit")
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
+def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
+    columns: int, rows: int, lessons: Path
+):
+    save(lessons / "path_of_module.py", RETURNS_ONE_NAME)
+    command = [*WATCH, "--lessons", str(lessons)]
+    with terminal(command, ROOT, columns=columns, rows=rows) as watch:
+        watch.until("red       path_of_module", "q quit")
+        watch.screen.reset()
+        watch.press("r")
+        shown = watch.until("run again", "red       path_of_module", "q quit")
+    assert shown.splitlines()[1].startswith("── path_of_module: the root is")
+    assert "expected:     ''\ngot:          'somewhere'\nlikely cause: " in shown
+    assert "24 more tests (20 of the core) are red" in shown
 
 
 @pytest.mark.slow

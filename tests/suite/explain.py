@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import linecache
 import textwrap
 import traceback
@@ -11,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from kata.stubs import ROOT
-from lessons import LESSONS
-from tests.suite.expect import WIDTH, Mismatch, labelled
+from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
+from tests.suite.imports import about_import, about_renamed_name, about_syntax, import_message
 
 LINES = 25
 FRAMES = 3
@@ -35,22 +36,11 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
     if isinstance(error, Mismatch):
         yield from str(error).splitlines()
     elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
-        yield from about_syntax(error, folder)
+        yield from about_syntax(error, short_path(error.filename, folder))
     elif isinstance(error, RecursionError):
         yield from about_recursion(error, folder)
     else:
         yield from about_exception(error, folder)
-
-
-def about_syntax(error: SyntaxError, folder: Path) -> Iterator[str]:
-    yield f"{short_path(error.filename, folder)}, line {error.lineno}: {error.msg}"
-    source = (error.text or "").rstrip()
-    if source:
-        indent = len(source) - len(source.lstrip())
-        yield f"    {source.strip()}"
-        yield "    " + " " * max(0, (error.offset or 1) - 1 - indent) + "^"
-    yield labelled("likely cause", f"Python cannot read the file ({type(error).__name__})")
-    yield labelled("try", "mend this line first: nothing below it was run")
 
 
 def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
@@ -66,43 +56,48 @@ def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
 
 
 def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
-    yield from message_lines(error)
+    yield from message_lines(error, folder)
     frames = own_frames(error, folder)
     for frame in frames[-FRAMES:]:
         yield f"  {place(frame, folder)}"
         yield f"      {(frame.line or '').strip()}"
     if is_missing_name(error):
-        yield labelled("likely cause", "a name of the stub was renamed or deleted")
-        yield labelled("try", "put it back: the tests ask for it under that name")
+        yield from about_renamed_name()
+    elif isinstance(error, ImportError):
+        yield from about_import(error)
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")
-    elif isinstance(error, ModuleNotFoundError) and str(error.name).startswith("lessons."):
-        yield from about_missing_file(str(error.name).split(".")[1])
+    elif is_reading(error):
+        yield from about_reading(short_path(frames[-1].filename, folder) if frames else "")
+    elif is_skip(error):
+        yield labelled("likely cause", "the lesson's own code skipped the test")
+        yield labelled("try", "answer it: only a test that passes is green")
     elif not frames:
         yield f"  {line_of_the_test(error)}"
 
 
+def is_reading(error: BaseException) -> bool:
+    """Whether the code wants something from the keyboard, which the tests are run without."""
+    return isinstance(error, OSError) and "from stdin" in str(error)
+
+
+def about_reading(path: str) -> Iterator[str]:
+    cause = "`input()` and `breakpoint()` want a terminal, and the tests run without one"
+    yield labelled("likely cause", cause)
+    lesson = Path(path).relative_to("lessons").parts[0].removesuffix(".py") if path else "..."
+    command = f"`pytest tests/test_{lesson}.py -x -s`"
+    yield labelled("try", f"`print` what you want to see, or keep the terminal:\n{command}")
+
+
+def is_skip(error: BaseException) -> bool:
+    """Whether this is how code asks pytest not to count a test."""
+    return isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
+
+
 def is_missing_name(error: BaseException) -> bool:
-    """Whether a test, or another lesson, asked a lesson's module for what isn't there."""
+    """Whether a test asked a lesson's module for what isn't there."""
     asked = getattr(error, "obj", None)
-    of_lesson = isinstance(asked, ModuleType) and asked.__name__.startswith("lessons.")
-    return of_lesson or (
-        isinstance(error, ImportError)
-        and not isinstance(error, ModuleNotFoundError)
-        and str(error.name).startswith("lessons.")
-    )
-
-
-def about_missing_file(lesson: str) -> Iterator[str]:
-    """Tell a lesson whose file is gone from a name that no lesson has."""
-    names = [row.name for row in LESSONS]
-    if lesson in names:
-        yield labelled("likely cause", f"the file of {lesson} was moved or deleted")
-        yield labelled("try", f"`kata restore {lesson}` for a kept copy, `kata reset {lesson}`")
-    else:
-        yield labelled("likely cause", f"no lesson is called {lesson}")
-        near = difflib.get_close_matches(lesson, names, n=1) or names
-        yield labelled("try", f"import from {' or '.join(near)}")
+    return isinstance(asked, ModuleType) and asked.__name__.startswith("lessons.")
 
 
 def line_of_the_test(error: BaseException) -> str:
@@ -112,10 +107,15 @@ def line_of_the_test(error: BaseException) -> str:
     return f"raised by the test's line: {tests[-1].line}" if tests else "no line of yours ran"
 
 
-def message_lines(error: BaseException) -> Iterator[str]:
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    for line in [*message.splitlines(), *getattr(error, "__notes__", ())]:
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ") or [""]
+def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
+    words = import_message(error) if isinstance(error, ImportError) else str(error)
+    words = "reading from stdin" if is_reading(error) else words.replace(str(folder), "lessons")
+    message = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    # A name that the code doesn't define has that cause alone, wherever a test meets it.
+    notes = () if is_misspelling(error) else getattr(error, "__notes__", ())
+    for line in [*message.splitlines(), *notes]:
+        words = ADDRESS.sub("", line)  # another one in each run, and no help
+        yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:

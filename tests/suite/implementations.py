@@ -79,7 +79,9 @@ def learners(lesson: str, folder: Path) -> Implementation:
     with only_these_lessons({}) as modules, finder.installed():
         try:
             implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a lesson may end Python, or skip its test
             implementation.error, implementation.traceback = error, error.__traceback__
         implementation.modules = modules()
     implementation.lent = tuple(finder.lent)

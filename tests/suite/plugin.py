@@ -165,15 +165,24 @@ def pytest_runtest_makereport(
     lesson = lesson_of(item)
     report.lesson = lesson
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
-    if lesson is None or call.excinfo is None or not report.failed:
+    if lesson is None or call.excinfo is None:
         return report
-    if is_todo(call.excinfo.value):
+    if report.failed and is_todo(call.excinfo.value):
         report.outcome, report.todo = "skipped", True
         report.longrepr = (str(item.path), 0, str(call.excinfo.value))
-    elif judged(item.config).is_learners:
-        folder = item.config.stash[LOADER](lesson).folder
-        report.longrepr = explain(call.excinfo.value, folder)
+    elif judged(item.config).is_learners and not item.get_closest_marker("skip"):
+        fail(report, call.excinfo.value, item.config.stash[LOADER](lesson))
     return report
+
+
+def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> None:
+    """Let a report say why a test failed; one that its lesson skipped, or expects to fail, did."""
+    report.outcome = "failed"
+    vars(report).pop("wasxfail", None)
+    report.longrepr = explain(error, lesson.folder)
+    if error is lesson.error:
+        # It isn't about what the test asks.
+        report.title = f"{scoreboard.place_of(lesson.lesson)} can't be imported"
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:

@@ -108,6 +108,7 @@ def content_of(report: pytest.TestReport) -> dict[str, Any]:
         "text": text_of(report),
         "seconds": round(report.duration, 4),
         "printed": printed_end(report.capstdout),
+        "title": getattr(report, "title", ""),
     }
 
 

@@ -126,7 +126,12 @@ def show_prints(terminal: pytest.TerminalReporter, report: pytest.TestReport) ->
 
 
 def headline(report: pytest.TestReport) -> str:
-    """The test's sentence, the case of it that failed, and whether it is beyond the core."""
+    """The test's sentence, the case of it that failed, and whether it is beyond the core.
+
+    What comes before all tests, such as an import that fails, has a title of its own.
+    """
+    if hasattr(report, "title"):
+        return report.title
     _, _, case = report.nodeid.split("::")[-1].partition("[")
     words = [sentence(report), f"[{case}" if case else "", "(stretch)" if report.is_stretch else ""]
     return " ".join(word for word in words if word)
