@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +21,8 @@ ROOT = Path(__file__).parent
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 VENV = ROOT / ".venv"
+
+OLDEST_PYTHON = (3, 11)
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
@@ -169,13 +173,39 @@ def install(session: nox.Session, python: str, name: str, *wanted: str) -> None:
     """Install what is wanted under this name, unless the same was installed before."""
     stamp = VENV / f"{name}.sha256"
     state = hashlib.sha256(PYPROJECT.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
-    if stamp.exists() and stamp.read_text() == state:
+    if Path(python).exists() and stamp.exists() and stamp.read_text() == state:
         return
-    if not Path(python).exists():
-        session.run(sys.executable, "-m", "venv", str(VENV), external=True)
+    if not is_usable(python):
+        build(session)
     pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
     session.run(*pip, "--constraint", str(CONSTRAINTS), *wanted, external=True)
     stamp.write_text(state)
+
+
+def is_usable(python: str) -> bool:
+    """Whether the environment's Python runs, has pip and isn't too old.
+
+    A system's Python without its venv package, or Ctrl-C at the wrong moment, leaves one without
+    pip; a removed Python leaves a dangling link.
+    """
+    if not Path(python).exists():
+        return False
+    code = f"import pip, sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def build(session: nox.Session) -> None:
+    """Build the shared environment anew, with the Python that nox runs on."""
+    if sys.version_info < OLDEST_PYTHON:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        session.error(
+            f"Python {wanted} or newer is needed, and nox runs on {platform.python_version()}: "
+            "install nox with a newer Python"
+        )
+    # Who installed nox in .venv itself runs on it: it is completed, not cleared.
+    holds_nox = VENV.exists() and VENV.samefile(sys.prefix)
+    anew = () if holds_nox else ("--clear",)
+    session.run(sys.executable, "-m", "venv", *anew, str(VENV), external=True)
 
 
 def requirements(group: str) -> tuple[str, ...]:

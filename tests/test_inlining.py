@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from tests import random_models, zoo
 from tests.suite import equal, growth, holds, refuses, rows, same_numbers
+from tests.suite.versions import that_run
 
 LINEAR = 2.5
 NUMBERS = "the nodes that were put in don't do what the call did"
@@ -593,7 +594,7 @@ def test_parameters_that_nothing_uses_stay_in_the_state_dict(lesson):
     )
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_small_model_lowered_computes_the_same(lesson, name):
     specimen = zoo.SMALL[name]()
     gm = lesson.inline_all(symbolic_trace(zoo.SMALL[name]().model))

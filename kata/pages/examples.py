@@ -146,7 +146,7 @@ def faults(path: Path, page: Page | None = None) -> list[str]:
 
 def rewrite(path: Path) -> None:
     """Put what came in the place of every output and session that says something else."""
-    page, text = Page(), path.read_text()
+    page, text = Page(), path.read_text(encoding="utf-8")
     faults(path, page)
     for fence, came in sorted(page.stale, key=lambda each: each[0].start, reverse=True):
         text = text[: fence.inner.start] + fence.in_place(came) + text[fence.inner.stop :]

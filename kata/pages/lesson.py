@@ -29,7 +29,7 @@ class LessonPage:
     @classmethod
     def of(cls, name: str) -> LessonPage:
         """Read a lesson's page."""
-        return cls(name, FRONT_MATTER.sub("", page_of(name).read_text()))
+        return cls(name, FRONT_MATTER.sub("", page_of(name).read_text(encoding="utf-8")))
 
     @property
     def title(self) -> str:

@@ -27,7 +27,7 @@ COUNT = re.compile(r"(\d+) (\w+)")
 
 def shown(lesson: str) -> Fence:
     """The fence that shows the unsolved lesson."""
-    for fence in fences(page_of(lesson).read_text()):
+    for fence in fences(page_of(lesson).read_text(encoding="utf-8")):
         if fence.title == TITLE:
             return fence
     raise LookupError(f'{page_of(lesson)} has no fence with title="{TITLE}"')
@@ -51,7 +51,7 @@ def came(lesson: str, folder: Path) -> str:
 
 def rewrite(lesson: str, text: str) -> None:
     """Put what came in the place of what the page shows."""
-    fence, page = shown(lesson), page_of(lesson).read_text()
+    fence, page = shown(lesson), page_of(lesson).read_text(encoding="utf-8")
     fresh = page[: fence.inner.start] + fence.in_place(text) + page[fence.inner.stop :]
     page_of(lesson).write_text(fresh)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from textwrap import dedent
 
-from kata.stubs import Module, modules_of, stub_of
+from kata.stubs import ROOT, Module, modules_of, stub_of
 
 SOLUTION = '''\
 """Lesson: an example."""
@@ -108,3 +109,9 @@ def test_a_package_with_one_public_module_is_one_file_for_the_learner():
     stub = modules_of("tracer")[0].stub_text("tracer")
     assert "from .create_arg import CreateArg" in stub
     assert "from .." not in stub
+
+
+def test_a_clone_on_windows_has_the_same_bytes():
+    asked = ["git", "check-attr", "text", "eol", "--", "lessons/path_of_module.py"]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [line.split(": ")[-1] for line in told.splitlines()] == ["auto", "lf"]

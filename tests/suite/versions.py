@@ -6,11 +6,14 @@ an older torch there is nothing to compare with: the test is skipped there, with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import pytest
 import torch
 
+# Models that an older torch traces, but whose graph it cannot run.
+RUNS_SINCE = {"AnyOutput": ("2.12", "generated code can return an operator or an enum")}
 INSTALLED = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
 
@@ -21,3 +24,9 @@ def skip_what_is_newer(items: Iterable[pytest.Item]) -> None:
             version, news = marker.args
             if tuple(map(int, version.split("."))) > INSTALLED:
                 item.add_marker(pytest.mark.skip(reason=f"since torch {version} {news}"))
+
+
+def that_run(names: Collection[str]) -> list[Any]:
+    """Parameters of a test that runs the graphs of these models, each where torch can."""
+    since = {name: pytest.mark.since(*RUNS_SINCE[name]) for name in names if name in RUNS_SINCE}
+    return [pytest.param(name, marks=since.get(name, ())) for name in names]

@@ -1,0 +1,101 @@
+"""The shared environment of nox: built once, and built anew where it cannot work."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import noxfile
+
+
+class Stopped(Exception):
+    """A session's error, which ends it."""
+
+
+class Recorder:
+    """A session that notes what it would run."""
+
+    def __init__(self):
+        self.commands: list[tuple[str, ...]] = []
+
+    def run(self, *command: str, external: bool) -> None:
+        self.commands.append(command)
+
+    def error(self, message: str) -> None:
+        raise Stopped(message)
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.setattr(noxfile, "VENV", tmp_path / ".venv")
+    return tmp_path / ".venv"
+
+
+def installed(python: Path) -> list[tuple[str, ...]]:
+    """What nox would run to have the project in this environment."""
+    session = Recorder()
+    noxfile.install(session, str(python), "project", "--editable", ".")
+    return session.commands
+
+
+def without_pip(venv: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    return venv / "bin" / "python"
+
+
+def test_a_missing_environment_is_built(venv: Path):
+    venv.mkdir()
+    build, install = installed(venv / "bin" / "python")
+    assert build[1:3] == ("-m", "venv")
+    assert install[-2:] == ("--editable", ".")
+
+
+def test_an_environment_whose_building_was_cut_short_is_built_anew(venv: Path):
+    build, _ = installed(without_pip(venv))
+    assert build == (sys.executable, "-m", "venv", "--clear", str(venv))
+
+
+def test_an_environment_that_works_is_kept(venv: Path):
+    venv.mkdir()
+    assert [command[1:4] for command in installed(Path(sys.executable))] == [
+        ("-m", "pip", "install")
+    ]
+
+
+def test_an_environment_of_a_python_that_is_too_old_is_not_used(monkeypatch):
+    monkeypatch.setattr(noxfile, "OLDEST_PYTHON", (3, 99))
+    assert not noxfile.is_usable(sys.executable)
+
+
+def test_an_environment_that_holds_nox_itself_is_completed(venv: Path, monkeypatch):
+    python = without_pip(venv)
+    monkeypatch.setattr(sys, "prefix", str(venv))
+    assert "--clear" not in installed(python)[0]
+
+
+def test_what_is_installed_is_not_installed_again(venv: Path):
+    python = without_pip(venv)
+    wanted = noxfile.PYPROJECT.read_bytes() + noxfile.CONSTRAINTS.read_bytes()
+    (venv / "project.sha256").write_text(hashlib.sha256(wanted).hexdigest())
+    assert installed(python) == []
+    python.unlink()  # as where a Python was removed from the system
+    assert installed(python) != []
+
+
+def test_a_python_that_is_too_old_for_the_lessons_is_named(venv: Path, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    monkeypatch.setattr(noxfile.platform, "python_version", lambda: "3.10.13")
+    with pytest.raises(
+        Stopped, match=r"Python 3\.11 or newer is needed, and nox runs on 3\.10\.13"
+    ):
+        installed(venv / "bin" / "python")
+    assert not venv.exists()
+
+
+def test_the_oldest_python_of_nox_is_the_projects():
+    wanted = ".".join(map(str, noxfile.OLDEST_PYTHON))
+    assert f'requires-python = ">={wanted}"' in noxfile.PYPROJECT.read_text()
