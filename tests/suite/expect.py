@@ -143,6 +143,26 @@ def own(mixin: type, *methods: str) -> type:
 
 
 @contextlib.contextmanager
+def barred(owner: type, name: str) -> Iterator[None]:
+    """Fail if the block calls torch's own method: the lesson asks for that very work."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise mismatch(
+            expected=Words(f"a `{name}` that does the work itself"),
+            got=Words(f"a call of `{owner.__name__}.{name}`"),
+            cause="the question was handed on to torch's own method: `super()`, or another tracer",
+            hint="that method is what the lesson asks you to write",
+        )
+
+    original = vars(owner)[name]
+    setattr(owner, name, refuse)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@contextlib.contextmanager
 def warns_of(*words: str, cause: str = "", hint: str = "") -> Iterator[None]:
     """Fail unless the block warns with all of ``words`` in one message.
 
