@@ -314,6 +314,110 @@ def a_module_is_a_plain_value(lesson):
     lesson.CreateArg = CreateArg
 
 
+@wrong(
+    fails="test_a_foreign_parameter_in_the_memory_of_another_is_refused",
+    says="by the memory they lie in",
+)
+def parameters_are_compared_by_their_memory(lesson):
+    """``data_ptr`` is no identity: a view, or a parameter made of another's data, has the same."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter):
+                for path, parameter in self.root.named_parameters():
+                    if parameter.data_ptr() == a.data_ptr():
+                        return read(self, path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_parameter_of_another_class_is_a_parameter",
+    says="only the class `Parameter` itself",
+)
+def a_parameter_of_a_subclass_is_a_constant(lesson):
+    """``type(a) is nn.Parameter`` leaves out whoever derives from it."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter) and type(a) is not nn.Parameter:
+                return read(self, stored(self, a))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_equal_buffers_are_told_apart", says="buffers were compared by their numbers")
+def buffers_are_compared_by_their_numbers(lesson):
+    """The first buffer with the same numbers is taken."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if is_constant(a):
+                for path, buffer in self.root.named_buffers():
+                    if torch.equal(buffer, a):
+                        return read(self, path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_foreign_module_is_refused", says="became a part of the model")
+def a_foreign_module_becomes_a_child(lesson):
+    """A module is stored like a constant, and its parameters are the model's from then on."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Module) and without_an_index(self, a) is None:
+                return read(self, stored(self, a))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_the_conversion_is_your_own", says="handed on to torch's own method: `super()`")
+def the_question_is_handed_on(lesson):
+    """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            if not isinstance(a, torch.Tensor | nn.Module):
+                return super().create_arg(a)
+            tracer = torch.fx.Tracer()
+            tracer.root, tracer.graph, tracer.tensor_attrs = self.root, self.graph, {}
+            return tracer.create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_every_use_has_a_node_of_its_own", says="a node was kept and handed out again")
+def a_node_is_made_once(lesson):
+    """What was fetched once needn't be fetched again, or so it seems."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not isinstance(a, nn.Parameter):
+                return super().create_arg(a)
+            node = super().create_arg(a)
+            return in_a_dict(self).setdefault((self.graph, node.target), node)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_node_is_made_by_the_most_derived_method", says="behind the tracer's back")
+def the_graph_is_asked_for_the_node(lesson):
+    """``graph.get_attr`` makes the same node, and an overridden ``create_node`` misses it."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter) and (path := without_an_index(self, a)):
+                return self.graph.get_attr(path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
 # --- wrong: an index that goes stale ------------------------------------------------------------
 
 
@@ -381,6 +485,26 @@ def the_index_never_forgets(lesson):
         return tracer.index.get(id(parameter))
 
     lesson.CreateArg = with_index(lesson, lookup)
+
+
+@wrong(
+    fails="test_a_buffer_registered_later_is_found",
+    says="knows only what was registered when it was built",
+)
+def the_buffers_are_listed_once(lesson):
+    """A buffer that isn't in the list is taken for a constant."""
+
+    class CreateArg(lesson.CreateArg):
+        indexed = None
+
+        def create_arg(self, a):
+            if self.indexed is not self.root:
+                self.indexed, self.listed = self.root, [*self.root.buffers()]
+            if is_constant(a) and all(a is not buffer for buffer in self.listed):
+                return read(self, in_a_dict(self).setdefault(a, stored(self, a)))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
 
 
 # --- wrong: constants ---------------------------------------------------------------------------
@@ -476,6 +600,68 @@ def a_constant_is_stored_as_a_copy(lesson):
     lesson.CreateArg = CreateArg
 
 
+@wrong(fails="test_an_unusual_tensor_is_a_constant_too", says="the value itself was put")
+def a_tensor_of_one_number_is_a_number(lesson):
+    """``item()`` puts a copy of the number into the graph, which no longer follows the tensor."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            return a.item() if is_constant(a) and not a.dim() else super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_constant_is_no_part_of_the_state", says="saved and loaded with the model")
+def a_constant_is_registered(lesson):
+    """A buffer is easily found again, and it is in every checkpoint from then on."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = constant_name(self.root)
+            self.root.register_buffer(name, a)
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_two_tracers_keep_their_constants_apart", says="in a dict of the class")
+def constants_are_remembered_by_the_class(lesson):
+    """A dict in the body of a class belongs to all its instances."""
+
+    class CreateArg(lesson.CreateArg):
+        known: dict = {}
+
+        def create_arg(self, a):
+            if not is_constant(a) or (a not in self.known and without_an_index(self, a)):
+                return super().create_arg(a)
+            if a not in self.known:
+                self.known[a] = stored(self, a)
+            return read(self, self.known[a])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_constant_skips_each_name_that_is_in_use",
+    says="the number was taken from the count of constants",
+)
+def constants_are_numbered_by_their_count(lesson):
+    """As many constants as there are, so many names are in use: unless the model has some too."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = f"_tensor_constant{len(in_a_dict(self)) + 1}"
+            in_a_dict(self)[name] = a
+            setattr(self.root, name, a)
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -491,11 +677,11 @@ def scans_and_super(lesson):
             if not isinstance(a, torch.Tensor | nn.Module):
                 return super().create_arg(a)
             path = without_an_index(self, a)
-            if path is None:
-                if isinstance(a, nn.Parameter):
-                    raise NameError("the model doesn't have this parameter")
-                path = stored(self, a)
-            return read(self, path)
+            if path is None and isinstance(a, nn.Module):
+                return super().create_arg(a)
+            if path is None and isinstance(a, nn.Parameter):
+                raise NameError("the model doesn't have this parameter")
+            return read(self, path or stored(self, a))
 
     lesson.CreateArg = CreateArg
 
@@ -599,8 +785,8 @@ def one_index_of_all_that_a_model_holds(lesson):
             return super().create_arg(a)
 
         def get_attr(self, a, path):
-            if path is None and isinstance(a, nn.Parameter):
-                raise NameError("the model doesn't have this parameter")
+            if path is None and not is_constant(a):
+                raise NameError(f"the model doesn't have this {type(a).__name__}")
             if path is None:
                 path = stored(self, a)
             return self.create_node("get_attr", path, (), {})
