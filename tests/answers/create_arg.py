@@ -8,12 +8,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
+from torch._library.fake_class_registry import FakeScriptObject
+from torch._library.opaque_object import is_opaque_reference_type as is_opaque_by_reference
 from torch.fx import Proxy
+from torch.fx._symbolic_trace import _proxyable_classes
+from torch.utils._pytree import TreeSpec
 
 from tests.suite.answers import right, wrong
 
@@ -792,3 +796,109 @@ def one_index_of_all_that_a_model_holds(lesson):
             return self.create_node("get_attr", path, (), {})
 
     lesson.CreateArg = CreateArg
+
+
+TABLES = ("_parameters", "_buffers", "_modules", "__dict__")
+PREFIXES = {
+    torch.Tensor: "_tensor_constant",
+    TreeSpec: "_tree_spec_constant",
+    torch.ScriptObject: "_torchbind_obj",
+    FakeScriptObject: "_torchbind_obj",
+    object: "_opaque_obj",
+}
+
+
+def prefix_of(a: object) -> str:
+    """How the name of a constant begins; empty for what is none."""
+    prefix = next(prefix for kind, prefix in PREFIXES.items() if isinstance(a, kind))
+    return prefix if prefix != PREFIXES[object] or is_opaque_by_reference(type(a)) else ""
+
+
+def held_at(root: nn.Module, path: str) -> Any:
+    """What lies at a path right now, read from the tables: ``getattr`` is patched in a trace."""
+    value: Any = root
+    for name in path.split(".") if path else ():
+        tables = [getattr(value, table, {}) for table in TABLES]
+        value = next((table[name] for table in tables if name in table), None)
+    return value
+
+
+def below(module: nn.Module, path: str = "", above: tuple = ()) -> Iterator[tuple[str, nn.Module]]:
+    """The modules on every path that doesn't come back to where it has been."""
+    yield path, module
+    first_names = {id(child): name for name, child in reversed(module._modules.items())}
+    for name, child in module._modules.items():
+        is_new = child is not None and all(child is not each for each in (*above, module))
+        if is_new and first_names[id(child)] == name:
+            yield from below(child, f"{path}.{name}".lstrip("."), (*above, module))
+
+
+class TwoDicts:
+    """Has a dict of what is registered and one of constants; what they say is looked at again."""
+
+    listed: tuple = (None, None)
+
+    def create_arg(self, a):
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            return argument_of_a_tuple(self, a)
+        if type(a) in _proxyable_classes:
+            return read(self, self.stored(a, f"_{type(a).__name__}_constant_"))
+        if isinstance(a, nn.Parameter | nn.Module):
+            return read(self, self.path_of_a_part(a))
+        prefix = prefix_of(a)
+        return read(self, self.path_of_a_constant(a, prefix)) if prefix else super().create_arg(a)
+
+    def path_of_a_part(self, a):
+        path = self.registered_path(a)
+        if path is None:
+            what = f"{type(a).__name__} {tuple(getattr(a, 'shape', ()))}"
+            raise NameError(f"the {type(self.root).__name__} doesn't hold this {what}")
+        return path
+
+    def registered_path(self, a):
+        if self.listed[0] is not self.root or self.listed[1] is not self.graph:
+            self.list_all()
+        if id(a) not in self.registered or held_at(self.root, self.registered[id(a)]) is not a:
+            self.list_registered()
+        return self.registered.get(id(a))
+
+    def list_all(self):
+        self.listed, self.numbers = (self.root, self.graph), {}
+        self.list_registered()
+        self.constants = {
+            value: f"{path}.{name}".lstrip(".")
+            for path, module in below(self.root)
+            for name, value in vars(module).items()
+            if not isinstance(value, nn.Module) and prefix_of(value)
+        }
+
+    def list_registered(self):
+        self.registered = {id(self.root): ""}
+        for path, module in below(self.root):
+            for table in TABLES[:3]:
+                for name, value in getattr(module, table).items():
+                    self.registered.setdefault(id(value), f"{path}.{name}".lstrip("."))
+
+    def path_of_a_constant(self, a, prefix):
+        path = self.registered_path(a) or self.constants.get(a)
+        held = held_at(self.root, path) if path else None
+        if held is not a and (held is None or isinstance(a, torch.Tensor) or held != a):
+            path = self.constants[a] = self.stored(a, prefix)
+        return path
+
+    def stored(self, a, prefix):
+        self.registered_path(a)
+        number = self.numbers.get(prefix, 0)
+        while held_at(self.root, f"{prefix}{number}") is not None or hasattr(
+            type(self.root), f"{prefix}{number}"
+        ):
+            number += 1
+        self.numbers[prefix] = number
+        setattr(self.root, f"{prefix}{number}", a)
+        return f"{prefix}{number}"
+
+
+@right
+def two_dicts(lesson):
+    """One dict by identity of what is registered, one of constants; every path is followed."""
+    lesson.CreateArg = TwoDicts
