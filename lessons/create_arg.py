@@ -42,8 +42,9 @@ class CreateArg:
             tuple, list, dict, slice, range      the same container, every element converted
             named tuple                          a ``call_function`` node of its class
             parameter, buffer, module            a ``get_attr`` node for its path below the root
-            any other tensor                     a ``get_attr`` node for the attribute it is in,
-                                                 or for a new ``_tensor_constantN`` of the root
+            any other tensor                     a ``get_attr`` node for the attribute it is in
+                                                 (the last of several paths), or for a new
+                                                 ``_tensor_constantN`` of the root
             script object, ``TreeSpec``, opaque  likewise, each with a prefix of its own
             ``ProxyableClassMeta`` object        a ``get_attr`` node for a new attribute
             ===================================  ================================================
@@ -56,7 +57,8 @@ class CreateArg:
             does them.
 
         Raises:
-            NameError: A parameter that the root doesn't hold.
+            NameError: A parameter that the root doesn't hold; the message names its shape and the
+                root's class.
             RuntimeError: A proxy in the key of a dict.
             NotImplementedError: A value of a type that no graph can hold; the message names the
                 type.

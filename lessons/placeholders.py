@@ -51,12 +51,14 @@ class Placeholders:
 
             A placeholder's target is the parameter's name (``"*args"`` and ``"**kwargs"`` with
             their stars), its only argument the default if there is one, its type the annotation
-            or None. A function decorated with ``functools.wraps`` is called as it is, but what
-            counts is the signature of the function inside.
+            or None. With a star it is None: the annotation speaks of the elements. A function
+            decorated with ``functools.wraps`` is called as it is, but what counts is the signature
+            of the function inside.
 
         Raises:
             RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
-                the wrong length; a decorated function takes ``*args`` or ``**kwargs``.
+                the wrong length; a decorated function takes ``*args`` or ``**kwargs``: the message
+                names it.
 
         In torch: ``torch.fx.Tracer.create_args_for_root``.
 

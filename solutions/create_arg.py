@@ -69,8 +69,9 @@ class CreateArg:
             tuple, list, dict, slice, range      the same container, every element converted
             named tuple                          a ``call_function`` node of its class
             parameter, buffer, module            a ``get_attr`` node for its path below the root
-            any other tensor                     a ``get_attr`` node for the attribute it is in,
-                                                 or for a new ``_tensor_constantN`` of the root
+            any other tensor                     a ``get_attr`` node for the attribute it is in
+                                                 (the last of several paths), or for a new
+                                                 ``_tensor_constantN`` of the root
             script object, ``TreeSpec``, opaque  likewise, each with a prefix of its own
             ``ProxyableClassMeta`` object        a ``get_attr`` node for a new attribute
             ===================================  ================================================
@@ -83,7 +84,8 @@ class CreateArg:
             does them.
 
         Raises:
-            NameError: A parameter that the root doesn't hold.
+            NameError: A parameter that the root doesn't hold; the message names its shape and the
+                root's class.
             RuntimeError: A proxy in the key of a dict.
             NotImplementedError: A value of a type that no graph can hold; the message names the
                 type.
@@ -125,8 +127,9 @@ class CreateArg:
         Numbers start at 0 for each root. In torch: ``torch.fx.Tracer.get_fresh_qualname``, where
         all tracers count together.
 
+        >>> from torch.fx import Graph
         >>> namer = CreateArg()
-        >>> namer.root = nn.Module()
+        >>> namer.root, namer.graph = nn.Module(), Graph()
         >>> namer.root._tensor_constant0 = torch.ones(1)
         >>> namer.get_fresh_qualname("_tensor_constant")
         '_tensor_constant1'
@@ -173,9 +176,9 @@ class CreateArg:
 
     def _begin_trace(self) -> None:
         """Learn the paths of the root's constants when a root or a graph is new."""
-        trace = (self.root, getattr(self, "graph", None))
-        if any(known is not present for known, present in zip(self._trace, trace, strict=True)):
-            self._trace = trace
+        root, graph = self._trace
+        if root is not self.root or graph is not self.graph:
+            self._trace = self.root, self.graph
             self.tensor_attrs = _tensor_attributes(self.root)
             self._next_number = defaultdict(int)
 
@@ -203,7 +206,7 @@ def _tensor_attributes(root: nn.Module) -> dict[Any, str]:
     found: dict[Any, str] = {}
     seen: set[int] = set()
 
-    def search(module: nn.Module, path: str) -> None:
+    def search(module: nn.Module, path: str = "") -> None:
         seen.add(id(module))
         # a child that the module holds twice goes by its first name
         names = {id(child): name for name, child in reversed(module._modules.items())}
@@ -214,5 +217,5 @@ def _tensor_attributes(root: nn.Module) -> dict[Any, str]:
             if isinstance(value, _CONSTANTS):
                 found.setdefault(value, join(path, name))
 
-    search(root, "")
+    search(root)
     return found

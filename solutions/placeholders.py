@@ -63,12 +63,14 @@ class Placeholders:
 
             A placeholder's target is the parameter's name (``"*args"`` and ``"**kwargs"`` with
             their stars), its only argument the default if there is one, its type the annotation
-            or None. A function decorated with ``functools.wraps`` is called as it is, but what
-            counts is the signature of the function inside.
+            or None. With a star it is None: the annotation speaks of the elements. A function
+            decorated with ``functools.wraps`` is called as it is, but what counts is the signature
+            of the function inside.
 
         Raises:
             RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
-                the wrong length; a decorated function takes ``*args`` or ``**kwargs``.
+                the wrong length; a decorated function takes ``*args`` or ``**kwargs``: the message
+                names it.
 
         In torch: ``torch.fx.Tracer.create_args_for_root``.
 
@@ -226,11 +228,10 @@ def _take_all_by_position(fn: Callable[..., Any], count: int) -> Callable[..., A
         return _take_keywords_by_position(fn, inner)
     code = inner.replace(
         co_argcount=count,
-        co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=inner.co_flags & ~_COLLECTS,
     )
-    return FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return FunctionType(code, fn.__globals__, closure=fn.__closure__)  # no default is needed
 
 
 def _take_keywords_by_position(fn: Callable[..., Any], inner: CodeType) -> Callable[..., Any]:

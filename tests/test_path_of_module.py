@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests import zoo
+from tests import random_models, zoo
 from tests.suite import (
+    barred,
     equal,
     holds,
     lines_run,
@@ -78,7 +79,8 @@ def test_a_child_is_called_by_its_name(lesson):
     equal(
         path_of(tracer_at(lesson, root), root.encoder),
         "encoder",
-        cause="a name of the root itself, or a leading dot, was put in front",
+        cause="a name of the root itself, or a leading dot, was put in front; or the children "
+        "weren't searched",
         hint="the path of a direct child is the name it was registered under",
     )
 
@@ -94,6 +96,13 @@ def test_a_descendant_is_called_by_its_dotted_path(lesson, path):
         cause="only the direct children were searched, or the names weren't joined with dots",
         hint="go down to every level; join the names on the way with `.`",
     )
+
+
+def test_the_search_is_your_own(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()))
+    tracer = tracer_at(lesson, root)
+    with barred(torch.fx.Tracer, "path_of_module"):
+        equal(path_of(tracer, root[0][0]), "0.0", cause="the search doesn't end at the module")
 
 
 def test_the_first_of_two_names_is_the_path(lesson):
@@ -185,6 +194,15 @@ def test_a_foreign_module_is_refused(lesson):
         tracer.path_of_module(nn.ReLU())
 
 
+def test_a_foreign_module_is_refused_by_a_tree_with_a_cycle(lesson):
+    root = nn.Module()
+    root.child = nn.Module()
+    root.child.parent = root
+    tracer = tracer_at(lesson, root)
+    with refuses(NameError, cause="a search that found nothing ended without a word"):
+        tracer.path_of_module(nn.ReLU())
+
+
 @pytest.mark.beyond("torch says only that the module is not installed as a submodule")
 def test_the_error_names_the_class_of_the_module_and_of_the_root(lesson):
     tracer = tracer_at(lesson, nn.Sequential(nn.ReLU()))
@@ -247,6 +265,51 @@ def test_a_module_that_moved_is_found_at_its_new_place(lesson):
         "1",
         cause="the index answered with a path that leads to another module by now",
         hint="check that the path in the index still leads to this module",
+    )
+
+
+def test_a_module_whose_owner_was_removed_is_refused(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    tracer, inner = tracer_at(lesson, root), root[0][0]
+    path_of(tracer, inner)
+    del root[0]
+    with refuses(NameError, cause=OWNER, hint=OWNER_HINT):
+        tracer.path_of_module(inner)
+
+
+def test_a_module_whose_owner_moved_is_found_at_its_new_place(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    tracer, inner = tracer_at(lesson, root), root[0][0]
+    path_of(tracer, inner)
+    root[0], root[1] = root[1], root[0]
+    equal(path_of(tracer, inner), "1.0", cause=OWNER, hint=OWNER_HINT)
+
+
+OWNER = "the module is still where it was in its owner, and the owner isn't: only one was checked"
+OWNER_HINT = "check the path from the root on, or climb up from owner to owner as far as the root"
+
+
+def test_the_model_is_left_as_it_was(lesson):
+    root = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh()))
+    before = [set(vars(module)) for module in root.modules()]
+    path_of(tracer_at(lesson, root), root[1][0])
+    equal(
+        [sorted(set(vars(m)) - names) for m, names in zip(root.modules(), before, strict=True)],
+        [[], [], [], []],
+        cause="notes were left on the modules: they go with the model wherever it goes",
+        hint="the tracer remembers, in a dict of its own: `id(module) -> path`",
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_module_of_a_random_tree_has_the_path_of_torch(lesson, seed):
+    root = random_models.tree(seed).model
+    tracer = tracer_at(lesson, root)
+    equal(
+        {path: path_of(tracer, module) for path, module in root.named_modules()},
+        {path: path for path, module in root.named_modules()},
+        cause="a module has another path than `named_modules` gives it",
+        hint="compare your paths with `named_modules()` of this model",
     )
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import random
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
-from torch.fx import PH, Graph, GraphModule, Proxy
+from torch.fx import PH, Graph, GraphModule, Node, Proxy
 from torch.fx._symbolic_trace import PHWithMeta
 from torch.fx.proxy import TraceError
 
 from tests import zoo
 from tests.suite import (
+    barred,
     equal,
     growth,
     holds,
@@ -146,6 +148,28 @@ def test_self_is_known_by_its_place(lesson):
     )
 
 
+def test_the_placeholders_are_your_own(lesson):
+    with barred(torch.fx.Tracer, "create_args_for_root"):
+        found = signature_of(lesson, lambda x, *, y=1: x)
+    equal(found, [("x", (), None), ("y", (1,), None)], cause=LISTED)
+
+
+def test_a_placeholder_is_made_by_the_most_derived_method(lesson):
+    class Counting(own(lesson.Placeholders, "create_args_for_root"), torch.fx.Tracer):
+        def create_node(self, kind, target, *rest, **options) -> Node:
+            made.append((kind, target))
+            return super().create_node(kind, target, *rest, **options)
+
+    made: list[tuple[str, str]] = []
+    Counting().trace(lambda x, *rest: x)
+    equal(
+        made[:2],
+        [("placeholder", "x"), ("placeholder", "*rest")],
+        cause="placeholders were made by the graph, behind the tracer's back",
+        hint="`self.create_proxy('placeholder', …)`, so that subclasses have their say",
+    )
+
+
 def test_a_function_without_parameters_has_no_placeholders(lesson):
     function, args, tracer = arguments_for(lesson, lambda: 1)
     equal([function(*args), len(tracer.graph.nodes)], [1, 0], cause="a placeholder too many")
@@ -186,6 +210,32 @@ def test_an_annotation_becomes_the_type_of_the_node(lesson):
         [torch.Tensor, None, int],
         cause="the annotation wasn't handed to `create_proxy`, or not for every parameter",
         hint="`type_expr=` takes it; no annotation is None, not `Parameter.empty`",
+    )
+
+
+def test_an_annotation_of_variadic_parameters_is_left_out(lesson):
+    def function(x, *rest, **options):
+        return x
+
+    function.__annotations__ = {"rest": int, "options": float}
+    equal(
+        [annotation for *_, annotation in signature_of(lesson, function)],
+        [None, None, None],
+        cause="`*rest: int` says that each element is an int; the one placeholder is none",
+        hint="what has a star is given no type",
+    )
+
+
+def test_the_annotation_of_the_result_reaches_the_output(lesson):
+    def function(x):
+        return x
+
+    function.__annotations__ = {"return": torch.Tensor}
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="what was returned is a copy, or a wrapper, without the annotations",
+        hint="return the function itself where each parameter can be passed by position",
     )
 
 
@@ -235,21 +285,30 @@ def test_variadic_parameters_are_one_placeholder_each(lesson):
     )
 
 
-def test_inside_the_function_variadic_parameters_are_proxies(lesson):
-    seen = []
+STARRED = {
+    "args": lambda x, *rest: [x, rest],
+    "kwargs": lambda x, **options: [x, options],
+    "both": lambda *rest, **options: [rest, options],
+    "args after /": lambda x, /, *rest: [x, rest],
+    "keyword-only and kwargs": lambda *, y=1, **options: [y, options],
+    "args and keyword-only": lambda *rest, y: [rest, y],
+}
 
-    def function(x, *rest, **options):
-        seen.extend([type(rest), type(options)])
-        return x
 
-    callable_, args, _ = arguments_for(lesson, function)
-    callable_(*args)
+@pytest.mark.parametrize("kind", STARRED)
+def test_inside_the_function_variadic_parameters_are_proxies(lesson, kind):
+    with noting(cause=FLAG, hint=FLAG_HINT, on=(ValueError,)):
+        callable_, args, _ = arguments_for(lesson, STARRED[kind])
     equal(
-        seen,
+        [type(value) for value in callable_(*args)],
         [Proxy, Proxy],
         cause="the function still packs its arguments into a tuple and a dict",
-        hint="give the function new code whose flags lack CO_VARARGS and CO_VARKEYWORDS",
+        hint=FLAG_HINT,
     )
+
+
+FLAG = "a flag that is left asks for one more variable than the parameters that are counted"
+FLAG_HINT = "give the function new code whose flags lack CO_VARARGS and CO_VARKEYWORDS"
 
 
 def test_a_variadic_trace_computes_the_same(lesson):
@@ -275,11 +334,14 @@ def test_the_function_that_was_given_stays_as_it_is(lesson):
     )
 
 
+A_GLOBAL_OF_THIS_FILE = 1
+
+
 def test_a_variadic_function_keeps_its_closure_and_globals(lesson):
     factor = 3
 
     def function(*rest):
-        return torch.Size(rest).numel() * factor
+        return torch.Size(rest).numel() * factor * A_GLOBAL_OF_THIS_FILE
 
     function_of_one_tuple, _, _ = arguments_for(lesson, function)
     equal(
@@ -287,6 +349,16 @@ def test_a_variadic_function_keeps_its_closure_and_globals(lesson):
         6,
         cause="the new function lost its closure, globals or defaults",
         hint="`types.FunctionType` takes all of them",
+    )
+
+
+def test_a_variadic_function_keeps_its_local_variables(lesson):
+    function, _, _ = arguments_for(lesson, lambda x, *rest: sorted(locals()))
+    equal(
+        called(function, 1, (2,)),
+        ["rest", "x"],
+        cause="the new code has lost its other flags: those of a function with local variables",
+        hint="take out two flags and keep the others: `co_flags & ~…`",
     )
 
 
@@ -324,6 +396,23 @@ def test_a_decorated_function_is_seen_through(lesson):
         [("x", (), None), ("y", (1,), "int")],
         cause="the wrapper's own `*args, **kwargs` were taken for the signature",
         hint="`inspect.unwrap` leads to the innermost function",
+    )
+
+
+def test_the_annotations_are_those_of_the_function_inside(lesson):
+    def function(x, y):
+        return x + y
+
+    @functools.wraps(function, assigned=())
+    def wrapper(x, y):
+        return function(x, y)
+
+    function.__annotations__, wrapper.__annotations__ = {"y": int}, {"x": float}
+    equal(
+        [annotation for *_, annotation in signature_of(lesson, wrapper)],
+        [None, int],
+        cause="the names came from the function inside, and the annotations from the wrapper",
+        hint="read all of the signature from the innermost function",
     )
 
 
@@ -373,8 +462,8 @@ REBUILT_HINT = "leave the wrapper as it is, and pass it keyword-only parameters 
 )
 def test_a_decorated_variadic_function_is_refused(lesson, function):
     cause = "a proxy can't be unpacked on its way through the wrapper, and this wasn't said"
-    hint = "raise RuntimeError where a decorated function takes `*args` or `**kwargs`"
-    with noting(cause=cause, hint=hint), refuses(RuntimeError, cause=LOST, hint=hint):
+    hint = "raise RuntimeError that names a decorated function with `*args` or `**kwargs`"
+    with noting(cause=cause, hint=hint), refuses(RuntimeError, "lambda", cause=LOST, hint=hint):
         graph_module(lesson, twice(function))
 
 
@@ -386,6 +475,38 @@ LOST = "the innermost function was traced, and what the decorator does is lost w
 )
 def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
     same_trace(lesson, lambda: zoo.SMALL[name]().model)
+
+
+def random_root(seed: int) -> Callable | nn.Module:
+    """A function, or a module, with a random signature; it gives back what it gets."""
+    chance = random.Random(seed)
+    names = list("abcdefg"[: chance.randint(0, 7)])
+    first_default = chance.randint(0, 7)
+    parameters = [
+        name
+        + chance.choice(["", ": int", ": float"])
+        + (f" = {chance.choice(DEFAULTS)}" if number >= first_default else "")
+        for number, name in enumerate(names)
+    ]
+    keyword_only = chance.randint(0, len(names))
+    star = chance.choice(["*rest", "*" if keyword_only < len(names) else "*rest"])
+    parameters.insert(keyword_only, star)
+    parameters.insert(chance.randint(0, keyword_only), "/")
+    is_module = chance.random() < 0.5 or parameters[0] == "/"
+    signature = ", ".join(["self"] * is_module + parameters + chance.choice([[], ["**options"]]))
+    results = "".join(f"{name}, " for name in names)
+    source = f"def forward({signature}): return ({results})"
+    namespace: dict = {}
+    exec(compile(source, "<random>", "exec", dont_inherit=True), namespace)
+    return type("Random", (nn.Module,), namespace)() if is_module else namespace["forward"]
+
+
+DEFAULTS = ["None", "0", "False", "'text'", "(1, 2.5)", "()", "-1.5"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_signature_is_traced_as_by_torch(lesson, seed):
+    same_trace(lesson, lambda: random_root(seed))
 
 
 # --- concrete arguments -------------------------------------------------------------------------
@@ -451,10 +572,56 @@ def test_a_value_that_cannot_be_checked_is_warned_of(lesson):
 
 
 @pytest.mark.stretch
-def test_concrete_arguments_may_be_a_tuple(lesson):
+def test_concrete_arguments_are_your_own(lesson):
+    with barred(torch.fx.Tracer, "create_args_for_root"):
+        graph = plugged(lesson).trace(branching, {"flag": True})
+    equal(
+        [target for target, *_ in placeholders(graph)],
+        ["x", "flag_1", "scale"],
+        cause=UNUSED,
+        hint=UNUSED_HINT,
+    )
+
+
+@pytest.mark.stretch
+def test_concrete_arguments_are_those_of_one_trace(lesson):
+    tracer = plugged(lesson)
+    tracer.trace(branching, {"flag": True})
+    graphs = [each.trace(lambda x, flag: x + flag) for each in (tracer, plugged(lesson))]
+    equal(
+        [[target for target, *_ in placeholders(graph)] for graph in graphs],
+        [["x", "flag"], ["x", "flag"]],
+        cause="concrete arguments were kept, and used for the next function too",
+        hint="hand them on as an argument; keep nothing of them on `self` or the class",
+    )
+
+
+@pytest.mark.stretch
+def test_a_concrete_argument_has_no_annotation(lesson):
+    def function(x, flag):
+        return x["a"] if flag else x["b"]
+
+    function.__annotations__ = {"x": dict, "flag": bool}
     same_trace(
         lesson,
-        lambda: branching,
+        lambda: function,
+        cause="each leaf was given the type of the whole",
+        hint="a placeholder of a concrete argument has no type",
+        concrete_args={"x": {"a": PH, "b": PH}, "flag": True},
+    )
+
+
+class Branching(nn.Module):
+    def forward(self, x, flag, scale=2):
+        return branching(x, flag, scale)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("build", [lambda: branching, Branching], ids=["function", "module"])
+def test_concrete_arguments_may_be_a_tuple(lesson, build):
+    same_trace(
+        lesson,
+        build,
         cause="a tuple stands for the parameters in order",
         hint="pair it with the names and go on as with a dict",
         concrete_args=(PH, True, 3),
@@ -473,18 +640,35 @@ def test_a_tuple_of_another_length_is_refused(lesson):
         graph_module(lesson, branching, concrete_args=(PH, True))
 
 
+class AllVariadic(nn.Module):
+    def forward(self, *args, **kwargs):
+        return args[0] + args[1]
+
+
 @pytest.mark.stretch
 def test_a_tuple_for_a_variadic_function_names_the_inputs(lesson):
-    class Model(nn.Module):
-        def forward(self, *args, **kwargs):
-            return args[0] + args[1]
-
     same_trace(
         lesson,
-        Model,
+        AllVariadic,
         cause="with nothing but `*args`, a tuple gives one placeholder a value",
         hint="they are called input_0, input_1, …, and the function is called as it is",
         concrete_args=(PH, PH),
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    ("function", "concrete"),
+    [(lambda x: x + 1, (PH,)), (lambda x, y, *rest: x + y, (PH, PH))],
+    ids=["one name", "two names and args"],
+)
+def test_a_tuple_is_paired_with_the_names_there_are(lesson, function, concrete):
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="inputs are numbered where the function says nothing of them but `*args`, not here",
+        hint="they are called by their names: x_1, y_1, …",
+        concrete_args=concrete,
     )
 
 
@@ -500,6 +684,31 @@ def test_a_nested_input_is_flattened_into_placeholders(lesson):
         cause="the structure became one placeholder",
         hint="one placeholder a leaf, `x_1`, `x_2`, …; the code generator flattens the input",
         concrete_args={"x": {"left": PH, "both": (PH, PH)}},
+    )
+
+
+STRUCTURES = {
+    "list of one": [PH],
+    "dict of one": {"only": PH},
+    "empty list": [],
+    "nothing in nothing": ((), {}),
+    "named tuple": zoo.Pair(PH, (PH,)),
+    "a value and an input": [2, PH, None],
+}
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_the_function_gets_the_structure_that_was_given(lesson, kind):
+    def function(x, y):
+        return [x, type(x) is type(STRUCTURES[kind]), y]
+
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="a container was lost on the way: of one element, or of none",
+        hint="put the leaves together with the structure that `tree_flatten` gave you",
+        concrete_args={"x": STRUCTURES[kind]},
     )
 
 
@@ -539,8 +748,33 @@ def test_a_placeholder_with_attributes_hands_them_to_the_node(lesson):
     equal(
         [getattr(node, "ph_key", None), getattr(node, "example_shape", None)],
         ["images", (1, 3)],
-        cause="what the user wrote on the PH object got lost",
-        hint="copy its own public attributes to the node",
+        cause=WRITTEN,
+        hint=WRITTEN_HINT,
+    )
+
+
+WRITTEN = "what the user wrote on the PH object got lost"
+WRITTEN_HINT = "copy its own public attributes to the node"
+
+
+@pytest.mark.stretch
+def test_a_numbered_placeholder_hands_its_attributes_to_the_node(lesson):
+    graph = plugged(lesson).trace(AllVariadic(), (PHWithMeta(ph_key="images"), PH))
+    keys = [getattr(node, "ph_key", None) for node in graph.find_nodes(op="placeholder")]
+    equal(keys, ["images", None], cause=WRITTEN, hint=WRITTEN_HINT)
+
+
+@pytest.mark.stretch
+def test_a_placeholder_leaves_what_is_the_nodes_own(lesson):
+    marked = PHWithMeta(ph_key="images")
+    marked.name, marked.op, marked.scale = "renamed", "output", len
+    setattr(marked, "__hidden__", 1)
+    node = next(iter(plugged(lesson).trace(lambda x: x, {"x": marked}).nodes))
+    equal(
+        [node.name, node.op, hasattr(node, "scale"), hasattr(node, "__hidden__")],
+        ["x_1", "placeholder", False, False],
+        cause="all attributes were copied: the node's own, methods, and what Python keeps there",
+        hint="copy what the node doesn't have, is no method, and doesn't begin with `__`",
     )
 
 

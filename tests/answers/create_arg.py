@@ -8,12 +8,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
+from torch._library.fake_class_registry import FakeScriptObject
+from torch._library.opaque_object import is_opaque_reference_type as is_opaque_by_reference
 from torch.fx import Proxy
+from torch.fx._symbolic_trace import _proxyable_classes
+from torch.utils._pytree import TreeSpec
 
 from tests.suite.answers import right, wrong
 
@@ -314,6 +318,110 @@ def a_module_is_a_plain_value(lesson):
     lesson.CreateArg = CreateArg
 
 
+@wrong(
+    fails="test_a_foreign_parameter_in_the_memory_of_another_is_refused",
+    says="by the memory they lie in",
+)
+def parameters_are_compared_by_their_memory(lesson):
+    """``data_ptr`` is no identity: a view, or a parameter made of another's data, has the same."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter):
+                for path, parameter in self.root.named_parameters():
+                    if parameter.data_ptr() == a.data_ptr():
+                        return read(self, path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_parameter_of_another_class_is_a_parameter",
+    says="only the class `Parameter` itself",
+)
+def a_parameter_of_a_subclass_is_a_constant(lesson):
+    """``type(a) is nn.Parameter`` leaves out whoever derives from it."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter) and type(a) is not nn.Parameter:
+                return read(self, stored(self, a))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_equal_buffers_are_told_apart", says="buffers were compared by their numbers")
+def buffers_are_compared_by_their_numbers(lesson):
+    """The first buffer with the same numbers is taken."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if is_constant(a):
+                for path, buffer in self.root.named_buffers():
+                    if torch.equal(buffer, a):
+                        return read(self, path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_foreign_module_is_refused", says="became a part of the model")
+def a_foreign_module_becomes_a_child(lesson):
+    """A module is stored like a constant, and its parameters are the model's from then on."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Module) and without_an_index(self, a) is None:
+                return read(self, stored(self, a))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_the_conversion_is_your_own", says="handed on to torch's own method: `super()`")
+def the_question_is_handed_on(lesson):
+    """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
+
+    class CreateArg:
+        def create_arg(self, a):
+            if not isinstance(a, torch.Tensor | nn.Module):
+                return super().create_arg(a)
+            tracer = torch.fx.Tracer()
+            tracer.root, tracer.graph, tracer.tensor_attrs = self.root, self.graph, {}
+            return tracer.create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_every_use_has_a_node_of_its_own", says="a node was kept and handed out again")
+def a_node_is_made_once(lesson):
+    """What was fetched once needn't be fetched again, or so it seems."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not isinstance(a, nn.Parameter):
+                return super().create_arg(a)
+            node = super().create_arg(a)
+            return in_a_dict(self).setdefault((self.graph, node.target), node)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_node_is_made_by_the_most_derived_method", says="behind the tracer's back")
+def the_graph_is_asked_for_the_node(lesson):
+    """``graph.get_attr`` makes the same node, and an overridden ``create_node`` misses it."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if isinstance(a, nn.Parameter) and (path := without_an_index(self, a)):
+                return self.graph.get_attr(path)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
 # --- wrong: an index that goes stale ------------------------------------------------------------
 
 
@@ -381,6 +489,26 @@ def the_index_never_forgets(lesson):
         return tracer.index.get(id(parameter))
 
     lesson.CreateArg = with_index(lesson, lookup)
+
+
+@wrong(
+    fails="test_a_buffer_registered_later_is_found",
+    says="knows only what was registered when it was built",
+)
+def the_buffers_are_listed_once(lesson):
+    """A buffer that isn't in the list is taken for a constant."""
+
+    class CreateArg(lesson.CreateArg):
+        indexed = None
+
+        def create_arg(self, a):
+            if self.indexed is not self.root:
+                self.indexed, self.listed = self.root, [*self.root.buffers()]
+            if is_constant(a) and all(a is not buffer for buffer in self.listed):
+                return read(self, in_a_dict(self).setdefault(a, stored(self, a)))
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
 
 
 # --- wrong: constants ---------------------------------------------------------------------------
@@ -476,6 +604,68 @@ def a_constant_is_stored_as_a_copy(lesson):
     lesson.CreateArg = CreateArg
 
 
+@wrong(fails="test_an_unusual_tensor_is_a_constant_too", says="the value itself was put")
+def a_tensor_of_one_number_is_a_number(lesson):
+    """``item()`` puts a copy of the number into the graph, which no longer follows the tensor."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            return a.item() if is_constant(a) and not a.dim() else super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_a_constant_is_no_part_of_the_state", says="saved and loaded with the model")
+def a_constant_is_registered(lesson):
+    """A buffer is easily found again, and it is in every checkpoint from then on."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = constant_name(self.root)
+            self.root.register_buffer(name, a)
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(fails="test_two_tracers_keep_their_constants_apart", says="in a dict of the class")
+def constants_are_remembered_by_the_class(lesson):
+    """A dict in the body of a class belongs to all its instances."""
+
+    class CreateArg(lesson.CreateArg):
+        known: dict = {}
+
+        def create_arg(self, a):
+            if not is_constant(a) or (a not in self.known and without_an_index(self, a)):
+                return super().create_arg(a)
+            if a not in self.known:
+                self.known[a] = stored(self, a)
+            return read(self, self.known[a])
+
+    lesson.CreateArg = CreateArg
+
+
+@wrong(
+    fails="test_a_constant_skips_each_name_that_is_in_use",
+    says="the number was taken from the count of constants",
+)
+def constants_are_numbered_by_their_count(lesson):
+    """As many constants as there are, so many names are in use: unless the model has some too."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if not is_constant(a) or without_an_index(self, a):
+                return super().create_arg(a)
+            name = f"_tensor_constant{len(in_a_dict(self)) + 1}"
+            in_a_dict(self)[name] = a
+            setattr(self.root, name, a)
+            return read(self, name)
+
+    lesson.CreateArg = CreateArg
+
+
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -491,11 +681,11 @@ def scans_and_super(lesson):
             if not isinstance(a, torch.Tensor | nn.Module):
                 return super().create_arg(a)
             path = without_an_index(self, a)
-            if path is None:
-                if isinstance(a, nn.Parameter):
-                    raise NameError("the model doesn't have this parameter")
-                path = stored(self, a)
-            return read(self, path)
+            if path is None and isinstance(a, nn.Module):
+                return super().create_arg(a)
+            if path is None and isinstance(a, nn.Parameter):
+                raise NameError("the model doesn't have this parameter")
+            return read(self, path or stored(self, a))
 
     lesson.CreateArg = CreateArg
 
@@ -599,10 +789,116 @@ def one_index_of_all_that_a_model_holds(lesson):
             return super().create_arg(a)
 
         def get_attr(self, a, path):
-            if path is None and isinstance(a, nn.Parameter):
-                raise NameError("the model doesn't have this parameter")
+            if path is None and not is_constant(a):
+                raise NameError(f"the model doesn't have this {type(a).__name__}")
             if path is None:
                 path = stored(self, a)
             return self.create_node("get_attr", path, (), {})
 
     lesson.CreateArg = CreateArg
+
+
+TABLES = ("_parameters", "_buffers", "_modules", "__dict__")
+PREFIXES = {
+    torch.Tensor: "_tensor_constant",
+    TreeSpec: "_tree_spec_constant",
+    torch.ScriptObject: "_torchbind_obj",
+    FakeScriptObject: "_torchbind_obj",
+    object: "_opaque_obj",
+}
+
+
+def prefix_of(a: object) -> str:
+    """How the name of a constant begins; empty for what is none."""
+    prefix = next(prefix for kind, prefix in PREFIXES.items() if isinstance(a, kind))
+    return prefix if prefix != PREFIXES[object] or is_opaque_by_reference(type(a)) else ""
+
+
+def held_at(root: nn.Module, path: str) -> Any:
+    """What lies at a path right now, read from the tables: ``getattr`` is patched in a trace."""
+    value: Any = root
+    for name in path.split(".") if path else ():
+        tables = [getattr(value, table, {}) for table in TABLES]
+        value = next((table[name] for table in tables if name in table), None)
+    return value
+
+
+def below(module: nn.Module, path: str = "", above: tuple = ()) -> Iterator[tuple[str, nn.Module]]:
+    """The modules on every path that doesn't come back to where it has been."""
+    yield path, module
+    first_names = {id(child): name for name, child in reversed(module._modules.items())}
+    for name, child in module._modules.items():
+        is_new = child is not None and all(child is not each for each in (*above, module))
+        if is_new and first_names[id(child)] == name:
+            yield from below(child, f"{path}.{name}".lstrip("."), (*above, module))
+
+
+class TwoDicts:
+    """Has a dict of what is registered and one of constants; what they say is looked at again."""
+
+    listed: tuple = (None, None)
+
+    def create_arg(self, a):
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            return argument_of_a_tuple(self, a)
+        if type(a) in _proxyable_classes:
+            return read(self, self.stored(a, f"_{type(a).__name__}_constant_"))
+        if isinstance(a, nn.Parameter | nn.Module):
+            return read(self, self.path_of_a_part(a))
+        prefix = prefix_of(a)
+        return read(self, self.path_of_a_constant(a, prefix)) if prefix else super().create_arg(a)
+
+    def path_of_a_part(self, a):
+        path = self.registered_path(a)
+        if path is None:
+            what = f"{type(a).__name__} {tuple(getattr(a, 'shape', ()))}"
+            raise NameError(f"the {type(self.root).__name__} doesn't hold this {what}")
+        return path
+
+    def registered_path(self, a):
+        if self.listed[0] is not self.root or self.listed[1] is not self.graph:
+            self.list_all()
+        if id(a) not in self.registered or held_at(self.root, self.registered[id(a)]) is not a:
+            self.list_registered()
+        return self.registered.get(id(a))
+
+    def list_all(self):
+        self.listed, self.numbers = (self.root, self.graph), {}
+        self.list_registered()
+        self.constants = {
+            value: f"{path}.{name}".lstrip(".")
+            for path, module in below(self.root)
+            for name, value in vars(module).items()
+            if not isinstance(value, nn.Module) and prefix_of(value)
+        }
+
+    def list_registered(self):
+        self.registered = {id(self.root): ""}
+        for path, module in below(self.root):
+            for table in TABLES[:3]:
+                for name, value in getattr(module, table).items():
+                    self.registered.setdefault(id(value), f"{path}.{name}".lstrip("."))
+
+    def path_of_a_constant(self, a, prefix):
+        path = self.registered_path(a) or self.constants.get(a)
+        held = held_at(self.root, path) if path else None
+        if held is not a and (held is None or isinstance(a, torch.Tensor) or held != a):
+            path = self.constants[a] = self.stored(a, prefix)
+        return path
+
+    def stored(self, a, prefix):
+        self.registered_path(a)
+        number = self.numbers.get(prefix, 0)
+        while held_at(self.root, f"{prefix}{number}") is not None or hasattr(
+            type(self.root), f"{prefix}{number}"
+        ):
+            number += 1
+        self.numbers[prefix] = number
+        setattr(self.root, f"{prefix}{number}", a)
+        return f"{prefix}{number}"
+
+
+@right
+def two_dicts(lesson):
+    """One dict by identity of what is registered, one of constants; every path is followed."""
+    lesson.CreateArg = TwoDicts

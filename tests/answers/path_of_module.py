@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from torch import nn
+from torch.fx import Tracer
 
 from tests.suite.answers import right, wrong
 
@@ -189,6 +190,43 @@ def a_name_without_a_module_is_searched(lesson):
     lesson.PathOfModule = PathOfModule
 
 
+@wrong(fails="test_the_search_is_your_own", says="handed on to torch's own method: `super()`")
+def the_question_is_handed_on(lesson):
+    """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
+
+    class PathOfModule:
+        def path_of_module(self, mod):
+            tracer = Tracer()
+            tracer.root = self.root
+            return tracer.path_of_module(mod)
+
+    lesson.PathOfModule = PathOfModule
+
+
+@wrong(
+    fails="test_a_foreign_module_is_refused_by_a_tree_with_a_cycle",
+    says="find the value that comes round again",
+)
+def the_search_forgets_where_it_has_been(lesson):
+    """Without a memory the search ends where it finds the module, or never."""
+
+    class PathOfModule:
+        def path_of_module(self, mod):
+            path = find("", self.root, mod)
+            if path is None:
+                raise foreign(mod, self.root)
+            return path
+
+    def find(path, module, mod):
+        if module is mod:
+            return path
+        children = [(name, child) for name, child in module._modules.items() if child is not None]
+        below = (find(f"{path}.{name}".lstrip("."), child, mod) for name, child in children)
+        return next((found for found in below if found is not None), None)
+
+    lesson.PathOfModule = PathOfModule
+
+
 # --- wrong: what the path looks like ------------------------------------------------------------
 
 
@@ -289,6 +327,47 @@ def the_index_never_forgets(lesson):
             if id(mod) not in self.index:
                 raise foreign(mod, self.root)
             return self.index[id(mod)]
+
+    lesson.PathOfModule = PathOfModule
+
+
+@wrong(fails="test_a_module_whose_owner_was_removed_is_refused", says="only one was checked")
+def the_owner_may_have_moved(lesson):
+    """The module is looked for in its owner, and nobody asks where the owner is."""
+
+    class PathOfModule:
+        indexed = None
+
+        def path_of_module(self, mod):
+            if self.indexed is not self.root or not self.is_at_home(mod):
+                self.indexed, self.index = self.root, {id(self.root): ("", None, "")}
+                for path, owner in self.root.named_modules():
+                    for name, child in owner.named_children():
+                        here = (f"{path}.{name}".lstrip("."), owner, name)
+                        self.index.setdefault(id(child), here)
+            if id(mod) not in self.index:
+                raise foreign(mod, self.root)
+            return self.index[id(mod)][0]
+
+        def is_at_home(self, mod):
+            _, owner, name = self.index.get(id(mod), ("", None, ""))
+            return owner is not None and owner._modules.get(name) is mod
+
+    lesson.PathOfModule = PathOfModule
+
+
+@wrong(fails="test_the_model_is_left_as_it_was", says="notes were left on the modules")
+def the_path_is_written_on_the_modules_each_time(lesson):
+    """Fresh notes are right ones, and they stay on the caller's model."""
+
+    class PathOfModule:
+        def path_of_module(self, mod):
+            for path, module in self.root.named_modules():
+                module._path = self.root, path
+            root, path = getattr(mod, "_path", (None, ""))
+            if root is not self.root:
+                raise foreign(mod, self.root)
+            return path
 
     lesson.PathOfModule = PathOfModule
 

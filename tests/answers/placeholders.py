@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from inspect import Parameter
 from types import FunctionType
 from typing import Any
+
+from torch.fx import Proxy
+from torch.fx._symbolic_trace import PHWithMeta
+from torch.utils._pytree import tree_leaves
 
 from tests.suite.answers import right, wrong
 
@@ -423,6 +428,166 @@ def concrete_arguments_are_ignored(lesson):
     lesson.Placeholders = BySignature
 
 
+@wrong(
+    fails="test_the_placeholders_are_your_own", says="handed on to torch's own method: `super()`"
+)
+def the_question_is_handed_on(lesson):
+    """A right answer, and torch's."""
+
+    class Placeholders:
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            return super().create_args_for_root(root_fn, is_module, concrete_args)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_placeholder_is_made_by_the_most_derived_method", says="behind the tracer's back"
+)
+def the_graph_is_asked_for_placeholders(lesson):
+    """``graph.placeholder`` makes the same node, and an overridden ``create_node`` misses it."""
+
+    class Placeholders(BySignature):
+        def placeholder(self, parameter):
+            target = STARS.get(parameter.kind, "") + parameter.name
+            return Proxy(
+                self.graph.placeholder(target, self.type_of(parameter), parameter.default), self
+            )
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_an_annotation_of_variadic_parameters_is_left_out",
+    says="says that each element is an int",
+)
+def elements_give_the_type_of_all(lesson):
+    """``*rest: int`` is read as if ``rest`` were an int."""
+
+    class Placeholders(BySignature):
+        def type_of(self, parameter):
+            return None if parameter.annotation is Parameter.empty else parameter.annotation
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_the_annotation_of_the_result_reaches_the_output",
+    says="a copy, or a wrapper, without the annotations",
+)
+def every_function_goes_through_a_lambda(lesson):
+    """The lambda computes the same, and says nothing of its result."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            function = super().by_position(root_fn, count)
+            return lambda *args: function(*args)
+
+    lesson.Placeholders = Placeholders
+
+
+class ByCode(BySignature):
+    """Makes new code for ``*args`` and ``**kwargs``, in a way that the wrong answers choose."""
+
+    def changed(self, code, count: int):
+        raise NotImplementedError
+
+    def by_position(self, root_fn, count):
+        if not takes_more(root_fn.__code__):
+            return root_fn
+        code = self.changed(root_fn.__code__, count)
+        return FunctionType(code, root_fn.__globals__, None, None, root_fn.__closure__)
+
+
+@wrong(
+    fails="test_inside_the_function_variadic_parameters_are_proxies",
+    says="a flag that is left asks for one more variable",
+)
+def only_args_get_new_code(lesson):
+    """``**kwargs`` keep their flag, and are counted among the ordinary parameters too."""
+
+    class Placeholders(ByCode):
+        def changed(self, code, count):
+            flags = code.co_flags & ~inspect.CO_VARARGS
+            return all_by_position(code, count).replace(co_flags=flags)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_a_variadic_function_keeps_its_local_variables", says="has lost its other flags")
+def all_flags_are_taken_out(lesson):
+    """Without its flags the code is no longer that of a function."""
+
+    class Placeholders(ByCode):
+        def changed(self, code, count):
+            return all_by_position(code, count).replace(co_flags=0)
+
+    lesson.Placeholders = Placeholders
+
+
+# --- wrong: concrete arguments, where the reference does the rest -------------------------------
+
+
+@wrong(fails="test_concrete_arguments_may_be_a_tuple", says="stands for the parameters in order")
+def a_tuple_begins_with_self(lesson):
+    """The names are off by one for a module: ``self`` is given the first value."""
+
+    class Placeholders(lesson.Placeholders):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            if isinstance(concrete_args, tuple):
+                concrete_args = dict(
+                    zip(inspect.signature(root_fn).parameters, concrete_args, strict=False)
+                )
+            return super().create_args_for_root(root_fn, is_module, concrete_args)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_concrete_arguments_are_those_of_one_trace", says="used for the next function too"
+)
+def concrete_arguments_are_kept(lesson):
+    """The tracer adds to what it was told before."""
+
+    class Placeholders(lesson.Placeholders):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            self.told = {**getattr(self, "told", {}), **(concrete_args or {})}
+            return super().create_args_for_root(root_fn, is_module, self.told)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_the_function_gets_the_structure_that_was_given", says="a container was lost")
+def a_container_of_one_is_its_element(lesson):
+    """One leaf is taken for a plain value: ``[x]`` becomes ``x``."""
+
+    class Placeholders(lesson.Placeholders):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            if isinstance(concrete_args, dict):
+                leaves = {name: tree_leaves(value) for name, value in concrete_args.items()}
+                concrete_args = {
+                    name: leaves[name][0] if len(leaves[name]) == 1 else value
+                    for name, value in concrete_args.items()
+                }
+            return super().create_args_for_root(root_fn, is_module, concrete_args)
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(fails="test_a_placeholder_leaves_what_is_the_nodes_own", says="all attributes were copied")
+def all_attributes_are_copied(lesson):
+    """What the user wrote on the placeholder goes over what the node is."""
+
+    class Placeholders(lesson.Placeholders):
+        def _specialize(self, proxy, leaf, name):
+            if isinstance(leaf, PHWithMeta):
+                for key, value in vars(leaf).items():
+                    setattr(proxy.node, key, value)
+            return super()._specialize(proxy, leaf, name)
+
+    lesson.Placeholders = Placeholders
+
+
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -479,7 +644,7 @@ def always_a_new_function(lesson):
                 return lambda *args: root_fn(*args)
             code = all_by_position(root_fn.__code__, count)
             rebuild = functools.partial(FunctionType, code, root_fn.__globals__)
-            return rebuild(closure=root_fn.__closure__)
+            return functools.wraps(root_fn)(rebuild(closure=root_fn.__closure__))
 
     lesson.Placeholders = Placeholders
 
@@ -514,5 +679,34 @@ def keywords_through_a_wrapper(lesson):
                 return root_fn(*positional, **dict(zip(names, keywords, strict=True)))
 
             return by_name if names else root_fn
+
+    lesson.Placeholders = Placeholders
+
+
+@right
+def containers_by_recursion(lesson):
+    """A recursion into lists, tuples and dicts in place of ``tree_flatten``; keyword-only
+    parameters by their names."""
+
+    class Placeholders(lesson.Placeholders):
+        def _proxy_placeholder(self, name, concrete_args, sig, fn_for_analysis):
+            if concrete_args is None or name not in concrete_args:
+                return super()._proxy_placeholder(name, None, sig, fn_for_analysis)
+            numbers = itertools.count(1)
+            default = sig.parameters[name].default
+            default = () if default is Parameter.empty else (default,)
+
+            def built(value):
+                if isinstance(value, dict):
+                    return {key: built(element) for key, element in value.items()}
+                if isinstance(value, tuple) and hasattr(value, "_fields"):
+                    return type(value)(*map(built, value))
+                if isinstance(value, list | tuple):
+                    return type(value)(map(built, value))
+                target = f"{name}_{next(numbers)}"
+                proxy = self.create_proxy("placeholder", target, default, {})
+                return self._specialize(proxy, value, name)
+
+            return built(concrete_args[name])
 
     lesson.Placeholders = Placeholders

@@ -16,6 +16,7 @@ class CreateArg(torch.fx.Tracer):
     """
 
     tensor_attrs: dict[Any, str] = {}
+    of_torch = torch.fx.Tracer.create_arg
 
     def create_arg(self, a: Any) -> Argument:
         if not self.tensor_attrs:
@@ -25,4 +26,4 @@ class CreateArg(torch.fx.Tracer):
                 for name, value in vars(module).items()
                 if isinstance(value, torch.Tensor)
             }
-        return super().create_arg(a)
+        return self.of_torch(a)

@@ -5,11 +5,12 @@ the comparisons exported here.
 """
 
 from tests.suite.cost import growth, lines_run
-from tests.suite.expect import equal, holds, own, refuses, same_numbers, warns_of
+from tests.suite.expect import barred, equal, holds, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 from tests.suite.notes import noting
 
 __all__ = [
+    "barred",
     "equal",
     "growth",
     "holds",

@@ -97,14 +97,19 @@ def numeric_difference(our: object, their: object) -> str:
 
 @contextlib.contextmanager
 def refuses(
-    error_type: type[BaseException], *words: str, cause: str = "", hint: str = ""
+    error_type: type[Exception] | tuple[type[Exception], ...],
+    *words: str,
+    cause: str = "",
+    hint: str = "",
 ) -> Iterator[None]:
-    """Fail unless the block raises ``error_type`` with all of ``words`` in its message.
+    """Fail unless the block raises ``error_type`` (or one of them) with ``words`` in its message.
 
     The ``NotImplementedError`` of a stub passes through, though it is a ``RuntimeError`` too: a
     lesson that isn't started has refused nothing. So does the ``NameError`` of a misspelt name.
     """
-    expected = Words(f"{error_type.__name__}{' that names ' if words else ''}{', '.join(words)}")
+    types = error_type if isinstance(error_type, tuple) else (error_type,)
+    names = " or ".join(each.__name__ for each in types)
+    expected = Words(f"{names}{' that names ' if words else ''}{', '.join(words)}")
     got: object = Words("no error")
     try:
         yield
@@ -140,6 +145,26 @@ def own(mixin: type, *methods: str) -> type:
             hint="write the method itself, under the name that the stub has",
         )
     return mixin
+
+
+@contextlib.contextmanager
+def barred(owner: type, name: str) -> Iterator[None]:
+    """Fail if the block calls torch's own method: the lesson asks for that very work."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise mismatch(
+            expected=Words(f"a `{name}` that does the work itself"),
+            got=Words(f"a call of `{owner.__name__}.{name}`"),
+            cause="the question was handed on to torch's own method: `super()`, or another tracer",
+            hint="that method is what the lesson asks you to write",
+        )
+
+    original = vars(owner)[name]
+    setattr(owner, name, refuse)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
 
 
 @contextlib.contextmanager
