@@ -10,6 +10,7 @@ import operator
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from inspect import getattr_static
 from math import sqrt
 from threading import Event
 
@@ -209,6 +210,36 @@ def named(x):
     return x
 
 
+ENGINE = ("trace", "is_leaf_module", "call_module", "getattr")
+
+
+def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):
+    if request.config.getoption("--impl") == "torch":
+        pytest.skip("torch's own tracer is what the others are told from")
+    theirs = vars(torch.fx.Tracer).copy()
+    used = [name for name in ENGINE if getattr_static(lesson.Tracer, name) is theirs[name]]
+    monkeypatch.setattr(
+        torch.fx.Tracer, "trace", lambda *args: used.append("trace") or theirs["trace"](*args)
+    )
+    lesson.symbolic_trace(zoo.SMALL["LeafCalls"]().model)
+    equal(
+        used,
+        [],
+        cause="these methods of `torch.fx.Tracer` did the work: inherited, borrowed or called",
+        hint="derive from `TracerBase`, and write the methods of the stub yourself",
+    )
+
+
+def test_the_result_has_the_models_own_parameters(lesson):
+    model = zoo.SMALL["LeafCalls"]().model
+    holds(
+        traced(lesson, model).linear.weight is model.linear.weight,
+        "the very parameters of the model, so that training one trains the other",
+        cause="a copy of the model was traced",
+        hint="`GraphModule(tracer.root, graph, name)` takes over what the graph refers to",
+    )
+
+
 # --- what is recorded ---------------------------------------------------------------------------
 
 
@@ -260,6 +291,26 @@ def test_a_class_is_at_home_where_it_was_written(lesson):
     )
 
 
+def test_a_leaf_may_have_children(lesson):
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(4, 2)),
+        cause="a module of torch.nn was traced through, for it has modules inside",
+        hint="where the class was written decides, and not what is in the module",
+    )
+
+
+@pytest.mark.stretch
+def test_a_fused_sequential_of_torch_is_traced_through(lesson):
+    fused = torch.ao.nn.intrinsic.ConvReLU2d(nn.Conv2d(1, 1, 1), nn.ReLU())
+    equal(
+        lesson.Tracer().is_leaf_module(fused, "fused"),
+        False,
+        cause="a class of torch.ao.nn that derives from `nn.Sequential` was taken for a leaf",
+        hint="`isinstance(m, nn.Sequential)`",
+    )
+
+
 @pytest.mark.stretch
 def test_a_quantized_module_of_torch_is_a_leaf(lesson):
     equal(
@@ -267,6 +318,22 @@ def test_a_quantized_module_of_torch_is_a_leaf(lesson):
         True,
         cause="torch.ao.nn is a second home of torch's modules",
         hint="`str.startswith` takes a tuple",
+    )
+
+
+class DependsOnItsMode(nn.Module):
+    def forward(self, x):
+        x = F.dropout(x, training=self.training)
+        return x * 2 if torch.is_grad_enabled() else x
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_is_traced_in_the_mode_that_it_is_in(lesson, training):
+    same_trace(
+        lesson,
+        lambda: DependsOnItsMode().train(training),
+        cause="the model was put into another mode, or gradients were switched off",
+        hint="change nothing on the model: `training` is as the caller has set it",
     )
 
 
@@ -278,6 +345,65 @@ def test_a_parameter_read_twice_is_one_node(lesson):
         len(set(reads)),
         cause="every read of a parameter made a node of its own",
         hint="keep the proxy of each parameter for the length of one trace",
+    )
+
+
+class Twins(nn.Module):
+    """Two parameters with the same numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(2))
+        self.second = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return x * self.first + self.second
+
+
+def test_parameters_with_equal_numbers_are_told_apart(lesson):
+    same_trace(
+        lesson,
+        Twins,
+        cause="a parameter was looked up by its numbers, and another one was found",
+        hint="`is`, and not `==`",
+    )
+
+
+class ReadsAShape(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 2))
+
+    def forward(self, x):
+        return x.reshape(self.weight.shape[0], -1)
+
+
+def test_the_shape_of_a_parameter_is_recorded(lesson):
+    same_trace(
+        lesson,
+        ReadsAShape,
+        cause="the shape was read off the parameter, and is a number in the graph",
+        hint="a parameter is an ordinary proxy, unless `param_shapes_constant` asks for more",
+    )
+
+
+class HidesALayer(nn.Module):
+    """Has a layer of which ``nn.Module`` doesn't know."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = [nn.Linear(3, 2)]
+
+    def forward(self, x):
+        return x * self.hidden[0].weight.shape[0]
+
+
+def test_a_parameter_of_a_foreign_module_is_read_as_it_is(lesson):
+    same_trace(
+        lesson,
+        HidesALayer,
+        cause="a parameter that has no path below the root became a node, or was refused",
+        hint="where no path is found, `getattr` returns the value as it is",
     )
 
 
@@ -327,6 +453,19 @@ def test_the_module_stack_is_written_on_each_node(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_calls_are_counted_for_the_tracer_and_not_for_the_trace(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.Sequential(nn.ReLU()))
+    _, relu, _ = tracer.trace(nn.Sequential(nn.ReLU())).nodes
+    equal(
+        list(relu.meta["nn_module_stack"]),
+        ["0@1"],
+        cause="each trace began to count anew; torch's tracer goes on counting",
+        hint="make `num_calls` in `__init__`",
+    )
+
+
 def test_the_scope_of_each_node_is_kept_by_name(lesson):
     tracer, expected = lesson.Tracer(), torch.fx.Tracer()
     tracer.trace(zoo.SMALL["DeepNesting"]().model)
@@ -361,6 +500,18 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
         torch.Tensor,
         cause="the return annotation wasn't handed to the output node",
         hint="`type_expr=` of the output node",
+    )
+
+
+def test_a_function_that_returns_nothing_has_an_output_too(lesson):
+    def function(x):
+        torch.relu(x)
+
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="the output node was left out, or what nobody uses was dropped",
+        hint="every graph ends with an output node, though its value be None",
     )
 
 
@@ -583,6 +734,26 @@ def test_a_module_that_is_not_below_the_root_is_refused(lesson):
         lesson.Tracer().trace(lambda x: outside(x))
 
 
+@pytest.mark.beyond("torch raises AssertionError")
+def test_what_is_no_python_function_is_refused(lesson):
+    with refuses(
+        TypeError,
+        "builtin",
+        cause="something without a signature was to be traced, and the error doesn't say what",
+        hint="ask whether it is a `types.FunctionType`, and name the type that it has instead",
+    ):
+        lesson.Tracer().trace(torch.relu)
+
+
+@pytest.mark.beyond("torch raises AssertionError")
+def test_a_method_that_the_class_lacks_is_refused(lesson):
+    class Encode(lesson.Tracer):
+        traced_func_name = "encode"
+
+    with refuses(AttributeError, "ReLU", "encode", cause="the error doesn't name class and method"):
+        Encode().trace(nn.ReLU())
+
+
 @pytest.mark.stretch
 def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
     class Replaces(nn.Module):
@@ -637,7 +808,9 @@ def test_after_a_trace_modules_are_called_as_before(lesson):
     )
 
 
-@pytest.mark.parametrize("error", [ValueError("inside"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("inside"), TypeError("inside"), KeyboardInterrupt()], ids=repr
+)
 def test_after_an_error_modules_are_called_as_before(lesson, error):
     with refuses(type(error), cause="the error in forward was swallowed"):
         lesson.Tracer().trace(Failing(error))
@@ -683,6 +856,23 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
         [["0"], ["relu"], True],
         cause="the inner trace restored the originals, or recorded into the outer graph",
         hint="restore what was there before, which may be another trace's patch",
+    )
+
+
+def test_a_trace_inside_a_trace_leaves_torch_saying_so(lesson):
+    seen = []
+
+    def function(x):
+        lesson.Tracer().trace(nn.ReLU())
+        seen.append(torch.fx._symbolic_trace.is_fx_symbolic_tracing())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        seen,
+        [True],
+        cause="the inner trace put torch's flag down, though the outer trace goes on",
+        hint="restore the flag to what it was before",
     )
 
 
