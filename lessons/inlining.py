@@ -41,7 +41,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        NameError: ``gm`` has no submodule of that name; the error lists near names.
+        NameError: ``gm`` has no submodule of that name. The error lists near names: a shared module
+            has several, and the last name of a path is near the path.
         TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
             error names the callee's class and the node.
 

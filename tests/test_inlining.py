@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Interpreter, Node, symbolic_trace
 from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
@@ -514,6 +514,26 @@ def test_after_a_refusal_the_graph_is_as_before(lesson):
     same_as(gm, model, X)
 
 
+class IsInterrupted(nn.Module):
+    def forward(self, x):
+        torch.exp(x)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.stretch
+def test_after_an_interrupt_the_graph_is_as_before(lesson):
+    gm = traced(nn.Sequential(nn.ReLU(), IsInterrupted()))
+    before = [row.name for row in rows(gm.graph)]
+    with refuses(KeyboardInterrupt):
+        lesson.inline_all(gm)
+    equal(
+        [row.name for row in rows(gm.graph)],
+        before,
+        cause="an interrupt is no `Exception`: what was recorded before it is in the graph",
+        hint="`except BaseException`, or a `finally`",
+    )
+
+
 def test_after_a_refusal_nothing_is_patched(lesson):
     _, gm = parent_of(Branching())
     with refuses(TraceError, "Branching"):
@@ -576,7 +596,8 @@ class NormalizesInVain(nn.Module):
 
 def test_a_call_whose_result_nobody_uses_keeps_its_effect(lesson):
     model = NormalizesInVain().train()
-    lesson.inline_module(traced(model), "norm")(BATCH)
+    gm = lesson.inline_module(traced(model), "norm")
+    Interpreter(gm).run(BATCH)
     equal(
         int(model.norm.num_batches_tracked),
         1,
@@ -850,9 +871,10 @@ def test_a_leaf_that_the_function_calls_is_one_call(lesson):
 
 
 def test_a_node_that_is_no_call_is_refused(lesson):
-    gm = function_traced(lambda images: torch.exp(images))
+    gm, runs = function_traced(lambda images: torch.exp(images)), []
     with refuses(ValueError, "images", cause="a placeholder has no arguments for a function"):
-        lesson.inline_function(gm, node_of(gm, "images"), torch.exp)
+        lesson.inline_function(gm, node_of(gm, "images"), lambda: runs.append("run"))
+    equal(runs, [], cause="the function was run, though there is nothing to replace")
 
 
 def test_a_node_of_another_graph_is_refused(lesson):
