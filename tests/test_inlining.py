@@ -355,7 +355,8 @@ class ReturnsWhatIsGiven(nn.Module):
         self.result = result
 
     def forward(self, x):
-        return (x, x + 1) if self.result is tuple else {"plus": x + 1}
+        results = {tuple: (x, x + 1), dict: {"plus": x + 1}, range: range(3)}
+        return results[self.result]
 
 
 @pytest.mark.parametrize(
@@ -373,10 +374,14 @@ def test_picking_from_a_result_that_is_known_leaves_no_node(lesson, result, inde
     )
 
 
-@pytest.mark.parametrize("index", [2, -3, slice(1, None)], ids=str)
-def test_picking_what_the_result_does_not_have_is_left_to_the_run(lesson, index):
+@pytest.mark.parametrize(
+    ("result", "index"),
+    [(tuple, 2), (tuple, -3), (tuple, slice(1, None)), (dict, "minus"), (range, 3)],
+    ids=["2", "-3", "slice", "minus", "range"],
+)
+def test_picking_what_the_result_does_not_have_is_left_to_the_run(lesson, result, index):
     """A graph fails where the model fails: when it is run, and not before."""
-    model = Picks(ReturnsWhatIsGiven(tuple), index)
+    model = Picks(ReturnsWhatIsGiven(result), index)
     gm = lesson.inline_module(traced(model), "child")
     equal(outcome(gm), outcome(model), cause="an index was looked up that isn't there")
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from inspect import getattr_static
 from math import sqrt
 from threading import Event
+from types import ModuleType
 
 import pytest
 import torch
@@ -439,6 +440,27 @@ def test_buffers_become_proxies_where_asked(lesson):
         TorchAsking().trace(ComputesWithABuffer()),
         cause="what is done to a buffer ran for real",
         hint="`getattr` returns a proxy for a buffer where `proxy_buffer_attributes` is set",
+    )
+
+
+class MayHaveABuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", None)
+
+    def forward(self, x):
+        return x if self.mean is None else x - self.mean
+
+
+def test_a_buffer_that_is_none_stays_none(lesson):
+    class Asking(lesson.Tracer):
+        proxy_buffer_attributes = True
+
+    equal(
+        [node.op for node in Asking().trace(MayHaveABuffer()).nodes],
+        ["placeholder", "output"],
+        cause="`None` was looked up among the buffers, and found",
+        hint="only a tensor becomes a proxy",
     )
 
 
@@ -1162,6 +1184,52 @@ def test_functions_named_to_the_tracer_are_recorded(lesson):
     )
 
 
+def doubled(x):
+    return x * 2
+
+
+def halved(x):
+    return x / 2
+
+
+_squared = doubled
+
+
+def uses_helpers(x):
+    return doubled(halved(x)) + _squared(x)
+
+
+@pytest.mark.stretch
+def test_public_functions_of_a_module_named_to_the_tracer_are_recorded(lesson):
+    """One that the module keeps private runs, and so does one under a private name."""
+    helpers = ModuleType("helpers")
+    vars(helpers).update(doubled=doubled, _halved=halved)
+    same_trace(
+        lesson,
+        lambda: uses_helpers,
+        cause="`autowrap_modules` was not heeded, or private names were taken too",
+        hint="names that begin with an underscore are not public, in either place",
+        autowrap_modules=(helpers,),
+    )
+
+
+@pytest.mark.beyond("torch remembers the functions that the trace around it has patched")
+def test_a_tracer_made_during_a_trace_records_functions_of_math(lesson):
+    inner = []
+
+    def function(x):
+        inner.append(lesson.Tracer())
+        return x
+
+    lesson.Tracer().trace(function)
+    same_graph(
+        inner[0].trace(uses_math),
+        torch.fx.Tracer().trace(uses_math),
+        cause="the patched functions of the trace around it were remembered",
+        hint="what is wanted are the originals",
+    )
+
+
 class Interval(metaclass=torch.fx.ProxyableClassMeta):
     """A class whose construction is recorded when a proxy goes in."""
 
@@ -1212,6 +1280,34 @@ def test_the_tracer_can_be_copied(lesson):
 
 
 @pytest.mark.stretch
+def test_a_copied_tracer_holds_together_what_its_attributes_share(lesson):
+    tracer = lesson.Tracer()
+    tracer.model = zoo.SMALL["EveryOpcode"]().model
+    tracer.trace(tracer.model)
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.model is copied.root and copied.root is not tracer.root,
+        "one copy of the model, though two attributes hold it",
+        cause="each attribute was copied by itself",
+        hint="hand `memo` on to `copy.deepcopy`",
+    )
+
+
+@pytest.mark.beyond("torch doesn't note the copy, and begins another one without end")
+def test_a_tracer_that_holds_itself_can_be_copied(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.ReLU())
+    tracer.outer = tracer
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.outer is copied,
+        "a copy that holds itself",
+        cause="the copy wasn't noted before its attributes were copied",
+        hint="`memo[id(self)]`",
+    )
+
+
+@pytest.mark.stretch
 def test_stack_traces_begin_in_the_users_code(lesson):
     class Recording(lesson.Tracer):
         record_stack_traces = True
@@ -1239,15 +1335,34 @@ def test_shapes_of_parameters_are_plain_values_where_asked(lesson):
             self.weight = nn.Parameter(torch.rand(3, 2))
 
         def forward(self, x):
-            return x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+            x = x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+            return self.weight.t() @ x
 
     same_trace(
         lesson,
-        Model,
+        lambda: nn.Sequential(Model()),
         cause="the shape of a parameter was recorded instead of evaluated",
         hint="`param_shapes_constant`: make a `torch.fx.proxy.ParameterProxy`",
         param_shapes_constant=True,
     )
+
+
+@pytest.mark.stretch
+def test_a_parameter_whose_shape_is_known_says_its_path(lesson):
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 2))
+
+        def forward(self, x):
+            seen.append(repr(self.weight))
+            return x
+
+    for base in (lesson.Tracer, torch.fx.Tracer):
+        base(param_shapes_constant=True).trace(nn.Sequential(Model()))
+    equal(seen[0], seen[1], cause="a `ParameterProxy` was made without the parameter's path")
 
 
 @pytest.mark.stretch
@@ -1282,6 +1397,57 @@ def test_preserved_metadata_is_written_on_nodes(lesson):
 
 def named_relu(x):
     return F.relu(x)
+
+
+@pytest.mark.stretch
+def test_the_tracer_says_which_root_it_traces(lesson):
+    def names(tracer: torch.fx.Tracer, *roots: object) -> list[object]:
+        found = [tracer.root_module_name, tracer.submodule_paths]
+        for root in roots:
+            tracer.trace(root)
+            found += [tracer.root_module_name, isinstance(tracer.root, type(root))]
+        return found
+
+    for roots in ([nn.ReLU(), zoo.SMALL["LeafCalls"]().model], [named]):
+        equal(
+            names(lesson.Tracer(), *roots),
+            names(torch.fx.Tracer(), *roots),
+            cause="`root_module_name` isn't the name of the root's class, or empty for a function",
+            hint="set `root_module_name` where `root` is set",
+        )
+
+
+@pytest.mark.parametrize("stack_traces", [False, True])
+def test_a_subclass_may_choose_name_and_type_of_a_node(lesson, stack_traces):
+    class Choosing(lesson.Tracer):
+        record_stack_traces = stack_traces
+
+        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+            return super().create_node(kind, target, args, kwargs, f"own_{kind}", int)
+
+    equal(
+        [(node.name, node.type) for node in Choosing().trace(named_relu).nodes],
+        [("own_placeholder", int), ("own_call_function", int), ("own_output", int)],
+        cause="`create_node` drops the name or the type that it is given",
+        hint="hand both on to the graph",
+    )
+
+
+def test_a_subclass_gets_arguments_as_a_tuple_and_a_dict(lesson):
+    kinds = set()
+
+    class Counting(lesson.Tracer):
+        def create_node(self, kind, target, args, kwargs, *rest, **options):
+            kinds.add((type(args), type(kwargs)))
+            return super().create_node(kind, target, args, kwargs, *rest, **options)
+
+    Counting().trace(zoo.SMALL["EveryOpcode"]().model)
+    equal(
+        kinds,
+        {(tuple, dict)},
+        cause="a node was asked for with `None` in place of its arguments",
+        hint="`()` and `{}`, where there are none",
+    )
 
 
 def test_the_constructor_takes_what_torchs_takes(lesson):
