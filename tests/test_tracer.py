@@ -1151,6 +1151,72 @@ def test_a_wrapped_function_finds_a_nested_proxy(lesson):
     equal(len(call_targets(graph)), 1, cause=cause, hint=hint)
 
 
+class Table:
+    def lookup(self, x):
+        return self if x.sum() > 0 else None
+
+
+class Derived(Table):
+    """Inherits the method that is wrapped."""
+
+
+@pytest.mark.stretch
+def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
+    monkeypatch.setattr(
+        torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
+    )
+    table, before = Derived(), Derived.lookup
+    cause, hint = "wrapped methods weren't patched, or not restored", "`_wrapped_methods_to_patch`"
+    with noting(cause=cause, hint=hint):
+        graph = lesson.Tracer().trace(lambda x: Derived.lookup(x, x))
+    equal(call_targets(graph), ["lookup"], cause=cause, hint=hint)
+    holds(Derived.lookup is before, "the method as before", cause=cause, hint=hint)
+    holds(table.lookup(torch.ones(1)) is table, "the method to run as before", cause=cause)
+
+
+@pytest.mark.beyond("torch looks the name up, and fails with a KeyError")
+def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
+    wrapped = torch.fx._symbolic_trace._wrapped_fns_to_patch
+    monkeypatch.setitem(wrapped, (id(globals()), "never_defined"), globals())
+    with noting(cause="a name under `torch.fx.wrap` is looked up", on=(LookupError, TypeError)):
+        graph = lesson.Tracer().trace(named_relu)
+    equal(call_targets(graph), [F.relu], cause="what is traced was changed")
+    holds("never_defined" not in globals(), "no such name afterwards", cause="it was put there")
+
+
+@pytest.mark.beyond("torch deletes the name again, fails, and leaves the other patches")
+def test_a_trace_ends_well_though_its_code_removed_a_patched_name(lesson):
+    def function(x):
+        globals().pop("len", None)
+        return x
+
+    with noting(cause=GONE, on=(LookupError, TypeError)):
+        lesson.Tracer().trace(function)
+    holds(restored(), "`nn.Module` as before", cause=GONE)
+
+
+GONE = "to restore what was patched fails where the name is gone already"
+
+
+@pytest.mark.stretch
+def test_patches_are_undone_while_torch_compiles(lesson):
+    seen = []
+
+    def function(x):
+        with torch.fx._symbolic_trace._maybe_revert_all_patches():
+            seen.append((restored(), torch.fx._symbolic_trace.is_fx_symbolic_tracing()))
+        seen.append(restored())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        [*seen, restored()],
+        [(True, True), False, True],
+        cause="torch doesn't find who patches, or torch's own flag was taken back with the rest",
+        hint="`CURRENT_PATCHER` of `torch.fx._symbolic_trace` can revert and reapply all patches",
+    )
+
+
 def uses_math(x):
     return math.floor(x.sum()) + sqrt(x.mean()) + math.pi
 
@@ -1162,6 +1228,23 @@ def test_functions_of_math_are_recorded(lesson):
         lambda: uses_math,
         cause="a function of `math` was called with a proxy",
         hint="`autowrap_modules`: wrap what of theirs is found in the globals of traced code",
+    )
+
+
+@pytest.mark.beyond("torch takes the patch of another trace for the function itself")
+@pytest.mark.parametrize("function", [uses_wrapped, uses_math])
+def test_a_second_trace_in_another_thread_records_wrapped_functions_too(lesson, function):
+    graphs = []
+    waiting = Waiting(
+        lambda: graphs.append(in_another_thread(lambda: lesson.Tracer().trace(function)))
+    )
+    with noting(cause=THREADS, hint=THREADS_HINT):
+        lesson.Tracer().trace(waiting)
+    same_graph(
+        graphs[0],
+        torch.fx.Tracer().trace(function),
+        cause="the second trace took the first one's patch for the function itself",
+        hint="remember what a name meant before anybody patched it",
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import contextvars
 import copy
@@ -957,6 +958,20 @@ def exit_stacks(lesson):
 TRACES: contextvars.ContextVar[tuple] = contextvars.ContextVar("traces", default=())
 
 
+class Undoing(torch_fx._Patcher):
+    """torch's patcher, which also comes to an end where a name is gone."""
+
+    def __enter__(self):
+        self.outer, torch_fx.CURRENT_PATCHER = torch_fx.CURRENT_PATCHER, self
+        return self
+
+    def __exit__(self, *_):
+        torch_fx.CURRENT_PATCHER = self.outer
+        while self.patches_made:
+            with contextlib.suppress(KeyError):
+                self.patches_made.pop().revert()
+
+
 class SharedPatch:
     """One patch for all traces, by torch's own patcher: made by the first, undone by the last."""
 
@@ -966,14 +981,25 @@ class SharedPatch:
     def enter(cls, tracer, namespace):
         with cls.lock:
             if not cls.users:
-                cls.patcher = torch_fx._Patcher().__enter__()
+                cls.patcher = Undoing().__enter__()
                 cls.patcher.patch_method(nn.Module, "__call__", cls.call)
                 cls.patcher.patch_method(nn.Module, "__getattr__", cls.get)
-                torch_fx._patch_wrapped_functions(cls.patcher)
+                cls.patch_wrapped()
                 cls.flag, torch_fx._is_fx_tracing_flag = torch_fx._is_fx_tracing_flag, True
             cls.users += 1
             for each in (namespace, *map(vars, tracer.modules_to_wrap)):
                 torch_fx._autowrap_check(cls.patcher, each, tracer.ids_to_wrap)
+
+    @classmethod
+    def patch_wrapped(cls):
+        wrapped = torch_fx._wrapped_fns_to_patch
+        known = {
+            (key, name): namespace
+            for (key, name), namespace in wrapped.items()
+            if name in namespace or hasattr(builtins, name)
+        }
+        with mock.patch.object(torch_fx, "_wrapped_fns_to_patch", known):
+            torch_fx._patch_wrapped_functions(cls.patcher)
 
     @classmethod
     def leave(cls):
@@ -1093,7 +1119,7 @@ class Complete:
                 yield from self.modules_below(f"{path}{name}.", child)
 
     def __deepcopy__(self, memo):
-        twin = type(self)()
+        twin = memo[id(self)] = type(self)()
         for name, value in vars(self).items():
             setattr(twin, name, value if "wrap" in name else copy.deepcopy(value, memo))
         return twin
