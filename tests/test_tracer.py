@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import math
 import operator
@@ -624,6 +625,26 @@ def test_a_subclass_may_keep_parameters_as_they_are(lesson):
         TorchRaw().trace(zoo.SMALL["ParametersWithoutForward"]().model),
         cause="attributes don't go through `getattr`, so a subclass cannot change it",
         hint="the patched `nn.Module.__getattr__` asks `self.getattr(attr, value, cache)`",
+    )
+
+
+def test_a_subclass_gets_the_name_of_each_attribute(lesson):
+    def names(base: type) -> list[str]:
+        seen = []
+
+        class Watching(base):
+            def getattr(self, attr, attr_val, parameter_proxy_cache):
+                seen.append(attr)
+                return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+        Watching().trace(zoo.SMALL["EveryOpcode"]().model)
+        return seen
+
+    equal(
+        names(lesson.Tracer),
+        names(torch.fx.Tracer),
+        cause="`getattr` isn't told what was looked at, or isn't asked each time",
+        hint="`self.getattr(name, value, cache)`",
     )
 
 
@@ -1267,6 +1288,43 @@ def test_functions_named_to_the_tracer_are_recorded(lesson):
     )
 
 
+def class_of_another_file() -> type[nn.Module]:
+    """A class whose code has globals of its own, with a function of ``math`` among them."""
+    namespace = {"__name__": "elsewhere", "Module": nn.Module, "root_of": sqrt}
+    code = "class Elsewhere(Module):\n    def forward(self, x):\n        return root_of(x.sum())"
+    exec(code, namespace)
+    return namespace["Elsewhere"]
+
+
+@pytest.mark.stretch
+def test_functions_of_math_are_recorded_in_the_files_of_submodules(lesson):
+    elsewhere = class_of_another_file()
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(elsewhere()),
+        cause="only the globals of the root's own file were searched",
+        hint="search those of each module's `forward` when the module is called",
+    )
+
+
+class CallsAPartial(nn.Module):
+    """Has a ``forward`` that isn't a function, and so has no globals."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward = functools.partial(torch.add, 1)
+
+
+@pytest.mark.stretch
+def test_a_forward_that_is_no_function_is_traced_through(lesson):
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(CallsAPartial()),
+        cause="the globals of `forward` were asked for, and there are none",
+        hint="`getattr(forward, '__globals__', {})`",
+    )
+
+
 def doubled(x):
     return x * 2
 
@@ -1310,6 +1368,37 @@ def test_a_tracer_made_during_a_trace_records_functions_of_math(lesson):
         torch.fx.Tracer().trace(uses_math),
         cause="the patched functions of the trace around it were remembered",
         hint="what is wanted are the originals",
+    )
+
+
+class Factor:
+    """Can be called, and compared, and so has no hash."""
+
+    def __init__(self, factor: int):
+        self.factor = factor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and other.factor == self.factor
+
+    def __call__(self, x):
+        return x * self.factor
+
+
+twofold = Factor(2)
+
+
+def uses_a_factor(x):
+    return x + twofold(3)
+
+
+@pytest.mark.stretch
+def test_what_has_no_hash_can_be_wrapped(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_a_factor,
+        cause="what is wrapped was a key of a dict, or in a set",
+        hint="tell functions apart by identity",
+        autowrap_functions=(twofold,),
     )
 
 

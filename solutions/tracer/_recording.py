@@ -87,7 +87,7 @@ class Recording:
 
     def call_module(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Let the tracer decide what a call of a module comes to."""
-        self.autowrap(getattr(getattr(module, "forward", module), "__globals__", {}))
+        self.autowrap(getattr(module.forward, "__globals__", {}))
         forward = functools.partial(torch_fx._orig_module_call, module)
         return self.tracer.call_module(module, forward, args, kwargs)
 
