@@ -186,6 +186,31 @@ def test_retracing_a_graph_module_gives_the_same_graph(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_a_graph_module_that_is_compiled_late_is_traced(lesson):
+    with torch.fx._lazy_graph_module._use_lazy_graph_module(True):
+        late = torch.fx.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
+    same_trace(
+        lesson,
+        lambda: late,
+        cause="its `forward` is only a promise, until the code is generated",
+        hint="`torch.fx._lazy_graph_module._LazyGraphModule.force_recompile(root)`",
+    )
+
+
+@pytest.mark.stretch
+def test_generated_code_says_where_its_function_was_written(lesson):
+    filename = traced(lesson, named_relu).forward.__code__.co_filename
+    line = named_relu.__code__.co_firstlineno
+    holds(
+        filename.endswith(f"from {__file__}:{line} in named_relu"),
+        "a file name that ends in the function's own file, line and name",
+        got=filename,
+        cause="the graph doesn't know what it was traced from",
+        hint="torch notes it in `graph._co_fields`",
+    )
+
+
 def test_the_graph_knows_its_tracer_class(lesson):
     equal(
         lesson.Tracer().trace(nn.ReLU())._tracer_cls,
@@ -1199,10 +1224,20 @@ def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
 def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
     wrapped = torch.fx._symbolic_trace._wrapped_fns_to_patch
     monkeypatch.setitem(wrapped, (id(globals()), "never_defined"), globals())
+    seen = []
+
+    def function(x):
+        seen.append("never_defined" in globals())
+        return x
+
     with noting(cause="a name under `torch.fx.wrap` is looked up", on=(LookupError, TypeError)):
-        graph = lesson.Tracer().trace(named_relu)
-    equal(call_targets(graph), [F.relu], cause="what is traced was changed")
-    holds("never_defined" not in globals(), "no such name afterwards", cause="it was put there")
+        lesson.Tracer().trace(function)
+    equal(
+        [*seen, "never_defined" in globals()],
+        [False, False],
+        cause="the name was given a meaning that it has nowhere",
+        hint="leave out the names that neither the globals nor the builtins have",
+    )
 
 
 @pytest.mark.beyond("torch deletes the name again, fails, and leaves the other patches")
