@@ -41,8 +41,10 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        NameError: ``gm`` has no submodule of that name; the error lists near names.
-        TraceError: the callee's ``forward`` needs a value that isn't known before it runs.
+        NameError: ``gm`` has no submodule of that name. The error lists near names: a shared module
+            has several, and the last name of a path is near the path.
+        TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
+            error names the callee's class and the node.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
@@ -70,7 +72,8 @@ def inline_all(gm: GraphModule) -> GraphModule:
         ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
 
     Raises:
-        TraceError: some module's ``forward`` needs a value that isn't known before it runs.
+        TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
+            error names the module's class and the node.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
@@ -100,8 +103,9 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``.
-        TraceError: ``fn`` needs a value that isn't known before it runs.
+        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
+        TraceError: ``fn`` needs a value that isn't known before it runs. The error names ``fn``
+            and the node.
 
     >>> import torch
     >>> gm = torch.fx.symbolic_trace(lambda x: torch.square(x) + 1)

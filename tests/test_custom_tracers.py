@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph, GraphModule, Proxy
 from torch.nn import functional as F
 
 from tests import zoo
@@ -220,6 +221,23 @@ def test_the_tracers_own_options_still_work(lesson):
     )
 
 
+class Remembers(Proxy):
+    """A proxy of another kind."""
+
+
+@pytest.mark.stretch
+def test_a_node_has_the_name_type_and_proxy_that_were_asked_for(lesson):
+    tracer = lesson.ModulePathTracer()
+    tracer.graph = Graph()
+    proxy = tracer.create_proxy("placeholder", "x", (), {}, "chosen", int, Remembers)
+    equal(
+        (proxy.node.name, proxy.node.type, type(proxy)),
+        ("chosen", int, Remembers),
+        cause="`create_proxy` doesn't pass on all that it gets",
+        hint="`super().create_proxy` takes seven arguments",
+    )
+
+
 # --- LowerReluTracer and LowerTracer --------------------------------------------------------------
 
 LEAF = "`is_leaf_module` answers for other modules too, or not for this one"
@@ -306,6 +324,36 @@ def test_two_lowering_tracers_keep_their_own_types(lesson):
         ["call_function", "call_module"],
         cause="the types belong to the class",
         hint="keep them on the instance, in `__init__`",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("name", ["LowerReluTracer", "LowerTracer", "TaggingTracer"])
+def test_options_of_a_plain_tracer_are_taken_too(lesson, name):
+    tracer = getattr(lesson, name)(param_shapes_constant=True)
+    equal(
+        tracer.param_shapes_constant,
+        True,
+        cause="`__init__` doesn't pass on the options it gets",
+        hint="`super().__init__(**options)`",
+    )
+
+
+@pytest.mark.stretch
+def test_another_rule_for_leaves_is_asked_with_the_path(lesson):
+    class FirstIsALeaf(lesson.LowerTracer.__mro__[1]):
+        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+            return module_qualified_name == "0"
+
+    class Both(lesson.LowerTracer, FirstIsALeaf):
+        pass
+
+    graph = Both(nn.ReLU).trace(nn.Sequential(nn.Tanh(), nn.Sigmoid(), nn.ReLU()))
+    equal(
+        [node.op for node in graph.nodes][1:-1],
+        ["call_module", "call_function", "call_function"],
+        cause="the next class's rule isn't asked, or not with all that it needs",
+        hint="`super().is_leaf_module(m, module_qualified_name)`",
     )
 
 
@@ -474,6 +522,19 @@ def test_noting_lines_leaves_the_graph_as_it_is(lesson):
     same_graph(lesson.SourceLineTracer().trace(Lines()), plain(Lines()))
 
 
+@pytest.mark.stretch
+def test_generated_code_has_lines_too(lesson):
+    gm = GraphModule(Lines(), plain(Lines()))
+    neg = next(node for node in lesson.SourceLineTracer().trace(gm).nodes if node.name == "neg")
+    line = neg.meta.get("source_line")
+    equal(
+        line and line.function,
+        "forward",
+        cause="code that was made from text was passed over",
+        hint="not all globals have a `__name__`",
+    )
+
+
 # --- OutOfPlaceTracer -----------------------------------------------------------------------------
 
 
@@ -491,7 +552,7 @@ OUT_OF_PLACE: dict[str, Callable] = {
     "module without inplace": nn.Sequential(nn.ReLU(), nn.Linear(2, 2)),
     "augmented assignment, which makes a new tensor": lambda x: [x := x + 1, x][1],
     "operator overload": lambda x: torch.ops.aten.add.Tensor(x, 1),
-    "dunder method": lambda x: x.__add__(1),
+    "dunder method": lambda x: x.__dlpack__(),
 }
 
 
@@ -519,6 +580,24 @@ def test_the_refusal_names_the_node(lesson):
 
 
 @pytest.mark.stretch
+def test_the_refusal_names_the_target(lesson):
+    model = nn.Sequential(nn.Sequential(nn.ReLU(inplace=True)))
+    with refuses(lesson.InPlaceError, "_0_0", "0.0", cause="the error doesn't say what was called"):
+        lesson.OutOfPlaceTracer().trace(model)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("name", ["setitem", "delitem", "iadd", "imul", "imod", "ipow", "irshift"])
+def test_an_augmented_operator_that_was_wrapped_is_refused(lesson, name):
+    augmented = getattr(operator, name)
+    arguments = [0, 1][: 1 + (name == "setitem")]
+    tracer = lesson.OutOfPlaceTracer(autowrap_modules=(operator,))
+    with refuses(lesson.InPlaceError, name, cause="the function has no underscore in its name"):
+        tracer.trace(lambda x: getattr(operator, name)(x, *arguments))
+    holds(getattr(operator, name) is augmented, "`operator` as before", cause="still patched")
+
+
+@pytest.mark.stretch
 @pytest.mark.parametrize("case", OUT_OF_PLACE)
 def test_an_operation_out_of_place_is_recorded(lesson, case):
     model = OUT_OF_PLACE[case]
@@ -535,3 +614,34 @@ def test_a_refusal_leaves_nothing_patched(lesson):
     with refuses(lesson.InPlaceError):
         lesson.OutOfPlaceTracer().trace(lambda x: x.add_(1))
     same_numbers(nn.ReLU()(torch.ones(1)), torch.ones(1), cause="`nn.Module` is still patched")
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("name", ["TaggingTracer", "SourceLineTracer", "OutOfPlaceTracer"])
+def test_arguments_by_name_reach_the_node(lesson, name):
+    tracer = getattr(lesson, name)()
+    tracer.graph = Graph()
+    node = tracer.create_node("placeholder", "x", (), kwargs={}, name="chosen", type_expr=int)
+    equal(
+        (node.name, node.type),
+        ("chosen", int),
+        cause="`create_node` passes on what comes by position alone",
+        hint="`super().create_node(*args, **kwargs)`",
+    )
+
+
+@pytest.mark.stretch
+def test_a_star_import_brings_every_tracer(lesson):
+    namespace: dict[str, object] = {}
+    exec(f"from {lesson.__name__} import *", namespace)
+    tracers = [value for name, value in namespace.items() if name.endswith("Tracer")]
+    holds(
+        {"InPlaceError", "SourceLine"} <= set(namespace) and len(tracers) >= 6,
+        "six tracers, `InPlaceError` and `SourceLine`",
+        got=sorted(namespace),
+        cause="`__all__` doesn't list all public names",
+    )
+    equal(len(namespace["TaggingTracer"]().trace(lambda x: x).nodes), 2)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Interpreter, Node, symbolic_trace
 from torch.fx.proxy import TraceError
 from torch.nn import functional as F
 
 from tests import random_models, zoo
-from tests.suite import equal, growth, holds, refuses, rows, same_numbers
+from tests.suite import equal, growth, holds, noting, refuses, rows, same_numbers
 from tests.suite.versions import that_run
 
 LINEAR = 2.5
@@ -293,6 +293,19 @@ def test_every_call_of_the_target_is_replaced(lesson):
     same_as(gm, model, X)
 
 
+def test_calls_of_other_modules_are_left_alone(lesson):
+    layers = {"act": nn.ReLU(), "act2": nn.ReLU(), "activation": nn.Sequential(nn.ReLU())}
+    model = nn.Sequential(OrderedDict(layers))
+    gm = lesson.inline_module(symbolic_trace(model), "act")
+    equal(
+        targets(gm.graph),
+        ["act2", "activation.0"],
+        cause="a module of the same class, or whose name begins alike, was inlined too",
+        hint="a call is one of the target's where `node.target == target`",
+    )
+    same_as(gm, model, X)
+
+
 def test_a_call_by_keyword_is_replaced(lesson):
     class ByKeyword(nn.Module):
         def __init__(self):
@@ -326,14 +339,78 @@ def test_a_result_of_several_values_is_replaced(lesson, model):
     same_as(lesson.inline_module(gm, target), built, X)
 
 
-def test_picking_from_a_result_that_is_known_leaves_no_node(lesson):
-    gm = lesson.inline_module(traced(UsesAPair()), "pair")
+class Picks(nn.Module):
+    """Picks something from what its child returns."""
+
+    def __init__(self, child: nn.Module, index: object):
+        super().__init__()
+        self.child, self.index = child, index
+
+    def forward(self, x):
+        return self.child(x)[self.index]
+
+
+class ReturnsWhatIsGiven(nn.Module):
+    def __init__(self, result: object):
+        super().__init__()
+        self.result = result
+
+    def forward(self, x):
+        results = {tuple: (x, x + 1), dict: {"plus": x + 1}, range: range(3)}
+        return results[self.result]
+
+
+@pytest.mark.parametrize(
+    ("result", "index"), [(tuple, 1), (tuple, -2), (dict, "plus")], ids=["1", "-2", "plus"]
+)
+def test_picking_from_a_result_that_is_known_leaves_no_node(lesson, result, index):
+    model = Picks(ReturnsWhatIsGiven(result), index)
+    gm = lesson.inline_module(traced(model), "child")
+    same_as(gm, model, X)
     equal(
         [node.name for node in gm.graph.nodes if "getitem" in node.name],
         [],
         cause="the users still pick from the tuple, though its elements are known",
         hint="where a user is `getitem` with a known index, let its users have the element",
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "index"),
+    [(tuple, 2), (tuple, -3), (tuple, slice(1, None)), (dict, "minus"), (range, 3)],
+    ids=["2", "-3", "slice", "minus", "range"],
+)
+def test_picking_what_the_result_does_not_have_is_left_to_the_run(lesson, result, index):
+    """A graph fails where the model fails: when it is run, and not before."""
+    model = Picks(ReturnsWhatIsGiven(result), index)
+    cause = "an index was looked up that isn't there"
+    hint = "leave the node as it is, and let it pick from the structure"
+    with noting(cause=cause, hint=hint, on=(LookupError, TypeError)):
+        gm = lesson.inline_module(traced(model), "child")
+    equal(outcome(gm), outcome(model), cause=cause)
+
+
+def outcome(model: nn.Module) -> object:
+    try:
+        return [each.tolist() for each in model(X)]
+    except LookupError as error:
+        return type(error)
+
+
+class PassesAPairByKeyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = ReturnsWhatIsGiven(tuple)
+
+    def forward(self, x):
+        return torch.cat(tensors=self.pair(x), dim=0)
+
+
+def test_a_result_of_several_values_goes_into_keyword_arguments_too(lesson):
+    model = PassesAPairByKeyword()
+    gm = lesson.inline_module(traced(model), "pair")
+    equal(targets(gm.graph), [], cause="the call is still an argument of another node")
+    same_as(gm, model, X)
 
 
 def test_a_result_that_is_nothing_or_unused_is_replaced(lesson):
@@ -384,6 +461,25 @@ def test_a_target_that_does_not_exist_is_refused_with_near_names(lesson):
         lesson.inline_module(gm, "chidl")
 
 
+@pytest.mark.stretch
+def test_a_second_name_of_a_shared_module_is_near_too(lesson):
+    _, gm = parent_of(nn.ReLU())
+    gm.add_submodule("again", gm.child)
+    with refuses(NameError, "agian", "again", cause="only the first name of each module is known"):
+        lesson.inline_module(gm, "agian")
+
+
+@pytest.mark.stretch
+def test_a_path_is_near_whose_last_name_was_given(lesson):
+    with refuses(
+        NameError,
+        "block.1.1.linear",
+        cause="who gives the last name of a path isn't told the path",
+        hint="`difflib.get_close_matches` has a `cutoff`",
+    ):
+        lesson.inline_module(traced(Deep()), "linear")
+
+
 def test_a_target_that_is_no_module_is_refused(lesson):
     _, gm = parent_of(nn.Linear(4, 4))
     with refuses(NameError, "child.weight", cause="a parameter is no submodule"):
@@ -425,6 +521,26 @@ def test_after_a_refusal_the_graph_is_as_before(lesson):
         hint="record all results first, erase the new nodes on failure, replace calls last",
     )
     same_as(gm, model, X)
+
+
+class IsInterrupted(nn.Module):
+    def forward(self, x):
+        torch.exp(x)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.stretch
+def test_after_an_interrupt_the_graph_is_as_before(lesson):
+    gm = traced(nn.Sequential(nn.ReLU(), IsInterrupted()))
+    before = [row.name for row in rows(gm.graph)]
+    with refuses(KeyboardInterrupt):
+        lesson.inline_all(gm)
+    equal(
+        [row.name for row in rows(gm.graph)],
+        before,
+        cause="an interrupt is no `Exception`: what was recorded before it is in the graph",
+        hint="`except BaseException`, or a `finally`",
+    )
 
 
 def test_after_a_refusal_nothing_is_patched(lesson):
@@ -477,6 +593,28 @@ def test_batch_norm_in_training_goes_on_counting_batches(lesson):
     )
 
 
+class NormalizesInVain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        self.norm(x)
+        return x
+
+
+def test_a_call_whose_result_nobody_uses_keeps_its_effect(lesson):
+    model = NormalizesInVain().train()
+    gm = lesson.inline_module(traced(model), "norm")
+    Interpreter(gm).run(BATCH)
+    equal(
+        int(model.norm.num_batches_tracked),
+        1,
+        cause="a call without users was dropped, or what it does to its buffers",
+        hint="a node without users may change a buffer",
+    )
+
+
 def test_batch_norm_updates_the_running_statistics_of_the_model(lesson):
     model, gm = batch_norm(training=True)
     expected = copy.deepcopy(model)
@@ -500,6 +638,19 @@ def test_batch_norm_still_checks_its_input_afterwards(lesson):
         hint="switch it off in a context manager, and on again in its `finally`",
     ):
         model[0](torch.rand(2, 4, 1, 1))
+
+
+@pytest.mark.stretch
+def test_a_check_of_the_users_own_is_there_again_afterwards(lesson):
+    model, gm = batch_norm(training=False)
+    check = model[0]._check_input_dim = lambda x: None
+    lesson.inline_module(gm, "0")
+    holds(
+        vars(model[0]).get("_check_input_dim") is check,
+        "the layer's own check",
+        cause="it was replaced for a while, and deleted afterwards",
+        hint="put back what was there",
+    )
 
 
 def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
@@ -583,6 +734,20 @@ def test_everything_is_inlined_all_the_way_down(lesson):
     same_as(gm, model, X)
 
 
+def test_other_nodes_are_the_nodes_that_they_were(lesson):
+    model = nn.Sequential(Parent(nn.ReLU()))
+    gm = symbolic_trace(model)
+    add = node_of(gm, "add")
+    lesson.inline_all(gm)
+    holds(
+        node_of(gm, "add") is add,
+        "the same nodes, but for the calls",
+        cause="the model was traced anew: what was done to its graph is lost",
+        hint="record in the graph that exists",
+    )
+    same_as(gm, model, X)
+
+
 def test_parameters_that_nothing_uses_stay_in_the_state_dict(lesson):
     gm = traced(Deep())
     keys = list(gm.state_dict())
@@ -592,6 +757,28 @@ def test_parameters_that_nothing_uses_stay_in_the_state_dict(lesson):
         cause="a submodule was dropped, though it holds parameters",
         hint="drop what holds no state",
     )
+
+
+class HoldsAPlainTensor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.rand(4)
+
+    def forward(self, x):
+        return x + self.plain
+
+
+def test_a_module_stays_whose_tensor_is_read_though_it_holds_no_state(lesson):
+    model = Parent(HoldsAPlainTensor())
+    gm = lesson.inline_module(traced(model), "child")
+    equal(targets(gm.graph, "get_attr"), ["child.plain"], cause="the tensor was copied")
+    holds(
+        hasattr(gm, "child"),
+        "the module that has the tensor",
+        cause="it was dropped, for the state dict doesn't mention it",
+        hint="what a `get_attr` node refers to is needed too",
+    )
+    same_as(gm, model, X)
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
@@ -690,22 +877,31 @@ def test_the_function_may_read_parameters_of_the_module(lesson):
     same_as(gm, model, X)
 
 
+@pytest.mark.stretch
+def test_a_leaf_that_the_function_calls_is_one_call(lesson):
+    _, gm = parent_of(nn.Linear(4, 4))
+    gm.add_submodule("act", nn.ReLU())
+    lesson.inline_function(gm, node_of(gm, "child"), lambda x: gm.act(x))
+    equal(targets(gm.graph), ["act"], cause="the module was run, or looked through")
+
+
 def test_a_node_that_is_no_call_is_refused(lesson):
-    _, gm = parent_of(nn.ReLU())
-    with refuses(ValueError, "'x'", cause="a placeholder has no arguments to give to a function"):
-        lesson.inline_function(gm, node_of(gm, "x"), torch.exp)
+    gm, runs = function_traced(lambda images: torch.exp(images)), []
+    with refuses(ValueError, "images", cause="a placeholder has no arguments for a function"):
+        lesson.inline_function(gm, node_of(gm, "images"), lambda: runs.append("run"))
+    equal(runs, [], cause="the function was run, though there is nothing to replace")
 
 
 def test_a_node_of_another_graph_is_refused(lesson):
     _, gm = parent_of(nn.ReLU())
     _, other = parent_of(nn.ReLU())
-    with refuses(ValueError, "'add'", cause="the node isn't in the graph that is edited"):
+    with refuses(ValueError, "add", cause="the node isn't in the graph that is edited"):
         lesson.inline_function(gm, node_of(other, "add"), torch.add)
 
 
 def test_a_function_that_branches_on_a_value_is_refused(lesson):
     model, gm = parent_of(nn.ReLU())
-    with refuses(TraceError, "'child'", cause="the error doesn't name the node"):
+    with refuses(TraceError, "child", cause="the error doesn't name the node"):
         lesson.inline_function(gm, node_of(gm, "child"), lambda x: x if x.sum() > 0 else -x)
     same_as(gm, model, X)
 
@@ -723,6 +919,44 @@ def test_inlined_nodes_know_the_modules_they_come_from(lesson):
         cause="new nodes have the stack of the callee alone, or none",
         hint="begin with the stack of the call, in `meta`, without the callee itself",
     )
+
+
+@pytest.mark.stretch
+def test_nodes_that_replace_a_function_are_where_it_was(lesson):
+    _, gm = parent_of(nn.ReLU())
+    lesson.inline_function(gm, node_of(gm, "child"), lambda x: x.clamp(min=0))
+    equal(
+        list(node_of(gm, "clamp").meta["nn_module_stack"]),
+        ["child"],
+        cause="the stack of the node was lost, or cut as if a module were called again",
+        hint="only a module puts itself onto the stack",
+    )
+
+
+@pytest.mark.stretch
+def test_a_graph_without_a_module_stack_is_inlined(lesson):
+    model, gm = parent_of(nn.ReLU())
+    for node in gm.graph.nodes:
+        node.meta.clear()
+    same_as(lesson.inline_module(gm, "child"), model, X)
+
+
+@pytest.mark.stretch
+def test_an_error_names_the_function_and_what_it_raised(lesson):
+    def missing(x):
+        return x * {}["factor"]
+
+    _, gm = parent_of(nn.ReLU())
+    with refuses(
+        TraceError,
+        "missing",
+        "child",
+        "KeyError",
+        "factor",
+        cause="the error doesn't say which function failed, at which node, or why",
+        hint="a KeyError's text is the key alone: say the type as well",
+    ):
+        lesson.inline_function(gm, node_of(gm, "child"), missing)
 
 
 @pytest.mark.stretch

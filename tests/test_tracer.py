@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import math
 import operator
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from inspect import getattr_static
 from math import sqrt
 from threading import Event
+from types import ModuleType
 
 import pytest
 import torch
@@ -184,6 +187,31 @@ def test_retracing_a_graph_module_gives_the_same_graph(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_a_graph_module_that_is_compiled_late_is_traced(lesson):
+    with torch.fx._lazy_graph_module._use_lazy_graph_module(True):
+        late = torch.fx.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
+    same_trace(
+        lesson,
+        lambda: late,
+        cause="its `forward` is only a promise, until the code is generated",
+        hint="`torch.fx._lazy_graph_module._LazyGraphModule.force_recompile(root)`",
+    )
+
+
+@pytest.mark.stretch
+def test_generated_code_says_where_its_function_was_written(lesson):
+    filename = traced(lesson, named_relu).forward.__code__.co_filename
+    line = named_relu.__code__.co_firstlineno
+    holds(
+        filename.endswith(f"from {__file__}:{line} in named_relu"),
+        "a file name that ends in the function's own file, line and name",
+        got=filename,
+        cause="the graph doesn't know what it was traced from",
+        hint="torch notes it in `graph._co_fields`",
+    )
+
+
 def test_the_graph_knows_its_tracer_class(lesson):
     equal(
         lesson.Tracer().trace(nn.ReLU())._tracer_cls,
@@ -208,6 +236,36 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
 
 def named(x):
     return x
+
+
+ENGINE = ("trace", "is_leaf_module", "call_module", "getattr")
+
+
+def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):
+    if request.config.getoption("--impl") == "torch":
+        pytest.skip("torch's own tracer is what the others are told from")
+    theirs = vars(torch.fx.Tracer).copy()
+    used = [name for name in ENGINE if getattr_static(lesson.Tracer, name) is theirs[name]]
+    monkeypatch.setattr(
+        torch.fx.Tracer, "trace", lambda *args: used.append("trace") or theirs["trace"](*args)
+    )
+    lesson.symbolic_trace(zoo.SMALL["LeafCalls"]().model)
+    equal(
+        used,
+        [],
+        cause="these methods of `torch.fx.Tracer` did the work: inherited, borrowed or called",
+        hint="derive from `TracerBase`, and write the methods of the stub yourself",
+    )
+
+
+def test_the_result_has_the_models_own_parameters(lesson):
+    model = zoo.SMALL["LeafCalls"]().model
+    holds(
+        traced(lesson, model).linear.weight is model.linear.weight,
+        "the very parameters of the model, so that training one trains the other",
+        cause="a copy of the model was traced",
+        hint="`GraphModule(tracer.root, graph, name)` takes over what the graph refers to",
+    )
 
 
 # --- what is recorded ---------------------------------------------------------------------------
@@ -261,6 +319,26 @@ def test_a_class_is_at_home_where_it_was_written(lesson):
     )
 
 
+def test_a_leaf_may_have_children(lesson):
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(4, 2)),
+        cause="a module of torch.nn was traced through, for it has modules inside",
+        hint="where the class was written decides, and not what is in the module",
+    )
+
+
+@pytest.mark.stretch
+def test_a_fused_sequential_of_torch_is_traced_through(lesson):
+    fused = torch.ao.nn.intrinsic.ConvReLU2d(nn.Conv2d(1, 1, 1), nn.ReLU())
+    equal(
+        lesson.Tracer().is_leaf_module(fused, "fused"),
+        False,
+        cause="a class of torch.ao.nn that derives from `nn.Sequential` was taken for a leaf",
+        hint="`isinstance(m, nn.Sequential)`",
+    )
+
+
 @pytest.mark.stretch
 def test_a_quantized_module_of_torch_is_a_leaf(lesson):
     equal(
@@ -268,6 +346,22 @@ def test_a_quantized_module_of_torch_is_a_leaf(lesson):
         True,
         cause="torch.ao.nn is a second home of torch's modules",
         hint="`str.startswith` takes a tuple",
+    )
+
+
+class DependsOnItsMode(nn.Module):
+    def forward(self, x):
+        x = F.dropout(x, training=self.training)
+        return x * 2 if torch.is_grad_enabled() else x
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_is_traced_in_the_mode_that_it_is_in(lesson, training):
+    same_trace(
+        lesson,
+        lambda: DependsOnItsMode().train(training),
+        cause="the model was put into another mode, or gradients were switched off",
+        hint="change nothing on the model: `training` is as the caller has set it",
     )
 
 
@@ -279,6 +373,65 @@ def test_a_parameter_read_twice_is_one_node(lesson):
         len(set(reads)),
         cause="every read of a parameter made a node of its own",
         hint="keep the proxy of each parameter for the length of one trace",
+    )
+
+
+class Twins(nn.Module):
+    """Two parameters with the same numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(2))
+        self.second = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return x * self.first + self.second
+
+
+def test_parameters_with_equal_numbers_are_told_apart(lesson):
+    same_trace(
+        lesson,
+        Twins,
+        cause="a parameter was looked up by its numbers, and another one was found",
+        hint="`is`, and not `==`",
+    )
+
+
+class ReadsAShape(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 2))
+
+    def forward(self, x):
+        return x.reshape(self.weight.shape[0], -1)
+
+
+def test_the_shape_of_a_parameter_is_recorded(lesson):
+    same_trace(
+        lesson,
+        ReadsAShape,
+        cause="the shape was read off the parameter, and is a number in the graph",
+        hint="a parameter is an ordinary proxy, unless `param_shapes_constant` asks for more",
+    )
+
+
+class HidesALayer(nn.Module):
+    """Has a layer of which ``nn.Module`` doesn't know."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = [nn.Linear(3, 2)]
+
+    def forward(self, x):
+        return x * self.hidden[0].weight.shape[0]
+
+
+def test_a_parameter_of_a_foreign_module_is_read_as_it_is(lesson):
+    same_trace(
+        lesson,
+        HidesALayer,
+        cause="a parameter that has no path below the root became a node, or was refused",
+        hint="where no path is found, `getattr` returns the value as it is",
     )
 
 
@@ -317,6 +470,27 @@ def test_buffers_become_proxies_where_asked(lesson):
     )
 
 
+class MayHaveABuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", None)
+
+    def forward(self, x):
+        return x if self.mean is None else x - self.mean
+
+
+def test_a_buffer_that_is_none_stays_none(lesson):
+    class Asking(lesson.Tracer):
+        proxy_buffer_attributes = True
+
+    equal(
+        [node.op for node in Asking().trace(MayHaveABuffer()).nodes],
+        ["placeholder", "output"],
+        cause="`None` was looked up among the buffers, and found",
+        hint="only a tensor becomes a proxy",
+    )
+
+
 def test_the_module_stack_is_written_on_each_node(lesson):
     graph = lesson.Tracer().trace(zoo.SMALL["SharedModules"]().model)
     expected = torch.fx.Tracer().trace(zoo.SMALL["SharedModules"]().model)
@@ -325,6 +499,19 @@ def test_the_module_stack_is_written_on_each_node(lesson):
         [list(node.meta.get("nn_module_stack", {})) for node in expected.nodes],
         cause="a second call of one module must get a key of its own, `path@1`",
         hint="`num_calls` counts how often each path was called so far",
+    )
+
+
+@pytest.mark.stretch
+def test_calls_are_counted_for_the_tracer_and_not_for_the_trace(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.Sequential(nn.ReLU()))
+    _, relu, _ = tracer.trace(nn.Sequential(nn.ReLU())).nodes
+    equal(
+        list(relu.meta["nn_module_stack"]),
+        ["0@1"],
+        cause="each trace began to count anew; torch's tracer goes on counting",
+        hint="make `num_calls` in `__init__`",
     )
 
 
@@ -362,6 +549,18 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
         torch.Tensor,
         cause="the return annotation wasn't handed to the output node",
         hint="`type_expr=` of the output node",
+    )
+
+
+def test_a_function_that_returns_nothing_has_an_output_too(lesson):
+    def function(x):
+        torch.relu(x)
+
+    same_trace(
+        lesson,
+        lambda: function,
+        cause="the output node was left out, or what nobody uses was dropped",
+        hint="every graph ends with an output node, though its value be None",
     )
 
 
@@ -452,6 +651,26 @@ def test_a_subclass_may_keep_parameters_as_they_are(lesson):
         TorchRaw().trace(zoo.SMALL["ParametersWithoutForward"]().model),
         cause="attributes don't go through `getattr`, so a subclass cannot change it",
         hint="the patched `nn.Module.__getattr__` asks `self.getattr(attr, value, cache)`",
+    )
+
+
+def test_a_subclass_gets_the_name_of_each_attribute(lesson):
+    def names(base: type) -> list[str]:
+        seen = []
+
+        class Watching(base):
+            def getattr(self, attr, attr_val, parameter_proxy_cache):
+                seen.append(attr)
+                return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+        Watching().trace(zoo.SMALL["EveryOpcode"]().model)
+        return seen
+
+    equal(
+        names(lesson.Tracer),
+        names(torch.fx.Tracer),
+        cause="`getattr` isn't told what was looked at, or isn't asked each time",
+        hint="`self.getattr(name, value, cache)`",
     )
 
 
@@ -584,6 +803,26 @@ def test_a_module_that_is_not_below_the_root_is_refused(lesson):
         lesson.Tracer().trace(lambda x: outside(x))
 
 
+@pytest.mark.beyond("torch raises AssertionError")
+def test_what_is_no_python_function_is_refused(lesson):
+    with refuses(
+        TypeError,
+        "builtin",
+        cause="something without a signature was to be traced, and the error doesn't say what",
+        hint="ask whether it is a `types.FunctionType`, and name the type that it has instead",
+    ):
+        lesson.Tracer().trace(torch.relu)
+
+
+@pytest.mark.beyond("torch raises AssertionError")
+def test_a_method_that_the_class_lacks_is_refused(lesson):
+    class Encode(lesson.Tracer):
+        traced_func_name = "encode"
+
+    with refuses(AttributeError, "ReLU", "encode", cause="the error doesn't name class and method"):
+        Encode().trace(nn.ReLU())
+
+
 @pytest.mark.stretch
 def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
     class Replaces(nn.Module):
@@ -638,7 +877,9 @@ def test_after_a_trace_modules_are_called_as_before(lesson):
     )
 
 
-@pytest.mark.parametrize("error", [ValueError("inside"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("inside"), TypeError("inside"), KeyboardInterrupt()], ids=repr
+)
 def test_after_an_error_modules_are_called_as_before(lesson, error):
     with refuses(type(error), cause="the error in forward was swallowed"):
         lesson.Tracer().trace(Failing(error))
@@ -684,6 +925,23 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
         [["0"], ["relu"], True],
         cause="the inner trace restored the originals, or recorded into the outer graph",
         hint="restore what was there before, which may be another trace's patch",
+    )
+
+
+def test_a_trace_inside_a_trace_leaves_torch_saying_so(lesson):
+    seen = []
+
+    def function(x):
+        lesson.Tracer().trace(nn.ReLU())
+        seen.append(torch.fx._symbolic_trace.is_fx_symbolic_tracing())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        seen,
+        [True],
+        cause="the inner trace put torch's flag down, though the outer trace goes on",
+        hint="restore the flag to what it was before",
     )
 
 
@@ -940,6 +1198,82 @@ def test_a_wrapped_function_finds_a_nested_proxy(lesson):
     equal(len(call_targets(graph)), 1, cause=cause, hint=hint)
 
 
+class Table:
+    def lookup(self, x):
+        return self if x.sum() > 0 else None
+
+
+class Derived(Table):
+    """Inherits the method that is wrapped."""
+
+
+@pytest.mark.stretch
+def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
+    monkeypatch.setattr(
+        torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
+    )
+    table, before = Derived(), Derived.lookup
+    cause, hint = "wrapped methods weren't patched, or not restored", "`_wrapped_methods_to_patch`"
+    with noting(cause=cause, hint=hint):
+        graph = lesson.Tracer().trace(lambda x: Derived.lookup(x, x))
+    equal(call_targets(graph), ["lookup"], cause=cause, hint=hint)
+    holds(Derived.lookup is before, "the method as before", cause=cause, hint=hint)
+    holds(table.lookup(torch.ones(1)) is table, "the method to run as before", cause=cause)
+
+
+@pytest.mark.beyond("torch looks the name up, and fails with a KeyError")
+def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
+    wrapped = torch.fx._symbolic_trace._wrapped_fns_to_patch
+    monkeypatch.setitem(wrapped, (id(globals()), "never_defined"), globals())
+    seen = []
+
+    def function(x):
+        seen.append("never_defined" in globals())
+        return x
+
+    with noting(cause="a name under `torch.fx.wrap` is looked up", on=(LookupError, TypeError)):
+        lesson.Tracer().trace(function)
+    equal(
+        [*seen, "never_defined" in globals()],
+        [False, False],
+        cause="the name was given a meaning that it has nowhere",
+        hint="leave out the names that neither the globals nor the builtins have",
+    )
+
+
+@pytest.mark.beyond("torch deletes the name again, fails, and leaves the other patches")
+def test_a_trace_ends_well_though_its_code_removed_a_patched_name(lesson):
+    def function(x):
+        globals().pop("len", None)
+        return x
+
+    with noting(cause=GONE, on=(LookupError, TypeError)):
+        lesson.Tracer().trace(function)
+    holds(restored(), "`nn.Module` as before", cause=GONE)
+
+
+GONE = "to restore what was patched fails where the name is gone already"
+
+
+@pytest.mark.stretch
+def test_patches_are_undone_while_torch_compiles(lesson):
+    seen = []
+
+    def function(x):
+        with torch.fx._symbolic_trace._maybe_revert_all_patches():
+            seen.append((restored(), torch.fx._symbolic_trace.is_fx_symbolic_tracing()))
+        seen.append(restored())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        [*seen, restored()],
+        [(True, True), False, True],
+        cause="torch doesn't find who patches, or torch's own flag was taken back with the rest",
+        hint="`CURRENT_PATCHER` of `torch.fx._symbolic_trace` can revert and reapply all patches",
+    )
+
+
 def uses_math(x):
     return math.floor(x.sum()) + sqrt(x.mean()) + math.pi
 
@@ -951,6 +1285,23 @@ def test_functions_of_math_are_recorded(lesson):
         lambda: uses_math,
         cause="a function of `math` was called with a proxy",
         hint="`autowrap_modules`: wrap what of theirs is found in the globals of traced code",
+    )
+
+
+@pytest.mark.beyond("torch takes the patch of another trace for the function itself")
+@pytest.mark.parametrize("function", [uses_wrapped, uses_math])
+def test_a_second_trace_in_another_thread_records_wrapped_functions_too(lesson, function):
+    graphs = []
+    waiting = Waiting(
+        lambda: graphs.append(in_another_thread(lambda: lesson.Tracer().trace(function)))
+    )
+    with noting(cause=THREADS, hint=THREADS_HINT):
+        lesson.Tracer().trace(waiting)
+    same_graph(
+        graphs[0],
+        torch.fx.Tracer().trace(function),
+        cause="the second trace took the first one's patch for the function itself",
+        hint="remember what a name meant before anybody patched it",
     )
 
 
@@ -970,6 +1321,120 @@ def test_functions_named_to_the_tracer_are_recorded(lesson):
         cause="`autowrap_functions` was not heeded",
         hint="wrap them by identity wherever traced code's globals hold them",
         autowrap_functions=(own_helper,),
+    )
+
+
+def class_of_another_file() -> type[nn.Module]:
+    """A class whose code has globals of its own, with a function of ``math`` among them."""
+    namespace = {"__name__": "elsewhere", "Module": nn.Module, "root_of": sqrt}
+    code = "class Elsewhere(Module):\n    def forward(self, x):\n        return root_of(x.sum())"
+    exec(code, namespace)
+    return namespace["Elsewhere"]
+
+
+@pytest.mark.stretch
+def test_functions_of_math_are_recorded_in_the_files_of_submodules(lesson):
+    elsewhere = class_of_another_file()
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(elsewhere()),
+        cause="only the globals of the root's own file were searched",
+        hint="search those of each module's `forward` when the module is called",
+    )
+
+
+class CallsAPartial(nn.Module):
+    """Has a ``forward`` that isn't a function, and so has no globals."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward = functools.partial(torch.add, 1)
+
+
+@pytest.mark.stretch
+def test_a_forward_that_is_no_function_is_traced_through(lesson):
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(CallsAPartial()),
+        cause="the globals of `forward` were asked for, and there are none",
+        hint="`getattr(forward, '__globals__', {})`",
+    )
+
+
+def doubled(x):
+    return x * 2
+
+
+def halved(x):
+    return x / 2
+
+
+_squared = doubled
+
+
+def uses_helpers(x):
+    return doubled(halved(x)) + _squared(x)
+
+
+@pytest.mark.stretch
+def test_public_functions_of_a_module_named_to_the_tracer_are_recorded(lesson):
+    """One that the module keeps private runs, and so does one under a private name."""
+    helpers = ModuleType("helpers")
+    vars(helpers).update(doubled=doubled, _halved=halved)
+    same_trace(
+        lesson,
+        lambda: uses_helpers,
+        cause="`autowrap_modules` was not heeded, or private names were taken too",
+        hint="names that begin with an underscore are not public, in either place",
+        autowrap_modules=(helpers,),
+    )
+
+
+@pytest.mark.beyond("torch remembers the functions that the trace around it has patched")
+def test_a_tracer_made_during_a_trace_records_functions_of_math(lesson):
+    inner = []
+
+    def function(x):
+        inner.append(lesson.Tracer())
+        return x
+
+    lesson.Tracer().trace(function)
+    same_graph(
+        inner[0].trace(uses_math),
+        torch.fx.Tracer().trace(uses_math),
+        cause="the patched functions of the trace around it were remembered",
+        hint="what is wanted are the originals",
+    )
+
+
+class Factor:
+    """Can be called, and compared, and so has no hash."""
+
+    def __init__(self, factor: int):
+        self.factor = factor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and other.factor == self.factor
+
+    def __call__(self, x):
+        return x * self.factor
+
+
+twofold = Factor(2)
+
+
+def uses_a_factor(x):
+    return x + twofold(3)
+
+
+@pytest.mark.stretch
+def test_what_has_no_hash_can_be_wrapped(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_a_factor,
+        cause="what is wrapped was a key of a dict, or in a set",
+        hint="tell functions apart by identity",
+        autowrap_functions=(twofold,),
     )
 
 
@@ -1023,6 +1488,34 @@ def test_the_tracer_can_be_copied(lesson):
 
 
 @pytest.mark.stretch
+def test_a_copied_tracer_holds_together_what_its_attributes_share(lesson):
+    tracer = lesson.Tracer()
+    tracer.model = zoo.SMALL["EveryOpcode"]().model
+    tracer.trace(tracer.model)
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.model is copied.root and copied.root is not tracer.root,
+        "one copy of the model, though two attributes hold it",
+        cause="each attribute was copied by itself",
+        hint="hand `memo` on to `copy.deepcopy`",
+    )
+
+
+@pytest.mark.beyond("torch doesn't note the copy, and begins another one without end")
+def test_a_tracer_that_holds_itself_can_be_copied(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.ReLU())
+    tracer.outer = tracer
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.outer is copied,
+        "a copy that holds itself",
+        cause="the copy wasn't noted before its attributes were copied",
+        hint="`memo[id(self)]`",
+    )
+
+
+@pytest.mark.stretch
 def test_stack_traces_begin_in_the_users_code(lesson):
     class Recording(lesson.Tracer):
         record_stack_traces = True
@@ -1050,15 +1543,34 @@ def test_shapes_of_parameters_are_plain_values_where_asked(lesson):
             self.weight = nn.Parameter(torch.rand(3, 2))
 
         def forward(self, x):
-            return x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+            x = x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+            return self.weight.t() @ x
 
     same_trace(
         lesson,
-        Model,
+        lambda: nn.Sequential(Model()),
         cause="the shape of a parameter was recorded instead of evaluated",
         hint="`param_shapes_constant`: make a `torch.fx.proxy.ParameterProxy`",
         param_shapes_constant=True,
     )
+
+
+@pytest.mark.stretch
+def test_a_parameter_whose_shape_is_known_says_its_path(lesson):
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 2))
+
+        def forward(self, x):
+            seen.append(repr(self.weight))
+            return x
+
+    for base in (lesson.Tracer, torch.fx.Tracer):
+        base(param_shapes_constant=True).trace(nn.Sequential(Model()))
+    equal(seen[0], seen[1], cause="a `ParameterProxy` was made without the parameter's path")
 
 
 @pytest.mark.stretch
@@ -1093,6 +1605,57 @@ def test_preserved_metadata_is_written_on_nodes(lesson):
 
 def named_relu(x):
     return F.relu(x)
+
+
+@pytest.mark.stretch
+def test_the_tracer_says_which_root_it_traces(lesson):
+    def names(tracer: torch.fx.Tracer, *roots: object) -> list[object]:
+        found = [tracer.root_module_name, tracer.submodule_paths]
+        for root in roots:
+            tracer.trace(root)
+            found += [tracer.root_module_name, isinstance(tracer.root, type(root))]
+        return found
+
+    for roots in ([nn.ReLU(), zoo.SMALL["LeafCalls"]().model], [named]):
+        equal(
+            names(lesson.Tracer(), *roots),
+            names(torch.fx.Tracer(), *roots),
+            cause="`root_module_name` isn't the name of the root's class, or empty for a function",
+            hint="set `root_module_name` where `root` is set",
+        )
+
+
+@pytest.mark.parametrize("stack_traces", [False, True])
+def test_a_subclass_may_choose_name_and_type_of_a_node(lesson, stack_traces):
+    class Choosing(lesson.Tracer):
+        record_stack_traces = stack_traces
+
+        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+            return super().create_node(kind, target, args, kwargs, f"own_{kind}", int)
+
+    equal(
+        [(node.name, node.type) for node in Choosing().trace(named_relu).nodes],
+        [("own_placeholder", int), ("own_call_function", int), ("own_output", int)],
+        cause="`create_node` drops the name or the type that it is given",
+        hint="hand both on to the graph",
+    )
+
+
+def test_a_subclass_gets_arguments_as_a_tuple_and_a_dict(lesson):
+    kinds = set()
+
+    class Counting(lesson.Tracer):
+        def create_node(self, kind, target, args, kwargs, *rest, **options):
+            kinds.add((type(args), type(kwargs)))
+            return super().create_node(kind, target, args, kwargs, *rest, **options)
+
+    Counting().trace(zoo.SMALL["EveryOpcode"]().model)
+    equal(
+        kinds,
+        {(tuple, dict)},
+        cause="a node was asked for with `None` in place of its arguments",
+        hint="`()` and `{}`, where there are none",
+    )
 
 
 def test_the_constructor_takes_what_torchs_takes(lesson):

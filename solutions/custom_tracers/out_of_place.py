@@ -73,8 +73,8 @@ def _mutates(target: Callable[..., Any] | str) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
-def _name_of(target: Callable[..., Any] | str) -> str:
-    return target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+def _name_of(target: Any) -> str:
+    return target if isinstance(target, str) else target.__name__
 
 
 _AUGMENTED = frozenset(

@@ -59,7 +59,7 @@ class SourceLineTracer(Tracer):
 def _source_lines() -> Iterator[SourceLine]:
     """Yield the lines outside torch and outside the lessons that run now, innermost first."""
     for frame in _frames_of_the_run():
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
         if package not in _MACHINERY:
             code = frame.f_code
             yield SourceLine(code.co_filename, frame.f_lineno, code.co_name)
@@ -67,7 +67,7 @@ def _source_lines() -> Iterator[SourceLine]:
 
 def _frames_of_the_run() -> Iterator[FrameType]:
     """Yield the frames below ``trace``: what called ``trace`` isn't part of the run."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code is not Tracer.trace.__code__:
         yield frame
         frame = frame.f_back

@@ -46,8 +46,10 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        NameError: ``gm`` has no submodule of that name; the error lists near names.
-        TraceError: the callee's ``forward`` needs a value that isn't known before it runs.
+        NameError: ``gm`` has no submodule of that name. The error lists near names: a shared module
+            has several, and the last name of a path is near the path.
+        TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
+            error names the callee's class and the node.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
@@ -75,7 +77,8 @@ def inline_all(gm: GraphModule) -> GraphModule:
         ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
 
     Raises:
-        TraceError: some module's ``forward`` needs a value that isn't known before it runs.
+        TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
+            error names the module's class and the node.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
@@ -104,8 +107,9 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``.
-        TraceError: ``fn`` needs a value that isn't known before it runs.
+        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
+        TraceError: ``fn`` needs a value that isn't known before it runs. The error names ``fn``
+            and the node.
 
     >>> import torch
     >>> gm = torch.fx.symbolic_trace(lambda x: torch.square(x) + 1)
@@ -129,8 +133,8 @@ def _inline(
         return gm
     results = record(gm, calls, is_leaf)
     # Backwards, for the result of a call may be an earlier call.
-    for call, result in reversed(list(zip(calls, results, strict=True))):
-        replace(call.node, result)
+    for call in reversed(calls):
+        replace(call.node, results.pop())
     drop_unused_modules(gm)
     gm.recompile()
     return gm
@@ -145,6 +149,6 @@ def _submodule(gm: GraphModule, target: str) -> nn.Module:
         return gm.get_submodule(target)
     except AttributeError:
         paths = dict(gm.named_modules(remove_duplicate=False))
-        near = difflib.get_close_matches(target, paths, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "none is called so"
-        raise NameError(f"{type(gm).__name__} has no submodule {target!r}: {hint}") from None
+        near = difflib.get_close_matches(target, paths, cutoff=0.4)
+        names = ", ".join(map(repr, near)) or "there are none"
+        raise NameError(f"there is no submodule {target!r}; near names: {names}") from None

@@ -17,6 +17,9 @@ from torch.fx.proxy import TraceError
 from .._paths import module_places
 from ..tracer import Tracer
 
+# What norm layers call to look at their input.
+_CHECK = "_check_input_dim"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -122,12 +125,16 @@ def _undone_on_failure(graph: Graph) -> Iterator[None]:
 @contextmanager
 def _without_input_checks(gm: GraphModule) -> Iterator[None]:
     """Switch off the check that norm layers make: it branches on a shape, and a proxy has none."""
-    modules = (place.value for place in module_places(gm).values())
-    checking = [module for module in modules if hasattr(module, "_check_input_dim")]
-    for module in checking:
-        vars(module)["_check_input_dim"] = lambda _: None
+    modules = [place.value for place in module_places(gm).values()]
+    tables = [vars(module) for module in modules if hasattr(module, _CHECK)]
+    before = [(table, table.get(_CHECK)) for table in tables]
+    for table in tables:
+        table[_CHECK] = lambda _: None
     try:
         yield
     finally:
-        for module in checking:
-            del vars(module)["_check_input_dim"]
+        for table, own in before:
+            if own is None:
+                del table[_CHECK]
+            else:
+                table[_CHECK] = own

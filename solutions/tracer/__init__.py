@@ -81,12 +81,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     ) -> None:
         super().__init__()
         self._autowrap_search = list(autowrap_modules)
-        self._autowrap_function_ids = {id(function) for function in autowrap_functions} | {
-            id(value)
-            for module in autowrap_modules
-            for name, value in vars(module).items()
-            if callable(value) and not name.startswith("_")
-        }
+        self._autowrap_function_ids = {id(function) for function in autowrap_functions}
         self.param_shapes_constant = param_shapes_constant
         # Where the trace is: in which module, inside which others, and how often each was called
         self.root_module_name = ""

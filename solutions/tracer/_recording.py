@@ -63,9 +63,7 @@ class Recording:
         for cls, name in torch_fx._wrapped_methods_to_patch:
             self._hold(cls, name, functools.partial(_method_recorder, name))
         for module in self.tracer._autowrap_search:
-            # The tracer may have been made during another trace, when they were patched.
-            originals = PATCHES.originals(vars(module)).values()
-            self._wanted |= {id(original) for original in originals if callable(original)}
+            self._wanted |= _ids_of_public_functions(vars(module))
             self.autowrap(vars(module))
 
     def stop(self) -> None:
@@ -89,7 +87,7 @@ class Recording:
 
     def call_module(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Let the tracer decide what a call of a module comes to."""
-        self.autowrap(getattr(getattr(module, "forward", module), "__globals__", {}))
+        self.autowrap(getattr(module.forward, "__globals__", {}))
         forward = functools.partial(torch_fx._orig_module_call, module)
         return self.tracer.call_module(module, forward, args, kwargs)
 
@@ -105,6 +103,12 @@ class Recording:
 
     def _hold(self, place: Place, name: str, replace: Callable[[Any], Any]) -> None:
         self._patches.append(PATCHES.hold(place, name, replace))
+
+
+def _ids_of_public_functions(namespace: dict[str, Any]) -> set[int]:
+    # Not of what is found there: another trace may have patched it.
+    originals = PATCHES.originals(namespace).items()
+    return {id(each) for name, each in originals if callable(each) and not name.startswith("_")}
 
 
 @contextmanager

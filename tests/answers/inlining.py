@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 from collections import OrderedDict
 from contextlib import contextmanager
+from unittest import mock
 
 import torch
 from torch import nn
 from torch.fx import Proxy
+from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_arg
 from torch.fx.proxy import GraphAppendingTracer
 
 from tests.suite.answers import right, wrong
+
+ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 @wrong(fails="test_the_code_is_generated_anew", says="`gm.recompile()`")
@@ -203,6 +209,182 @@ def says_nothing_about_an_unknown_target(lesson):
     lesson.inline_module = inline_module
 
 
+@wrong(
+    fails="test_calls_of_other_modules_are_left_alone", says="whose name begins alike, was inlined"
+)
+def inlines_what_begins_alike(lesson):
+    """Takes ``act2`` and ``activation`` for ``act``."""
+
+    def inline_module(gm, target):
+        callee = gm.get_submodule(target)
+        nodes = [node for node in lesson._calls(gm) if node.target.startswith(target)]
+        calls = [lesson.Call(node, callee) for node in nodes]
+        return lesson._inline(gm, calls, lambda module: module is not callee)
+
+    lesson.inline_module = inline_module
+
+
+@wrong(
+    fails="test_a_call_whose_result_nobody_uses_keeps_its_effect",
+    says="a call without users was dropped",
+)
+def drops_calls_without_users(lesson):
+    """Erases what nobody uses, instead of inlining it."""
+    everything = lesson._inline
+
+    def inline(gm, calls, is_leaf):
+        for call in [each for each in calls if not each.node.users]:
+            gm.graph.erase_node(call.node)
+            calls.remove(call)
+        gm.recompile()
+        return everything(gm, calls, is_leaf)
+
+    lesson._inline = inline
+
+
+@wrong(
+    fails="test_other_nodes_are_the_nodes_that_they_were",
+    says="the model was traced anew",
+)
+def traces_anew(lesson):
+    """Runs the whole module under a tracer without leaves, and takes its graph."""
+
+    class Whole(lesson._record.Tracer):
+        proxy_buffer_attributes = True
+
+        def is_leaf_module(self, m, module_qualified_name):
+            return False
+
+    def inline_all(gm):
+        with lesson._record._without_input_checks(gm):
+            gm.graph = Whole().trace(gm)
+        lesson.drop_unused_modules(gm)
+        return gm
+
+    lesson.inline_all = inline_all
+
+
+@wrong(
+    fails="test_a_result_of_several_values_goes_into_keyword_arguments_too",
+    says="the call is still an argument",
+)
+def forgets_keyword_arguments_of_users(lesson):
+    """Puts the result into the positional arguments of the nodes that use it, and no further."""
+
+    def replace(call, result):
+        for user in list(call.users):
+            if lesson._replace._is_element(user, call, result):
+                replace(user, result[user.args[1]])
+            else:
+                user.args = map_arg(user.args, lambda node: result if node is call else node)
+        if not call.users:
+            call.graph.erase_node(call)
+
+    lesson.replace = replace
+
+
+@wrong(
+    fails="test_picking_from_a_result_that_is_known_leaves_no_node",
+    says="the users still pick from the tuple",
+)
+def knows_elements_from_the_front_only(lesson):
+    """Doesn't know the last element by -1, nor what a dict has."""
+    known = lesson._replace._is_element
+
+    def is_element(user, call, result):
+        return known(user, call, result) and isinstance(result, tuple) and user.args[1] >= 0
+
+    lesson._replace._is_element = is_element
+
+
+@wrong(
+    fails="test_picking_what_the_result_does_not_have_is_left_to_the_run",
+    says="an index was looked up that isn't there",
+)
+def looks_every_index_up(lesson):
+    """Takes whatever is picked for something that is there."""
+    lesson._replace._is_element = lambda user, call, result: (
+        user.target is operator.getitem and user.args[0] is call and isinstance(result, tuple)
+    )
+
+
+@wrong(
+    fails="test_a_module_stays_whose_tensor_is_read_though_it_holds_no_state",
+    says="the state dict doesn't mention it",
+)
+def drops_what_holds_no_state(lesson):
+    """Asks the state dict alone what is needed: a plain tensor isn't in it."""
+
+    def drop_unused_modules(gm):
+        called = {str(node.target) for node in gm.graph.nodes if node.op == "call_module"}
+        needed = {path.split(".")[0] for path in (*called, *gm.state_dict())}
+        for name in [name for name, _ in gm.named_children() if name not in needed]:
+            delattr(gm, name)
+
+    lesson.drop_unused_modules = drop_unused_modules
+
+
+@wrong(
+    fails="test_a_check_of_the_users_own_is_there_again_afterwards",
+    says="deleted afterwards",
+)
+def deletes_the_users_check(lesson):
+    """Takes the check that it has put on a layer away, and what was there before with it."""
+
+    @contextmanager
+    def without_checks(gm):
+        layers = [module for module in gm.modules() if hasattr(module, "_check_input_dim")]
+        for layer in layers:
+            vars(layer)["_check_input_dim"] = lambda _: None
+        try:
+            yield
+        finally:
+            for layer in layers:
+                del vars(layer)["_check_input_dim"]
+
+    lesson._record._without_input_checks = without_checks
+
+
+@wrong(fails="test_a_leaf_that_the_function_calls_is_one_call", says="looked through")
+def looks_through_what_a_function_calls(lesson):
+    """Treats the modules that a function calls as if they were to be inlined."""
+    everything = lesson._inline
+    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls, lambda module: False)
+
+
+@wrong(
+    fails="test_after_an_interrupt_the_graph_is_as_before",
+    says="an interrupt is no `Exception`",
+)
+def cleans_up_after_exceptions_alone(lesson):
+    """Leaves half of it behind when somebody presses Ctrl-C."""
+
+    @contextmanager
+    def undone(graph):
+        present = set(graph.nodes)
+        try:
+            yield
+        except Exception:
+            for node in [node for node in graph.nodes if node not in present][::-1]:
+                graph.erase_node(node)
+            raise
+
+    lesson._record._undone_on_failure = undone
+
+
+@wrong(
+    fails="test_a_node_that_is_no_call_is_refused",
+    says="a placeholder has no arguments",
+)
+def replaces_whatever_it_gets(lesson):
+    """Doesn't ask whether the node is a call."""
+
+    def inline_function(gm, node, fn):
+        return lesson._inline(gm, [lesson.Call(node, fn)], lambda module: True)
+
+    lesson.inline_function = inline_function
+
+
 @right
 def names_by_a_plain_search(lesson):
     """Looks submodules up in a dictionary, and lists all names when there is none."""
@@ -225,7 +407,7 @@ def undoes_by_names(lesson):
         names = {node.name for node in graph.nodes}
         try:
             yield
-        except Exception:
+        except BaseException:
             for node in [node for node in graph.nodes if node.name not in names][::-1]:
                 graph.erase_node(node)
             raise
@@ -285,3 +467,105 @@ def functions_by_proxies_alone(lesson):
         return gm
 
     lesson.inline_function = inline_function
+
+
+def traced_alone(lesson):
+    """A tracer that gives a callee a graph of its own, with placeholders for the nodes it gets."""
+
+    class Alone(lesson._record.Tracer):
+        proxy_buffer_attributes = True
+
+        def __init__(self, call, is_leaf):
+            super().__init__()
+            self.call, self.is_leaf, self.inputs = call, is_leaf, {}
+
+        def is_leaf_module(self, m, module_qualified_name):
+            return self.is_leaf(m) and super().is_leaf_module(m, module_qualified_name)
+
+        def create_args_for_root(self, *_):
+            args, kwargs = map_arg((self.call.node.args, self.call.node.kwargs), self.input)
+            self.module_stack = lesson._record._stack_around(self.call)
+            return (lambda: self.call.callee(*args, **kwargs)), []
+
+        def input(self, node):
+            if node not in self.inputs:
+                self.inputs[node] = self.create_proxy("placeholder", f"of_{node.name}", (), {})
+            return self.inputs[node]
+
+    return Alone
+
+
+def copy_nodes(theirs, graph, ours):
+    """Copy all that lies between the inputs and the output of one graph into another."""
+    for node in theirs.nodes:
+        if node.op not in ("placeholder", "output"):
+            ours[node] = graph.node_copy(node, ours.get)
+    return map_arg(theirs.output_node().args[0], ours.get)
+
+
+@right
+def copies_a_trace_of_its_own(lesson):
+    """Traces each callee into a graph of its own, and copies the nodes over."""
+    alone = traced_alone(lesson)
+
+    def trace(gm, call, is_leaf):
+        tracer = alone(call, is_leaf)
+        try:
+            tracer.trace(gm)
+        except Exception as error:
+            raise torch.fx.proxy.TraceError(f"{call}: {error!r}") from error
+        return tracer
+
+    def copied(graph, tracer):
+        with graph.inserting_before(tracer.call.node):
+            ours = {proxy.node: node for node, proxy in tracer.inputs.items()}
+            return copy_nodes(tracer.graph, graph, ours)
+
+    def record(gm, calls, is_leaf):
+        with lesson._record._without_input_checks(gm):
+            tracers = [trace(gm, call, is_leaf) for call in calls]
+        return [copied(gm.graph, tracer) for tracer in tracers]
+
+    lesson.record = record
+
+
+@right
+def patches_without_a_trace(lesson):
+    """Patches ``nn.Module`` itself, and lets a tracer that never traces record what is called."""
+
+    def record(gm, calls, is_leaf):
+        with lesson._record._undone_on_failure(gm.graph), watching(gm, is_leaf) as tracer:
+            return [result_of(call, tracer) for call in calls]
+
+    def result_of(call, tracer):
+        args, kwargs = map_arg((call.node.args, call.node.kwargs), tracer.proxy)
+        tracer.module_stack = lesson._record._stack_around(call)
+        with tracer.graph.inserting_before(call.node):
+            try:
+                return tracer.create_arg(call.callee(*args, **kwargs))
+            except Exception as error:
+                raise torch.fx.proxy.TraceError(f"{call}: {error!r}") from error
+
+    @contextmanager
+    def watching(gm, is_leaf):
+        base = lesson._record.Tracer
+        tracer = base()
+        tracer.root, tracer.graph, tracer._callees = gm, gm.graph, {}
+        tracer.proxy_buffer_attributes, proxies = True, {}
+        tracer.is_leaf_module = lambda m, path: is_leaf(m) and base.is_leaf_module(tracer, m, path)
+
+        def call(module, *args, **kwargs):
+            forward = functools.partial(ORIGINAL_CALL, module)
+            return tracer.call_module(module, forward, args, kwargs)
+
+        def get(module, name):
+            return tracer.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lesson._record._without_input_checks(gm))
+            stack.enter_context(mock.patch.object(nn.Module, "__call__", call))
+            stack.enter_context(mock.patch.object(nn.Module, "__getattr__", get))
+            torch_fx._patch_wrapped_functions(stack.enter_context(torch_fx._new_patcher()))
+            yield tracer
+
+    lesson.record = record

@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import contextvars
+import copy
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import FunctionType
 from unittest import mock
 
 import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Proxy
 from torch.fx import _symbolic_trace as torch_fx
-from torch.fx.proxy import Scope, TracerBase
+from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
 from tests.suite.answers import right, wrong
 
@@ -613,6 +617,167 @@ def the_result_has_no_name_of_its_own(lesson):
     lesson.symbolic_trace = symbolic_trace
 
 
+# --- wrong: what only looks right ---------------------------------------------------------------
+
+
+@wrong(fails="test_the_work_is_not_left_to_torchs_tracer", says="`torch.fx.Tracer` did the work")
+def torchs_tracer_is_inherited(lesson):
+    """There is nothing left to write."""
+
+    class Tracer(torch.fx.Tracer):
+        pass
+
+    lesson.Tracer = Tracer
+
+
+@wrong(fails="test_the_work_is_not_left_to_torchs_tracer", says="inherited, borrowed or called")
+def torchs_tracer_is_asked(lesson):
+    """The class is one's own, and its graph is not."""
+
+    class Change:
+        def trace(self, root, concrete_args=None):
+            theirs = torch.fx.Tracer()
+            self.graph, self.root = theirs.trace(root, concrete_args), theirs.root
+            return self.graph
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_the_result_has_the_models_own_parameters", says="a copy of the model was traced")
+def a_copy_is_traced(lesson):
+    """The model is copied first, to be on the safe side: training one doesn't train the other."""
+
+    def symbolic_trace(root, concrete_args=None):
+        tracer = lesson.Tracer()
+        graph = tracer.trace(copy.deepcopy(root), concrete_args)
+        return GraphModule(tracer.root, graph, type(root).__name__)
+
+    lesson.symbolic_trace = symbolic_trace
+
+
+@wrong(fails="test_a_model_is_traced_in_the_mode_that_it_is_in", says="put into another mode")
+def the_model_is_put_into_eval_mode(lesson):
+    """Dropout is switched off in the model that was given, and in the graph."""
+
+    class Change:
+        def method_of(self, root):
+            return super().method_of(root.eval())
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_a_leaf_may_have_children", says="for it has modules inside")
+def a_leaf_has_no_children(lesson):
+    """Of torch's modules only those without children are leaves: attention is taken apart."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            return super().is_leaf_module(m, module_qualified_name) and not [*m.children()]
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_fused_sequential_of_torch_is_traced_through",
+    says="derives from `nn.Sequential`",
+)
+def a_sequential_is_told_by_its_exact_class(lesson):
+    """A class of torch that derives from ``nn.Sequential`` is a leaf."""
+
+    class Change:
+        def is_leaf_module(self, m, module_qualified_name):
+            homes = ("torch.nn", "torch.ao.nn")
+            return m.__module__.startswith(homes) and type(m) is not nn.Sequential
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_trace_inside_a_trace_leaves_torch_saying_so",
+    says="put torch's flag down",
+)
+def the_flag_is_put_down(lesson):
+    """After an inner trace, torch is told that nobody traces."""
+
+    class Change:
+        @contextmanager
+        def patched(self):
+            with super().patched():
+                yield
+            torch_fx._is_fx_tracing_flag = False
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_calls_are_counted_for_the_tracer_and_not_for_the_trace",
+    says="each trace began to count anew",
+)
+def each_trace_counts_anew(lesson):
+    """The counts are made at the start of a trace."""
+    lesson.Tracer = engine(lesson)
+
+
+@wrong(fails="test_parameters_with_equal_numbers_are_told_apart", says="`is`, and not `==`")
+def parameters_are_found_by_their_numbers(lesson):
+    """Two layers that begin with the same numbers are taken for one."""
+
+    class Change:
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            for _, tensor in self.proxied():
+                if isinstance(attr_val, torch.Tensor) and torch.equal(tensor, attr_val):
+                    return super().getattr(attr, tensor, parameter_proxy_cache)
+            return attr_val
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_parameter_of_a_foreign_module_is_read_as_it_is",
+    says="became a node, or was refused",
+)
+def a_foreign_parameter_is_refused(lesson):
+    """Whatever isn't found below the root is an error, though only its shape be asked for."""
+
+    class Change:
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            value = super().getattr(attr, attr_val, parameter_proxy_cache)
+            if isinstance(value, nn.Parameter):
+                raise NameError(f"{attr} isn't below the root")
+            return value
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(fails="test_the_shape_of_a_parameter_is_recorded", says="is a number in the graph")
+def shapes_of_parameters_are_always_numbers(lesson):
+    """Every parameter is a ``ParameterProxy``."""
+
+    class Change:
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            proxy = super().getattr(attr, attr_val, parameter_proxy_cache)
+            if isinstance(attr_val, nn.Parameter) and isinstance(proxy, Proxy):
+                return ParameterProxy(self, proxy.node, attr, attr_val)
+            return proxy
+
+    lesson.Tracer = engine(lesson, Change)
+
+
+@wrong(
+    fails="test_a_function_that_returns_nothing_has_an_output_too",
+    says="the output node was left out",
+)
+def nothing_is_no_output(lesson):
+    """Where nothing is returned, there is no output node."""
+
+    class Change:
+        def finish(self, function, result):
+            if result is not None:
+                super().finish(function, result)
+
+    lesson.Tracer = engine(lesson, Change)
+
+
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -787,3 +952,180 @@ class OnExitStacks:
 def exit_stacks(lesson):
     """``contextlib.ExitStack`` and ``mock.patch.object`` in place of ``try`` and ``finally``."""
     lesson.Tracer = engine(lesson, OnExitStacks)
+
+
+# The traces that are on in this thread, with the proxies of each; a new thread has none.
+TRACES: contextvars.ContextVar[tuple] = contextvars.ContextVar("traces", default=())
+
+
+class Undoing(torch_fx._Patcher):
+    """torch's patcher, which also comes to an end where a name is gone."""
+
+    def __enter__(self):
+        self.outer, torch_fx.CURRENT_PATCHER = torch_fx.CURRENT_PATCHER, self
+        return self
+
+    def __exit__(self, *_):
+        torch_fx.CURRENT_PATCHER = self.outer
+        while self.patches_made:
+            with contextlib.suppress(KeyError):
+                self.patches_made.pop().revert()
+
+
+class SharedPatch:
+    """One patch for all traces, by torch's own patcher: made by the first, undone by the last."""
+
+    lock, users, patcher, flag = threading.RLock(), 0, None, False
+
+    @classmethod
+    def enter(cls, tracer, namespace):
+        with cls.lock:
+            if not cls.users:
+                cls.patcher = Undoing().__enter__()
+                cls.patcher.patch_method(nn.Module, "__call__", cls.call)
+                cls.patcher.patch_method(nn.Module, "__getattr__", cls.get)
+                cls.patch_wrapped()
+                cls.flag, torch_fx._is_fx_tracing_flag = torch_fx._is_fx_tracing_flag, True
+            cls.users += 1
+            for each in (namespace, *map(vars, tracer.modules_to_wrap)):
+                torch_fx._autowrap_check(cls.patcher, each, tracer.ids_to_wrap)
+
+    @classmethod
+    def patch_wrapped(cls):
+        wrapped = torch_fx._wrapped_fns_to_patch
+        known = {
+            (key, name): namespace
+            for (key, name), namespace in wrapped.items()
+            if name in namespace or hasattr(builtins, name)
+        }
+        with mock.patch.object(torch_fx, "_wrapped_fns_to_patch", known):
+            torch_fx._patch_wrapped_functions(cls.patcher)
+
+    @classmethod
+    def leave(cls):
+        with cls.lock:
+            cls.users -= 1
+            if not cls.users:
+                torch_fx._is_fx_tracing_flag = cls.flag
+                cls.patcher.__exit__(None, None, None)
+
+    @staticmethod
+    def call(module, *args, **kwargs):
+        if not TRACES.get():
+            return ORIGINAL_CALL(module, *args, **kwargs)
+        tracer, _ = TRACES.get()[-1]
+        namespace = getattr(type(module).forward, "__globals__", {})
+        torch_fx._autowrap_check(SharedPatch.patcher, namespace, tracer.ids_to_wrap)
+        return tracer.call_module(module, tracer.forward_of(module), args, kwargs)
+
+    @staticmethod
+    def get(module, name):
+        value = ORIGINAL_GETATTR(module, name)
+        if not TRACES.get():
+            return value
+        tracer, proxies = TRACES.get()[-1]
+        return tracer.getattr(name, value, proxies)
+
+
+FUNCTIONS_OF_MATH = frozenset(
+    id(value) for name, value in vars(math).items() if callable(value) and name[0] != "_"
+)
+
+
+class Complete:
+    """Does all of the stretch: a context variable, torch's patcher, a table made in each trace."""
+
+    def __init__(
+        self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False
+    ):
+        super().__init__()
+        self.modules_to_wrap, self.constant_shapes = autowrap_modules, param_shapes_constant
+        public = (
+            value
+            for module in autowrap_modules
+            if module is not math
+            for name, value in vars(module).items()
+            if callable(value) and name[0] != "_"
+        )
+        self.ids_to_wrap = {*FUNCTIONS_OF_MATH, *map(id, (*public, *autowrap_functions))}
+        self.num_calls: dict[str, int] = {}
+        self.root_module_name, self.submodule_paths = "", None
+
+    def begin(self):
+        counts = self.num_calls
+        super().begin()
+        self.num_calls, self.leaves, self.paths = counts, {}, {}
+
+    def method_of(self, root):
+        self.root_module_name = type(root).__name__
+        return super().method_of(root)
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        if not isinstance(root_fn, FunctionType):
+            raise TypeError(f"a {type(root_fn).__name__} can't be traced")
+        self.namespace_to_wrap = root_fn.__globals__
+        return super().create_args_for_root(root_fn, is_module, concrete_args)
+
+    @contextmanager
+    def patched(self):
+        counts = self.num_calls.copy()
+        SharedPatch.enter(self, self.namespace_to_wrap)
+        token = TRACES.set((*TRACES.get(), (self, {})))
+        try:
+            yield
+        except BaseException:
+            self.num_calls = counts
+            raise
+        finally:
+            TRACES.reset(token)
+            SharedPatch.leave()
+
+    def is_leaf_module(self, m, module_qualified_name):
+        homes = ("torch.nn", "torch.ao.nn")
+        return m.__module__.startswith(homes) and not isinstance(m, nn.Sequential)
+
+    def call_module(self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+        if self.leaves.setdefault(path, m) is not m:
+            raise NameError(f"{path} was another module before")
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        if not isinstance(attr_val, torch.Tensor):
+            return attr_val
+        if id(attr_val) not in self.paths:
+            self.paths = {id(tensor): path for path, tensor in reversed([*self.proxied()])}
+        path = self.paths.get(id(attr_val))
+        if path is None:
+            return attr_val
+        if path not in parameter_proxy_cache:
+            proxy = self.create_proxy("get_attr", path, (), {})
+            if self.constant_shapes and isinstance(attr_val, nn.Parameter):
+                proxy = ParameterProxy(self, proxy.node, path, attr_val)
+            parameter_proxy_cache[path] = proxy
+        return parameter_proxy_cache[path]
+
+    def proxied(self):
+        tables = ("_parameters", "_buffers")[: 1 + self.proxy_buffer_attributes]
+        for table in tables:
+            for path, module in self.modules_below("", self.root):
+                for name, tensor in vars(module)[table].items():
+                    yield f"{path}{name}", tensor
+
+    def modules_below(self, path, module):
+        yield path, module
+        for name, child in module._modules.items():
+            if child is not None:
+                yield from self.modules_below(f"{path}{name}.", child)
+
+    def __deepcopy__(self, memo):
+        twin = memo[id(self)] = type(self)()
+        for name, value in vars(self).items():
+            setattr(twin, name, value if "wrap" in name else copy.deepcopy(value, memo))
+        return twin
+
+
+@right
+def everything_with_torchs_patcher(lesson):
+    """All of the stretch, in another shape: no counted table, no objects for what is patched."""
+    lesson.Tracer = engine(lesson, Complete)
