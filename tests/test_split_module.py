@@ -142,7 +142,7 @@ def test_the_callback_is_asked_once_about_each_call(lesson):
     equal(
         dict(asked),
         {node.name: 1 for node in calls(graph)},
-        cause="the callback was asked again where its answer was needed again",
+        cause="the callback was asked again where its answer was needed again, or not at all",
         hint="ask once, keep the answer: a callback may count its questions",
     )
 
@@ -153,7 +153,7 @@ def test_partitions_come_in_the_order_in_which_the_graph_reaches_them(lesson):
     equal(
         [partition.submod_name for partition in partitions],
         ["submod_7", "submod_3", "submod_5"],
-        cause="the partitions were sorted by number",
+        cause="the partitions were sorted by number, numbered afresh, or kept from another call",
         hint="leave them as they come: a dict keeps the order of first use",
     )
 
@@ -169,12 +169,33 @@ def test_a_partition_keeps_the_answer_itself(lesson):
     )
 
 
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([0, "0", 0], ["0"]),
+        ([1, True, 1.0], ["1", "True", "1.0"]),
+        ([None, "a", None], ["None", "a"]),
+    ],
+    ids=["text", "number", "word"],
+)
+def test_answers_are_the_same_if_their_text_is_the_same(lesson, answers, expected):
+    deal = iter(answers)
+    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: next(deal))
+    equal(
+        [partition.name for partition in partitions],
+        expected,
+        cause="the answers themselves were compared, or not every answer was taken",
+        hint="the text of the answer is the key: submodules are told apart by their names",
+    )
+
+
 @pytest.mark.stretch
-def test_an_affix_goes_before_the_number(lesson):
-    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: 0, "pp")
+@pytest.mark.parametrize("affix", ["pp", ""])
+def test_an_affix_goes_before_the_number(lesson, affix):
+    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: 0, affix)
     equal(
         [partition.submod_name for partition in partitions],
-        ["submod_pp_0"],
+        [f"submod_{affix}_0"],
         cause="the affix is missing from the name",
         hint="the name is the affix, an underscore, the number",
     )
@@ -216,6 +237,20 @@ def test_an_input_knows_the_partition_that_makes_it(lesson):
         got=second.inputs,
         cause="the input was recorded without its maker",
         hint="inputs maps each value to the partition that makes it",
+    )
+
+
+def test_an_output_knows_every_partition_that_uses_it_and_no_other_user(lesson):
+    def shared(x):
+        once = x + 1
+        return once.relu(), once.tanh(), once
+
+    first, *_ = crossed(lesson, trace(shared), "add", "relu", "tanh")
+    equal(
+        [[user and user.name for user in users] for users in first.outputs.values()],
+        [["1", "2"]],
+        cause="a partition that takes the value is missing, or the graph's output was listed",
+        hint="append each partition that takes the value; the output is no partition",
     )
 
 
@@ -374,13 +409,17 @@ def test_a_partition_runs_after_those_it_depends_on(lesson):
     )
 
 
-def test_of_several_ready_partitions_the_first_in_the_graph_runs_first(lesson):
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [("one", ["one", "last", "two"]), ("two", ["one", "two", "last"])],
+)
+def test_of_several_ready_partitions_the_first_in_the_graph_runs_first(lesson, needed, expected):
     relu = calls(trace(Chain()).graph)[0]
     last, one, two = (lesson.Partition(name) for name in ("last", "one", "two"))
-    last.inputs = {relu: one}
+    last.inputs = {relu: {"one": one, "two": two}[needed]}
     equal(
         [partition.name for partition in lesson.order_partitions([last, one, two])],
-        ["one", "last", "two"],
+        expected,
         cause="the partitions became ready in another order than the graph reaches them",
         hint="collect all that are ready, take the one that stands first in the list",
     )
@@ -400,6 +439,38 @@ def test_a_cycle_is_refused_with_its_partitions_and_one_value(lesson):
         hint="name the partitions by submod_name, and a value that goes between two",
     ):
         lesson.order_partitions([one, two])
+
+
+def test_a_cycle_may_lead_through_many_partitions(lesson):
+    nodes = calls(trace(Chain()).graph)
+    circle = [lesson.Partition(name) for name in ("one", "two", "three")]
+    for user, value, maker in zip(circle, nodes, [circle[-1], *circle]):
+        user.inputs = {value: maker}
+    with refuses(
+        RuntimeError,
+        *("submod_one", "submod_two", "submod_three"),
+        cause="only pairs that wait for each other were looked for",
+        hint="follow the dependencies until a partition comes up again",
+    ):
+        lesson.order_partitions(circle)
+
+
+def test_the_value_that_the_error_of_a_cycle_names_goes_from_one_to_another(lesson):
+    graph = Graph()
+    outside, *between = (
+        graph.create_node("call_function", torch.rand, (3,), name=name)
+        for name in ("outside", "between_1", "between_2", "between_3")
+    )
+    free, *circle = (lesson.Partition(name) for name in ("free", "one", "two", "three"))
+    for user, value, maker in zip(circle, between, [circle[-1], *circle]):
+        user.inputs = {outside: free, value: maker}
+    with refuses(
+        RuntimeError,
+        "between_",
+        cause="no value is named, or one that comes from outside of the cycle",
+        hint="of the inputs of one partition, name the one that the next in the circle makes",
+    ):
+        lesson.order_partitions([free, *circle])
 
 
 def test_a_partition_outside_the_cycle_is_not_accused(lesson):
@@ -494,6 +565,17 @@ def test_copies_use_the_nodes_of_their_own_graph(lesson):
         got=foreign,
         cause="the arguments still are the original's nodes",
         hint="map_arg(node.args, environment.__getitem__), and the same for kwargs",
+    )
+
+
+def test_defaults_are_not_copied_into_a_submodule(lesson):
+    m = trace(lambda x, *, scale=2.0: torch.relu(x) * scale)
+    submodule, _ = built(lesson, m, "scale relu", "mul", "mul")
+    equal(
+        [node.args for node in submodule.graph.find_nodes(op="placeholder")],
+        [(), ()],
+        cause="the placeholder was copied with the default that it has in the model",
+        hint="a submodule is always given all of its inputs: make new placeholders",
     )
 
 
@@ -711,6 +793,28 @@ def test_placeholders_keep_defaults_and_annotations(lesson):
     )
 
 
+def test_the_meta_of_the_outer_graph_is_its_own(lesson):
+    m = trace(TwoBranches())
+    nodes = named(m.graph)
+    for node in (nodes["x"], nodes["param"]):
+        node.meta["note"] = node.name
+    inputs = [nodes["x"], nodes["param"]]
+    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["add_1"]]))
+    new = named(split.graph)
+    equal(
+        [new[name].meta.get("note") for name in ("x", "param")],
+        ["x", "param"],
+        cause="the meta of a placeholder or of a get_attr was not carried over",
+        hint="update the new node's meta from the old one's",
+    )
+    holds(
+        new["x"].meta is not nodes["x"].meta and new["param"].meta is not nodes["param"].meta,
+        "a meta dict of its own for each node",
+        cause="old and new node share one dict: who changes one changes both",
+        hint="copy the dict",
+    )
+
+
 def test_parameters_are_shared_and_not_copied(lesson):
     m = trace(TwoBranches())
     nodes = named(m.graph)
@@ -778,9 +882,15 @@ def test_the_example_has_the_modules_as_printed(lesson):
     )
 
 
+def layers() -> nn.Module:
+    """Its argument is called `input`, which is taken: the placeholder's name is `input_1`."""
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize("make", [TwoBranches, layers])
 @pytest.mark.parametrize("stages", [1, 2, 3])
-def test_every_graph_is_the_one_torch_makes(lesson, stages):
-    model = TwoBranches()
+def test_every_graph_is_the_one_torch_makes(lesson, stages, make):
+    model = make()
     m = trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, stages)),
@@ -789,9 +899,10 @@ def test_every_graph_is_the_one_torch_makes(lesson, stages):
     )
 
 
+@pytest.mark.parametrize("make", [TwoBranches, layers])
 @pytest.mark.parametrize("option", ["keep_original_order", "keep_original_node_name"])
-def test_every_option_gives_the_graphs_that_torch_gives(lesson, option):
-    model = TwoBranches()
+def test_every_option_gives_the_graphs_that_torch_gives(lesson, option, make):
+    model = make()
     m = trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, 3), **{option: True}),
@@ -849,7 +960,14 @@ def test_the_original_is_left_as_it_was(lesson):
     model = TwoBranches()
     m = trace(model)
     before, code = rows(m.graph), m.code
+    metas = [dict(node.meta) for node in m.graph.nodes]
     lesson.split_module(m, model, in_stages(m, 3))
+    equal(
+        [dict(node.meta) for node in m.graph.nodes],
+        metas,
+        cause="a note was left in node.meta of the model given",
+        hint="what a step finds out belongs to the partition",
+    )
     holds(
         rows(m.graph) == before and m.code == code,
         "the graph and the code of the model given to be unchanged",
@@ -868,6 +986,33 @@ def test_the_parameters_of_the_result_are_those_of_the_model(lesson):
         {id(parameter) for parameter in model.parameters()},
         cause="modules or parameters were copied on the way",
         hint="a pipeline that trains copies trains nothing: hand over the originals",
+    )
+
+
+def test_layers_stay_in_the_mode_in_which_they_are(lesson):
+    model = nn.Sequential(nn.Dropout().eval(), nn.Dropout())
+    m = trace(model)
+    lesson.split_module(m, model, in_stages(m, 2))
+    equal(
+        [layer.training for layer in model],
+        [False, True],
+        cause="a submodule was put into training or evaluation, and its layers with it",
+        hint="the layers are the model's own: leave them alone",
+    )
+
+
+def test_the_result_computes_with_its_submodules(lesson):
+    model, ran = TwoBranches(), []
+    m = trace(model)
+    split = lesson.split_module(m, model, in_stages(m, 3))
+    for name, submodule in split.named_children():
+        submodule.register_forward_hook(lambda *_, name=name: ran.append(name))
+    split(torch.rand(3, 4), torch.rand(3, 4))
+    equal(
+        ran,
+        ["submod_0", "submod_1", "submod_2"],
+        cause="the model itself was run, and the submodules stand beside it",
+        hint="the outer module runs its own graph",
     )
 
 
@@ -921,6 +1066,20 @@ def test_an_unused_call_stays_in_its_partition(lesson):
         lesson.split_module(m, m, numbered(relu=0, tanh=1)),
         torch_split_module(m, m, numbered(relu=0, tanh=1)),
         hint="a partition without outputs is still called: its nodes may have effects",
+    )
+
+
+def test_what_nobody_uses_is_not_lost(lesson):
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.placeholder("unused")
+    graph.get_attr("weight")
+    graph.output(graph.call_function(torch.relu, (x,)))
+    m = GraphModule(Parts(), graph)
+    same_split(
+        lesson.split_module(m, m, lambda node: 0),
+        torch_split_module(m, m, lambda node: 0),
+        hint="whoever calls the model passes all of its arguments; nothing is cleaned up",
     )
 
 
@@ -1217,40 +1376,41 @@ def gradients_on():
     torch.set_grad_enabled(True)
 
 
-REGIONS = {"autocast": autocast_graph, "nested": nested_autocast_graph, "gradients": grad_graph}
+def mixed_graph() -> GraphModule:
+    """Autocast while gradients are off."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    enter = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, True, None))
+    first = graph.call_function(torch.mm, (x, x))
+    second = graph.call_function(torch.mm, (first, x))
+    graph.call_function(_exit_autocast, (enter,))
+    third = graph.call_function(torch.mul, (x, 2.0))
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    graph.output((second, third, graph.call_function(torch.mul, (x, 3.0))))
+    return GraphModule(nn.Module(), graph)
 
 
-@pytest.mark.stretch
-@pytest.mark.parametrize("stages", [2, 3, 4, 8])
-@pytest.mark.parametrize("region", REGIONS)
-def test_regions_are_cut_as_torch_cuts_them(lesson, region, stages):
-    m = REGIONS[region]()
-    callback = in_stages(m, min(stages, len(calls(m.graph))))
-    same_submodules(
-        lesson.split_module(m, m, callback),
-        torch_split_module(m, m, callback),
-        hint="see what follow_regions asks for",
-    )
+def crossed_autocast_graph() -> GraphModule:
+    """The autocast that is entered first is left first: to be cut, and better not to be run."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    one = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, True, None))
+    two = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, False, None))
+    first = graph.call_function(torch.mm, (x, x))
+    graph.call_function(_exit_autocast, (one,))
+    second = graph.call_function(torch.mm, (first, x))
+    graph.call_function(_exit_autocast, (two,))
+    graph.output(graph.call_function(torch.mul, (second, 2.0)))
+    return GraphModule(nn.Module(), graph)
 
 
-@pytest.mark.stretch
-@pytest.mark.parametrize("region", REGIONS)
-def test_a_cut_region_computes_what_the_whole_computes(lesson, region, gradients_on):
-    m = REGIONS[region]()
-    split = lesson.split_module(m, m, in_stages(m, 3))
-    x = torch.rand(3, 3, requires_grad=True)
-    ours, theirs = split(x), m(x)
-    same_numbers(ours, theirs, cause="a partition runs without the switch before it")
-    equal(
-        [value.requires_grad for value in pytree_leaves(ours)],
-        [value.requires_grad for value in pytree_leaves(theirs)],
-        cause="gradients are on where they were off, or the other way round",
-        hint="repeat the switch at the start of every partition that its region reaches",
-    )
-
-
-def pytree_leaves(value):
-    return torch.utils._pytree.tree_leaves(value)
+REGIONS = {
+    "autocast": autocast_graph,
+    "nested": nested_autocast_graph,
+    "gradients": grad_graph,
+    "mixed": mixed_graph,
+}
 
 
 @pytest.mark.stretch
@@ -1276,6 +1436,109 @@ def test_a_partition_resumes_and_suspends_what_reaches_beyond_it(lesson):
         cause="a switch is missing, or stands in the wrong order",
         hint="the first partition enters by itself, the last leaves by itself",
     )
+
+
+@pytest.mark.stretch
+def test_autocast_regions_are_resumed_before_gradient_regions(lesson):
+    graph = mixed_graph().graph
+    nodes = named(graph)
+    off, enter = nodes["_set_grad_enabled"], nodes["_enter_autocast"]
+    first = lesson.Partition("0", 0, [off, enter])
+    rest = [node for node in calls(graph) if node not in first.nodes]
+    second = lesson.Partition("1", 1, rest)
+    lesson.follow_regions(graph, [first, second])
+    equal(
+        names(second.resumed),
+        ["_enter_autocast", "_set_grad_enabled"],
+        cause="both kinds were listed together, or the gradients first",
+        hint="all autocast regions, then all gradient regions",
+    )
+
+
+@pytest.mark.stretch
+def test_nothing_crosses_from_a_switch(lesson):
+    m = autocast_graph()
+    first, second = crossed(lesson, m, "_enter_autocast mm", "mm_1 mm_2 _exit_autocast mul")
+    equal(
+        (names(first.outputs), names(second.inputs)),
+        (["mm"], ["mm", "x"]),
+        cause="_exit_autocast takes the node of _enter_autocast, and this was passed on",
+        hint="leave out what is_switch tells: follow_regions brings it along",
+    )
+
+
+@pytest.mark.stretch
+def test_switches_are_copied_before_the_inputs_and_after_the_nodes(lesson):
+    m = nested_autocast_graph()
+    nodes = named(m.graph)
+    enters = [nodes["_enter_autocast"], nodes["_enter_autocast_1"]]
+    leaves = [nodes["_exit_autocast_1"], nodes["_exit_autocast"]]
+    partition = lesson.Partition(
+        "1",
+        nodes=[nodes["mm_1"]],
+        resumed=enters,
+        suspended=leaves,
+        inputs={nodes["x"]: None},
+        outputs={nodes["mm_1"]: []},
+    )
+    submodule = lesson.build_submodule(partition, m)
+    equal(
+        [str(row).partition(" = ")[2] for row in rows(submodule.graph)][2:],
+        [
+            "placeholder x()",
+            "call_function mm(x, x)",
+            "call_function _exit_autocast(_enter_autocast_1)",
+            "call_function _exit_autocast(_enter_autocast)",
+            "output output(mm)",
+        ],
+        cause="resumed or suspended was not looked at, or stands at another place",
+        hint="copy what is resumed first; before the output what is suspended, the last first",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
+@pytest.mark.parametrize("region", REGIONS)
+def test_regions_are_cut_as_torch_cuts_them(lesson, region, stages):
+    m = REGIONS[region]()
+    callback = in_stages(m, min(stages, len(calls(m.graph))))
+    same_submodules(
+        lesson.split_module(m, m, callback),
+        torch_split_module(m, m, callback),
+        hint="see what follow_regions asks for",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
+def test_an_exit_leaves_the_autocast_that_it_names(lesson, stages):
+    m = crossed_autocast_graph()
+    callback = in_stages(m, min(stages, len(calls(m.graph))))
+    same_submodules(
+        lesson.split_module(m, m, callback),
+        torch_split_module(m, m, callback),
+        hint="an exit has its enter as argument: it need not be the one entered last",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_cut_region_computes_what_the_whole_computes(lesson, region, gradients_on):
+    m = REGIONS[region]()
+    split = lesson.split_module(m, m, in_stages(m, 3))
+    x = torch.rand(3, 3, requires_grad=True)
+    ours, theirs = split(x), m(x)
+    same_numbers(ours, theirs, cause="a partition runs without the switch before it")
+    equal(
+        [value.requires_grad for value in pytree_leaves(ours)],
+        [value.requires_grad for value in pytree_leaves(theirs)],
+        cause="gradients are on where they were off, or the other way round",
+        hint="repeat the switch at the start of every partition that its region reaches",
+    )
+
+
+def pytree_leaves(value):
+    return torch.utils._pytree.tree_leaves(value)
 
 
 @pytest.mark.beyond("fails with KeyError: it looks for the partition without its affix")
@@ -1399,6 +1662,34 @@ def test_a_tensor_brings_its_symbolic_size_along(lesson):
         lesson.split_module(m, m, callback),
         torch_split_module(m, m, callback),
         hint="the node that bound the symbol comes in right after the tensor",
+    )
+
+
+def sizes_graph() -> GraphModule:
+    """Three symbols, held by more placeholders than there are; two belong to the tensor."""
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        first, second, other = (mode.shape_env.create_unbacked_symint() for _ in range(3))
+        fake = torch.empty(second, first)
+    held = {"b": second, "other": other, "a": first, "b_again": second, "text": "3"}
+    held |= {"twice": first * 2, "x": fake}
+    graph = Graph()
+    for name, value in held.items():
+        graph.placeholder(name).meta["example_value"] = value
+    x = named(graph)["x"]
+    relu = graph.call_function(torch.relu, (x,))
+    relu.meta["example_value"] = fake
+    graph.output(graph.call_function(torch.add, (relu, 1)))
+    return GraphModule(nn.Module(), graph)
+
+
+@pytest.mark.stretch
+def test_a_tensor_brings_the_first_holder_of_each_of_its_sizes(lesson):
+    m = sizes_graph()
+    callback = numbered(relu=0, add=1)
+    same_split(
+        lesson.split_module(m, m, callback),
+        torch_split_module(m, m, callback),
+        hint="the free symbols of this tensor alone, sorted by name; the first node that is one",
     )
 
 
