@@ -22,7 +22,16 @@ from torch.fx.passes.split_module import split_module as torch_split_module
 
 from kata.torchvision_compat import torchvision
 from tests import random_models
-from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    refuses,
+    rows,
+    same_graph,
+    same_numbers,
+    star_import,
+)
 
 LINEAR = 2.5
 TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
@@ -905,6 +914,15 @@ def test_the_example_has_the_modules_as_printed(lesson):
         got=list(split.named_modules(remove_duplicate=False)),
         cause="a submodule holds more than its nodes call",
         hint="give each graph the modules of its own targets",
+    )
+
+
+def test_what_a_star_import_brings_is_enough_to_cut(lesson):
+    model = TwoBranches()
+    m = trace(model)
+    same_split(
+        star_import(lesson).split_module(m, model, in_stages(m, 2)),
+        torch_split_module(m, model, in_stages(m, 2)),
     )
 
 
