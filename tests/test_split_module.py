@@ -358,13 +358,20 @@ def test_a_value_is_passed_once_however_often_it_is_used(lesson):
 
 def test_a_partition_shows_what_it_holds(lesson):
     _, second = crossed(lesson, trace(Chain()), "tanh outer_0_0", "relu")
-    holds(
-        all(word in repr(second) for word in ("name: 1", "nodes: relu", "inputs: outer_0_0")),
-        "the partition's name, nodes and inputs in its repr",
-        got=repr(second),
+    equal(
+        repr(second).split("\n"),
+        [
+            "name: 1",
+            "  nodes: relu",
+            "  inputs: outer_0_0",
+            "  outputs: relu",
+            "  partitions depended on: 0",
+            "  partition dependents: -",
+        ],
         cause="a step filled in something else than nodes",
         hint="inputs and outputs map nodes to partitions",
     )
+    equal(second.number, None, cause="nobody has asked the callback yet")
 
 
 class WithBody(nn.Module):
@@ -558,6 +565,21 @@ def test_the_original_order_is_refused_where_a_partition_would_run_too_early(les
 # Step 4: build
 
 
+class AlikePaths(nn.Module):
+    """Three modules whose paths become equal when the dots go; one is called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.a_b = nn.Module(), nn.Module()
+        self.a.b_c = nn.Linear(3, 3)
+        self.a_b.c = nn.Linear(3, 3)
+        self.a.b = nn.Module()
+        self.a.b.c = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.a_b.c(self.a.b.c(self.a_b.c(self.a.b_c(x))))
+
+
 def built(lesson, m: GraphModule, inputs: str, body: str, outputs: str, **options):
     """The submodule of the calls in ``body``, and its partition."""
     nodes = named(m.graph)
@@ -713,10 +735,30 @@ def test_a_module_that_is_gone_is_named(lesson):
     with refuses(
         AttributeError,
         "outer.0.0",
+        type(m).__name__,
         cause="the path was followed without saying where it ends",
         hint="attribute_of has the message",
     ):
         built(lesson, m, "tanh", "outer_0_0", "outer_0_0")
+
+
+@pytest.mark.stretch
+def test_flat_names_that_look_alike_are_counted(lesson):
+    m = trace(AlikePaths())
+    submodule, partition = built(lesson, m, "x", " ".join(names(calls(m.graph))), "a_b_c_2")
+    paths = {"a_b_c": "a.b_c", "a_b_c_1": "a_b.c", "a_b_c_2": "a.b.c"}
+    equal(
+        partition.targets,
+        paths,
+        cause="two paths have one flat name, or the names are counted differently",
+        hint="the second of a name gets _1, the third _2; a path that comes again keeps its own",
+    )
+    holds(
+        all(getattr(submodule, new) is m.get_submodule(old) for new, old in paths.items()),
+        "each module under its own name",
+        got=submodule,
+        cause="the names are counted, and the modules are not",
+    )
 
 
 @pytest.mark.stretch
@@ -766,6 +808,11 @@ def test_a_module_read_inside_keeps_its_path(lesson):
 
 
 # Step 5: stitch
+
+
+def layers() -> nn.Module:
+    """Its argument is called `input`, which is taken: the placeholder's name is `input_1`."""
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
 
 
 def stitched(lesson, m: GraphModule, *partitions, **options):
@@ -876,17 +923,39 @@ def test_the_output_keeps_its_structure(lesson):
     )
 
 
-def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson):
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["x", "y", "param", "submod_0", "submod_1", "output"]),
+        ({"keep_original_order": True}, ["x", "y", "submod_0", "param", "submod_1", "output"]),
+    ],
+    ids=["any order", "original order"],
+)
+def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, options, expected):
     m = trace(TwoBranches())
     nodes = named(m.graph)
     first = stage(lesson, "0", [nodes["y"]], [nodes["linear"]])
     second = stage(lesson, "1", [nodes["linear"], nodes["param"]], [nodes["add_1"]])
-    split = stitched(lesson, m, first, second, keep_original_order=True)
+    split = stitched(lesson, m, first, second, **options)
     equal(
         [node.name for node in split.graph.nodes],
-        ["x", "y", "submod_0", "param", "submod_1", "output"],
-        cause="all get_attr nodes were written first",
-        hint="with keep_original_order, read a parameter when it is first needed",
+        expected,
+        cause="get_attr nodes were written first where they should wait, or the other way round",
+        hint="with keep_original_order, and only then, read a parameter when it is first needed",
+    )
+
+
+def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
+    m = trace(layers())
+    value, *_, last, _ = m.graph.nodes
+    only = stage(lesson, "0", [value], [last])
+    usual = stitched(lesson, m, only)
+    named_by_nodes = stitched(lesson, m, only, keep_original_node_name=True)
+    equal(
+        [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
+        ["input", "input_1"],
+        cause="the placeholder's target is the argument's name; its node has another",
+        hint="keep node.target, unless keep_original_node_name asks for node.name",
     )
 
 
@@ -918,17 +987,14 @@ def test_the_example_has_the_modules_as_printed(lesson):
 
 
 def test_what_a_star_import_brings_is_enough_to_cut(lesson):
+    brought = star_import(lesson)
+    holds(all(map(callable, vars(brought).values())), "functions and classes", got=brought)
     model = TwoBranches()
     m = trace(model)
     same_split(
-        star_import(lesson).split_module(m, model, in_stages(m, 2)),
+        brought.split_module(m, model, in_stages(m, 2)),
         torch_split_module(m, model, in_stages(m, 2)),
     )
-
-
-def layers() -> nn.Module:
-    """Its argument is called `input`, which is taken: the placeholder's name is `input_1`."""
-    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
 
 
 @pytest.mark.parametrize("make", [TwoBranches, layers])
@@ -943,7 +1009,16 @@ def test_every_graph_is_the_one_torch_makes(lesson, stages, make):
     )
 
 
-@pytest.mark.parametrize("make", [TwoBranches, layers])
+class UsesAParameterLate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(3))
+
+    def forward(self, x):
+        return torch.tanh(torch.relu(x)) * self.scale
+
+
+@pytest.mark.parametrize("make", [TwoBranches, layers, UsesAParameterLate])
 @pytest.mark.parametrize("option", ["keep_original_order", "keep_original_node_name"])
 def test_every_option_gives_the_graphs_that_torch_gives(lesson, option, make):
     model = make()
@@ -1162,14 +1237,15 @@ def test_a_split_model_can_be_split_again(lesson):
     same_numbers(again(x, y), model(x, y), cause="submodules are modules like any other")
 
 
-def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson, deep):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.submod_0 = nn.Linear(3, 3)
+            self.submod_0 = nn.Sequential(nn.Linear(3, 3)) if deep else nn.Linear(3, 3)
 
         def forward(self, x):
-            return torch.relu(x) + self.submod_0.weight
+            return torch.relu(x) + (self.submod_0[0] if deep else self.submod_0).weight
 
     m = trace(Model())
     split = lesson.split_module(m, m, lambda node: 0)
@@ -1266,20 +1342,6 @@ def test_the_error_of_a_cycle_names_submodules_and_a_value(lesson):
         hint="name them by submod_name, and one value that goes between two",
     ):
         lesson.split_module(m, m, numbered(tanh=17, outer_0_0=4, relu=17))
-
-
-class AlikePaths(nn.Module):
-    """Two modules whose paths become equal when the dots go."""
-
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Module()
-        self.a.b_c = nn.Linear(3, 3)
-        self.a_b = nn.Module()
-        self.a_b.c = nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.a_b.c(self.a.b_c(x))
 
 
 @pytest.mark.beyond("runs one of the two modules twice")
@@ -1664,11 +1726,12 @@ def test_an_autocast_without_an_end_is_refused(lesson):
 
 
 @pytest.mark.beyond("fails with KeyError")
-def test_an_autocast_that_ends_twice_is_refused(lesson):
+@pytest.mark.parametrize("named_enter", ["_enter_autocast", None])
+def test_an_autocast_that_ends_twice_is_refused(lesson, named_enter):
     m = autocast_graph()
     nodes = named(m.graph)
     with m.graph.inserting_after(nodes["_exit_autocast"]):
-        m.graph.call_function(_exit_autocast, (nodes["_enter_autocast"],))
+        m.graph.call_function(_exit_autocast, (nodes[named_enter],) if named_enter else ())
     with refuses(
         RuntimeError,
         "_exit_autocast_1",
@@ -1751,6 +1814,17 @@ def test_a_tensor_brings_the_first_holder_of_each_of_its_sizes(lesson):
         lesson.split_module(m, m, callback),
         torch_split_module(m, m, callback),
         hint="the free symbols of this tensor alone, sorted by name; the first node that is one",
+    )
+
+
+@pytest.mark.stretch
+def test_a_tensor_that_stays_inside_brings_nothing_along(lesson):
+    m = sizes_graph()
+    del named(m.graph)["x"].meta["example_value"]
+    same_split(
+        lesson.split_module(m, m, lambda node: 0),
+        torch_split_module(m, m, lambda node: 0),
+        hint="sizes come with the tensors that come in",
     )
 
 
