@@ -10,10 +10,11 @@ import torch
 from torch import nn
 from torch.distributed.fsdp._trace_utils import _ExecOrderTracer
 from torch.fx import Tracer
+from torch.fx.proxy import TracerBase
 from torch.nn import functional as F
 
 from tests import zoo
-from tests.suite import equal, growth, holds, refuses, same_graph
+from tests.suite import equal, growth, holds, refuses, same_graph, star_import
 
 LINEAR = 2.5
 Record = dict[str, object]
@@ -21,7 +22,7 @@ Record = dict[str, object]
 
 def watched(watcher, model: nn.Module, tracer: Tracer | None = None, **options: object):
     """Trace a model under a watcher's eyes; return its record."""
-    tracer = tracer or Tracer()
+    tracer = Tracer() if tracer is None else tracer
     with watcher.patch_tracer(tracer, model):
         tracer.trace(model, **options)
     return watcher.exec_info
@@ -208,6 +209,10 @@ def test_the_record_of_a_random_module_tree_is_the_one_of_fsdp(lesson, seed):
     same_record(lesson, zoo.grown(seed).model)
 
 
+def test_what_a_star_import_brings_is_enough_to_record(lesson):
+    same_record(star_import(lesson), Mixed())
+
+
 def test_the_record_of_resnet18_is_the_one_of_fsdp(lesson):
     same_record(lesson, zoo.resnet18().model)
 
@@ -215,6 +220,18 @@ def test_the_record_of_resnet18_is_the_one_of_fsdp(lesson):
 @pytest.mark.parametrize("model", [Mixed, Outer, Encoder])
 def test_the_configured_tracer_serves_as_well(lesson, model):
     same_record(lesson, model(), tracer=lambda: lesson.TracingConfig().tracer)
+
+
+def test_each_configuration_has_a_tracer_of_its_own_and_no_concrete_arguments(lesson):
+    first, second = lesson.TracingConfig(), lesson.TracingConfig()
+    holds(
+        isinstance(first.tracer, TracerBase) and first.tracer is not second.tracer,
+        "two tracers",
+        got=f"{first.tracer} and {second.tracer}",
+        cause="a default that is made once is the same object everywhere",
+        hint="a dataclass makes one for each: `field(default_factory=...)`",
+    )
+    equal(first.concrete_args, None, cause="arguments are proxies unless somebody says otherwise")
 
 
 def test_concrete_arguments_go_into_the_trace(lesson):
@@ -463,6 +480,23 @@ def test_a_custom_tracer_keeps_its_own_decisions(lesson):
         expected,
         cause="the watcher decides what is a leaf, or bypasses the tracer's own methods",
         hint="call the tracer's original methods, whatever they are",
+    )
+
+
+def test_the_names_that_a_custom_tracer_gives_arrive(lesson):
+    class Naming(Tracer):
+        def call_module(self, m, forward, args, kwargs):
+            path = self.path_of_module(m)
+            return self.create_proxy("call_module", path, args, kwargs, f"layer_{path}")
+
+    model, tracer = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Naming()
+    with lesson.ExecOrderTracer().patch_tracer(tracer, model):
+        graph = tracer.trace(model)
+    equal(
+        [node.name for node in graph.nodes],
+        ["input_1", "layer_0", "layer_1", "output"],
+        cause="the name is the fifth argument of `create_proxy`, and was not passed on",
+        hint="pass on exactly what you get",
     )
 
 

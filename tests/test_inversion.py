@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import random
@@ -12,7 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, symbolic_trace
 
-from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    refuses,
+    rows,
+    same_graph,
+    same_numbers,
+    star_import,
+)
 
 LINEAR = 2.5
 ROUND_TRIP = "the steps are undone in another order, by other functions, or with other constants"
@@ -72,6 +82,10 @@ def test_the_example_gives_back_the_numbers(lesson):
         cause=ROUND_TRIP,
         hint=ROUND_TRIP_HINT,
     )
+
+
+def test_what_a_star_import_brings_is_enough_to_invert(lesson):
+    undone(star_import(lesson), seed_example)
 
 
 def test_the_result_is_a_sound_graph_module(lesson):
@@ -187,6 +201,10 @@ class Affine(nn.Module):
 
 def test_constants_may_be_parameters_buffers_and_tensors(lesson):
     undone(lesson, Affine())
+
+
+def test_a_factor_may_be_as_large_as_a_number_can_be(lesson):
+    undone(lesson, lambda x: x * 1.7e308)
 
 
 def test_parameters_are_shared_with_the_model(lesson):
@@ -368,6 +386,25 @@ def unused(x, y):
     return torch.exp(x)
 
 
+class ForgetsItsInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.answer = nn.Parameter(torch.rand(2))
+
+    def forward(self, x):
+        torch.exp(x)
+        return self.answer + 1
+
+
+class ComputesAConstantByAModule(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+
+    def forward(self, x):
+        return x + self.linear(self.linear.bias)
+
+
 NOT_INVERTIBLE: dict[str, tuple[Callable, str]] = {
     "a value used twice, then joined": (lambda x: x + torch.exp(x), "x"),
     "a value used twice by one node": (lambda x: x * x, "mul"),
@@ -380,6 +417,7 @@ NOT_INVERTIBLE: dict[str, tuple[Callable, str]] = {
     "an output that is a tuple": (lambda x: (torch.exp(x),), "output"),
     "an output that is a dict": (lambda x: {"y": torch.exp(x)}, "output"),
     "an output that is a constant": (lambda x: 3, "output"),
+    "an output that the input doesn't reach": (ForgetsItsInput(), "output"),
     "no input": (lambda: 3, "output"),
     "data moved without inverse: flatten": (lambda x: x.flatten(), "flatten"),
     "data moved without inverse: cat": (lambda x: torch.cat([x]), "cat"),
@@ -405,6 +443,7 @@ NOT_INVERTIBLE: dict[str, tuple[Callable, str]] = {
     "a known function with more arguments": (lambda x: torch.logit(x, 0.4), "logit"),
     "a leaf module": (nn.Sequential(nn.Linear(2, 2)), "_0"),
     "a value inside a structure": (lambda x: torch.stack([x]), "stack"),
+    "a constant from a module": (ComputesAConstantByAModule(), "linear"),
 }
 
 
@@ -418,6 +457,43 @@ def test_what_has_no_inverse_is_refused(lesson, case):
         hint="a step has one input, one user and a known inverse; refuse everything else",
     ):
         lesson.invert(model)
+
+
+def refusal(lesson, model: Callable) -> str:
+    """What the error says; empty if there is none."""
+    try:
+        lesson.invert(model)
+    except lesson.NotInvertibleError as error:
+        return str(error)
+    return ""
+
+
+def test_the_error_gives_the_reason(lesson):
+    reasons = {
+        "used twice": refusal(lesson, lambda x: x * x),
+        "two inputs": refusal(lesson, lambda x, y: x * y),
+        "zero": refusal(lesson, lambda x: 0 * x),
+        "no number": refusal(lesson, lambda x: operator.mul(x, [2])),
+    }
+    equal(
+        len(set(reasons.values()) - {""}),
+        len(reasons),
+        cause="the error names the node, and not what is wrong with it: all of these are `mul`",
+        hint="say at each place where you refuse what was found there",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("case", NOT_INVERTIBLE)
+def test_the_error_can_be_read_by_people(lesson, case):
+    message = refusal(lesson, NOT_INVERTIBLE[case][0])
+    holds(
+        message and "None" not in message and "<" not in message,
+        "a sentence without `None` and without objects like `<function f at 0x7f>`",
+        got=message,
+        cause="a name was not found, or an object was printed in its place",
+        hint="a function has a `__name__`, a module has a class; a method is a word",
+    )
 
 
 class DividesByABuffer(nn.Module):
@@ -470,6 +546,44 @@ def test_an_unknown_function_is_refused_by_name(lesson):
         hint="say which function it is, and how to register its inverse",
     ):
         lesson.inverse_of(torch.relu)
+
+
+@pytest.mark.stretch
+def test_what_has_no_name_is_refused_by_what_it_is(lesson):
+    with refuses(
+        lesson.NotInvertibleError,
+        "functools.partial",
+        cause="not everything that can be called has a `__name__`",
+        hint="without a name, show the object itself",
+    ):
+        lesson.inverse_of(functools.partial(torch.add, 1))
+
+
+@pytest.mark.stretch
+def test_a_function_without_an_inverse_is_called_by_its_name(lesson):
+    message = ""
+    try:
+        lesson.inverse_of(torch.relu)
+    except lesson.NotInvertibleError as error:
+        message = str(error)
+    holds(
+        "relu" in message and "<" not in message,
+        "relu, and not <built-in method relu of type object at 0x7f>",
+        got=message,
+        cause="the object was printed",
+        hint="a function has a `__name__`",
+    )
+
+
+@pytest.mark.parametrize("pair", [(torch.sin, "asin"), ("asin", torch.sin)])
+def test_what_cannot_be_called_is_no_function_of_a_pair(lesson, pair):
+    with refuses(
+        TypeError,
+        "asin",
+        cause="the pair was registered, and fails when it is used",
+        hint="look whether both can be called, and name the one that can't",
+    ):
+        lesson.add_inverse(*pair)
 
 
 def shear(x):
@@ -601,6 +715,44 @@ def test_any_module_with_a_method_inverse_is_one_step(lesson):
             return y[: len(y) // 2]
 
     undone(lesson, nn.Sequential(Doubling()), BATCH)
+
+
+class Scaling(nn.Module):
+    """Its inverse knows one factor; a call may ask for another."""
+
+    def forward(self, x, factor=2.0):
+        return x * factor
+
+    def inverse(self, y):
+        return y / 2.0
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("how", ["by position", "by keyword"])
+def test_a_module_that_is_given_more_than_the_value_is_refused(lesson, how):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scaling = Scaling()
+
+        def forward(self, x):
+            return self.scaling(x, 3.0) if how == "by position" else self.scaling(x, factor=3.0)
+
+    with refuses(
+        lesson.NotInvertibleError,
+        "scaling",
+        cause="`inverse` takes the result alone: what else the call was given is lost",
+        hint="one argument, and none by keyword; refuse everything else",
+    ):
+        lesson.invert(Model())
+
+
+@pytest.mark.stretch
+def test_an_inverted_module_can_be_run_the_other_way(lesson):
+    layer = lesson.AdditiveCoupling(nn.Linear(2, 2))
+    inverse = lesson.Inverse(layer)
+    same_numbers(inverse.inverse(BATCH), layer(BATCH), cause="the inverse of an inverse is lost")
+    same_numbers(inverse(BATCH), layer.inverse(BATCH), cause="it doesn't run `inverse`")
 
 
 @pytest.mark.stretch

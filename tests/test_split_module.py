@@ -22,7 +22,16 @@ from torch.fx.passes.split_module import split_module as torch_split_module
 
 from kata.torchvision_compat import torchvision
 from tests import random_models
-from tests.suite import equal, growth, holds, refuses, rows, same_graph, same_numbers
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    refuses,
+    rows,
+    same_graph,
+    same_numbers,
+    star_import,
+)
 
 LINEAR = 2.5
 TUPLE_RETURN = pytest.mark.since("2.12", "split_module takes tuple_return")
@@ -142,7 +151,7 @@ def test_the_callback_is_asked_once_about_each_call(lesson):
     equal(
         dict(asked),
         {node.name: 1 for node in calls(graph)},
-        cause="the callback was asked again where its answer was needed again",
+        cause="the callback was asked again where its answer was needed again, or not at all",
         hint="ask once, keep the answer: a callback may count its questions",
     )
 
@@ -153,7 +162,7 @@ def test_partitions_come_in_the_order_in_which_the_graph_reaches_them(lesson):
     equal(
         [partition.submod_name for partition in partitions],
         ["submod_7", "submod_3", "submod_5"],
-        cause="the partitions were sorted by number",
+        cause="the partitions were sorted by number, numbered afresh, or kept from another call",
         hint="leave them as they come: a dict keeps the order of first use",
     )
 
@@ -169,12 +178,33 @@ def test_a_partition_keeps_the_answer_itself(lesson):
     )
 
 
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([0, "0", 0], ["0"]),
+        ([1, True, 1.0], ["1", "True", "1.0"]),
+        ([None, "a", None], ["None", "a"]),
+    ],
+    ids=["text", "number", "word"],
+)
+def test_answers_are_the_same_if_their_text_is_the_same(lesson, answers, expected):
+    deal = iter(answers)
+    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: next(deal))
+    equal(
+        [partition.name for partition in partitions],
+        expected,
+        cause="the answers themselves were compared, or not every answer was taken",
+        hint="the text of the answer is the key: submodules are told apart by their names",
+    )
+
+
 @pytest.mark.stretch
-def test_an_affix_goes_before_the_number(lesson):
-    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: 0, "pp")
+@pytest.mark.parametrize("affix", ["pp", ""])
+def test_an_affix_goes_before_the_number(lesson, affix):
+    partitions = lesson.assign_nodes(trace(Chain()).graph, lambda node: 0, affix)
     equal(
         [partition.submod_name for partition in partitions],
-        ["submod_pp_0"],
+        [f"submod_{affix}_0"],
         cause="the affix is missing from the name",
         hint="the name is the affix, an underscore, the number",
     )
@@ -216,6 +246,20 @@ def test_an_input_knows_the_partition_that_makes_it(lesson):
         got=second.inputs,
         cause="the input was recorded without its maker",
         hint="inputs maps each value to the partition that makes it",
+    )
+
+
+def test_an_output_knows_every_partition_that_uses_it_and_no_other_user(lesson):
+    def shared(x):
+        once = x + 1
+        return once.relu(), once.tanh(), once
+
+    first, *_ = crossed(lesson, trace(shared), "add", "relu", "tanh")
+    equal(
+        [[user and user.name for user in users] for users in first.outputs.values()],
+        [["1", "2"]],
+        cause="a partition that takes the value is missing, or the graph's output was listed",
+        hint="append each partition that takes the value; the output is no partition",
     )
 
 
@@ -314,13 +358,20 @@ def test_a_value_is_passed_once_however_often_it_is_used(lesson):
 
 def test_a_partition_shows_what_it_holds(lesson):
     _, second = crossed(lesson, trace(Chain()), "tanh outer_0_0", "relu")
-    holds(
-        all(word in repr(second) for word in ("name: 1", "nodes: relu", "inputs: outer_0_0")),
-        "the partition's name, nodes and inputs in its repr",
-        got=repr(second),
+    equal(
+        repr(second).split("\n"),
+        [
+            "name: 1",
+            "  nodes: relu",
+            "  inputs: outer_0_0",
+            "  outputs: relu",
+            "  partitions depended on: 0",
+            "  partition dependents: -",
+        ],
         cause="a step filled in something else than nodes",
         hint="inputs and outputs map nodes to partitions",
     )
+    equal(second.number, None, cause="nobody has asked the callback yet")
 
 
 class WithBody(nn.Module):
@@ -374,13 +425,43 @@ def test_a_partition_runs_after_those_it_depends_on(lesson):
     )
 
 
-def test_of_several_ready_partitions_the_first_in_the_graph_runs_first(lesson):
+@pytest.mark.parametrize("seed", range(5))
+def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
+    chance, graph = random.Random(seed), Graph()
+    partitions = [lesson.Partition(f"p{number}") for number in range(30)]
+    for number, partition in enumerate(partitions[1:], start=1):
+        makers = chance.sample(partitions[:number], k=min(number, 2))
+        partition.inputs = {graph.call_function(torch.rand, (1,)): maker for maker in makers}
+    chance.shuffle(partitions)
+    ordered = lesson.order_partitions(list(partitions))
+    done = [
+        set(partition.dependencies) <= set(ran(ordered[:at]))
+        for at, partition in enumerate(ordered)
+    ]
+    holds(
+        all(done) and sorted(ran(ordered)) == sorted(ran(partitions)),
+        "each of 30 partitions once, and after all that it depends on",
+        got=ran(ordered),
+        cause="a partition runs before one it depends on, is missing, or runs twice",
+        hint="a partition is ready when all of its dependencies have run, not when one has",
+    )
+
+
+def ran(partitions) -> list[str]:
+    return [partition.name for partition in partitions]
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [("one", ["one", "last", "two"]), ("two", ["one", "two", "last"])],
+)
+def test_of_several_ready_partitions_the_first_in_the_graph_runs_first(lesson, needed, expected):
     relu = calls(trace(Chain()).graph)[0]
     last, one, two = (lesson.Partition(name) for name in ("last", "one", "two"))
-    last.inputs = {relu: one}
+    last.inputs = {relu: {"one": one, "two": two}[needed]}
     equal(
         [partition.name for partition in lesson.order_partitions([last, one, two])],
-        ["one", "last", "two"],
+        expected,
         cause="the partitions became ready in another order than the graph reaches them",
         hint="collect all that are ready, take the one that stands first in the list",
     )
@@ -400,6 +481,38 @@ def test_a_cycle_is_refused_with_its_partitions_and_one_value(lesson):
         hint="name the partitions by submod_name, and a value that goes between two",
     ):
         lesson.order_partitions([one, two])
+
+
+def test_a_cycle_may_lead_through_many_partitions(lesson):
+    nodes = calls(trace(Chain()).graph)
+    circle = [lesson.Partition(name) for name in ("one", "two", "three")]
+    for user, value, maker in zip(circle, nodes, [circle[-1], *circle]):
+        user.inputs = {value: maker}
+    with refuses(
+        RuntimeError,
+        *("submod_one", "submod_two", "submod_three"),
+        cause="only pairs that wait for each other were looked for",
+        hint="follow the dependencies until a partition comes up again",
+    ):
+        lesson.order_partitions(circle)
+
+
+def test_the_value_that_the_error_of_a_cycle_names_goes_from_one_to_another(lesson):
+    graph = Graph()
+    outside, *between = (
+        graph.create_node("call_function", torch.rand, (3,), name=name)
+        for name in ("outside", "between_1", "between_2", "between_3")
+    )
+    free, *circle = (lesson.Partition(name) for name in ("free", "one", "two", "three"))
+    for user, value, maker in zip(circle, between, [circle[-1], *circle]):
+        user.inputs = {outside: free, value: maker}
+    with refuses(
+        RuntimeError,
+        "between_",
+        cause="no value is named, or one that comes from outside of the cycle",
+        hint="of the inputs of one partition, name the one that the next in the circle makes",
+    ):
+        lesson.order_partitions([free, *circle])
 
 
 def test_a_partition_outside_the_cycle_is_not_accused(lesson):
@@ -452,6 +565,21 @@ def test_the_original_order_is_refused_where_a_partition_would_run_too_early(les
 # Step 4: build
 
 
+class AlikePaths(nn.Module):
+    """Three modules whose paths become equal when the dots go; one is called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.a_b = nn.Module(), nn.Module()
+        self.a.b_c = nn.Linear(3, 3)
+        self.a_b.c = nn.Linear(3, 3)
+        self.a.b = nn.Module()
+        self.a.b.c = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.a_b.c(self.a.b.c(self.a_b.c(self.a.b_c(x))))
+
+
 def built(lesson, m: GraphModule, inputs: str, body: str, outputs: str, **options):
     """The submodule of the calls in ``body``, and its partition."""
     nodes = named(m.graph)
@@ -494,6 +622,17 @@ def test_copies_use_the_nodes_of_their_own_graph(lesson):
         got=foreign,
         cause="the arguments still are the original's nodes",
         hint="map_arg(node.args, environment.__getitem__), and the same for kwargs",
+    )
+
+
+def test_defaults_are_not_copied_into_a_submodule(lesson):
+    m = trace(lambda x, *, scale=2.0: torch.relu(x) * scale)
+    submodule, _ = built(lesson, m, "relu scale", "mul", "mul")
+    equal(
+        [node.args for node in submodule.graph.find_nodes(op="placeholder")],
+        [(), ()],
+        cause="the placeholder was copied with the default that it has in the model",
+        hint="a submodule is always given all of its inputs: make new placeholders",
     )
 
 
@@ -596,10 +735,30 @@ def test_a_module_that_is_gone_is_named(lesson):
     with refuses(
         AttributeError,
         "outer.0.0",
+        type(m).__name__,
         cause="the path was followed without saying where it ends",
         hint="attribute_of has the message",
     ):
         built(lesson, m, "tanh", "outer_0_0", "outer_0_0")
+
+
+@pytest.mark.stretch
+def test_flat_names_that_look_alike_are_counted(lesson):
+    m = trace(AlikePaths())
+    submodule, partition = built(lesson, m, "x", " ".join(names(calls(m.graph))), "a_b_c_2")
+    paths = {"a_b_c": "a.b_c", "a_b_c_1": "a_b.c", "a_b_c_2": "a.b.c"}
+    equal(
+        partition.targets,
+        paths,
+        cause="two paths have one flat name, or the names are counted differently",
+        hint="the second of a name gets _1, the third _2; a path that comes again keeps its own",
+    )
+    holds(
+        all(getattr(submodule, new) is m.get_submodule(old) for new, old in paths.items()),
+        "each module under its own name",
+        got=submodule,
+        cause="the names are counted, and the modules are not",
+    )
 
 
 @pytest.mark.stretch
@@ -649,6 +808,11 @@ def test_a_module_read_inside_keeps_its_path(lesson):
 
 
 # Step 5: stitch
+
+
+def layers() -> nn.Module:
+    """Its argument is called `input`, which is taken: the placeholder's name is `input_1`."""
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
 
 
 def stitched(lesson, m: GraphModule, *partitions, **options):
@@ -711,6 +875,28 @@ def test_placeholders_keep_defaults_and_annotations(lesson):
     )
 
 
+def test_the_meta_of_the_outer_graph_is_its_own(lesson):
+    m = trace(TwoBranches())
+    nodes = named(m.graph)
+    for node in (nodes["x"], nodes["param"]):
+        node.meta["note"] = node.name
+    inputs = [nodes["x"], nodes["param"]]
+    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["add_1"]]))
+    new = named(split.graph)
+    equal(
+        [new[name].meta.get("note") for name in ("x", "param")],
+        ["x", "param"],
+        cause="the meta of a placeholder or of a get_attr was not carried over",
+        hint="update the new node's meta from the old one's",
+    )
+    holds(
+        new["x"].meta is not nodes["x"].meta and new["param"].meta is not nodes["param"].meta,
+        "a meta dict of its own for each node",
+        cause="old and new node share one dict: who changes one changes both",
+        hint="copy the dict",
+    )
+
+
 def test_parameters_are_shared_and_not_copied(lesson):
     m = trace(TwoBranches())
     nodes = named(m.graph)
@@ -737,17 +923,39 @@ def test_the_output_keeps_its_structure(lesson):
     )
 
 
-def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson):
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["x", "y", "param", "submod_0", "submod_1", "output"]),
+        ({"keep_original_order": True}, ["x", "y", "submod_0", "param", "submod_1", "output"]),
+    ],
+    ids=["any order", "original order"],
+)
+def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, options, expected):
     m = trace(TwoBranches())
     nodes = named(m.graph)
     first = stage(lesson, "0", [nodes["y"]], [nodes["linear"]])
     second = stage(lesson, "1", [nodes["linear"], nodes["param"]], [nodes["add_1"]])
-    split = stitched(lesson, m, first, second, keep_original_order=True)
+    split = stitched(lesson, m, first, second, **options)
     equal(
         [node.name for node in split.graph.nodes],
-        ["x", "y", "submod_0", "param", "submod_1", "output"],
-        cause="all get_attr nodes were written first",
-        hint="with keep_original_order, read a parameter when it is first needed",
+        expected,
+        cause="get_attr nodes were written first where they should wait, or the other way round",
+        hint="with keep_original_order, and only then, read a parameter when it is first needed",
+    )
+
+
+def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
+    m = trace(layers())
+    value, *_, last, _ = m.graph.nodes
+    only = stage(lesson, "0", [value], [last])
+    usual = stitched(lesson, m, only)
+    named_by_nodes = stitched(lesson, m, only, keep_original_node_name=True)
+    equal(
+        [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
+        ["input", "input_1"],
+        cause="the placeholder's target is the argument's name; its node has another",
+        hint="keep node.target, unless keep_original_node_name asks for node.name",
     )
 
 
@@ -778,9 +986,21 @@ def test_the_example_has_the_modules_as_printed(lesson):
     )
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3])
-def test_every_graph_is_the_one_torch_makes(lesson, stages):
+def test_what_a_star_import_brings_is_enough_to_cut(lesson):
+    brought = star_import(lesson)
+    holds(all(map(callable, vars(brought).values())), "functions and classes", got=brought)
     model = TwoBranches()
+    m = trace(model)
+    same_split(
+        brought.split_module(m, model, in_stages(m, 2)),
+        torch_split_module(m, model, in_stages(m, 2)),
+    )
+
+
+@pytest.mark.parametrize("make", [TwoBranches, layers])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_every_graph_is_the_one_torch_makes(lesson, stages, make):
+    model = make()
     m = trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, stages)),
@@ -789,9 +1009,19 @@ def test_every_graph_is_the_one_torch_makes(lesson, stages):
     )
 
 
+class UsesAParameterLate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(3))
+
+    def forward(self, x):
+        return torch.tanh(torch.relu(x)) * self.scale
+
+
+@pytest.mark.parametrize("make", [TwoBranches, layers, UsesAParameterLate])
 @pytest.mark.parametrize("option", ["keep_original_order", "keep_original_node_name"])
-def test_every_option_gives_the_graphs_that_torch_gives(lesson, option):
-    model = TwoBranches()
+def test_every_option_gives_the_graphs_that_torch_gives(lesson, option, make):
+    model = make()
     m = trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, 3), **{option: True}),
@@ -849,7 +1079,14 @@ def test_the_original_is_left_as_it_was(lesson):
     model = TwoBranches()
     m = trace(model)
     before, code = rows(m.graph), m.code
+    metas = [dict(node.meta) for node in m.graph.nodes]
     lesson.split_module(m, model, in_stages(m, 3))
+    equal(
+        [dict(node.meta) for node in m.graph.nodes],
+        metas,
+        cause="a note was left in node.meta of the model given",
+        hint="what a step finds out belongs to the partition",
+    )
     holds(
         rows(m.graph) == before and m.code == code,
         "the graph and the code of the model given to be unchanged",
@@ -868,6 +1105,33 @@ def test_the_parameters_of_the_result_are_those_of_the_model(lesson):
         {id(parameter) for parameter in model.parameters()},
         cause="modules or parameters were copied on the way",
         hint="a pipeline that trains copies trains nothing: hand over the originals",
+    )
+
+
+def test_layers_stay_in_the_mode_in_which_they_are(lesson):
+    model = nn.Sequential(nn.Dropout().eval(), nn.Dropout())
+    m = trace(model)
+    lesson.split_module(m, model, in_stages(m, 2))
+    equal(
+        [layer.training for layer in model],
+        [False, True],
+        cause="a submodule was put into training or evaluation, and its layers with it",
+        hint="the layers are the model's own: leave them alone",
+    )
+
+
+def test_the_result_computes_with_its_submodules(lesson):
+    model, ran = TwoBranches(), []
+    m = trace(model)
+    split = lesson.split_module(m, model, in_stages(m, 3))
+    for name, submodule in split.named_children():
+        submodule.register_forward_hook(lambda *_, name=name: ran.append(name))
+    split(torch.rand(3, 4), torch.rand(3, 4))
+    equal(
+        ran,
+        ["submod_0", "submod_1", "submod_2"],
+        cause="the model itself was run, and the submodules stand beside it",
+        hint="the outer module runs its own graph",
     )
 
 
@@ -924,6 +1188,19 @@ def test_an_unused_call_stays_in_its_partition(lesson):
     )
 
 
+def test_what_nobody_uses_is_not_lost(lesson):
+    graph = Graph()
+    x, *_ = (graph.placeholder(name) for name in ("x", "unused", "optional", "last"))
+    graph.get_attr("weight")
+    graph.output(graph.call_function(torch.relu, (x,)))
+    m = GraphModule(Parts(), graph)
+    same_split(
+        lesson.split_module(m, m, lambda node: 0),
+        torch_split_module(m, m, lambda node: 0),
+        hint="whoever calls the model passes all of its arguments; nothing is cleaned up",
+    )
+
+
 def test_a_model_that_takes_any_number_of_arguments_can_be_cut(lesson):
     class Sum(nn.Module):
         def forward(self, *terms):
@@ -960,14 +1237,15 @@ def test_a_split_model_can_be_split_again(lesson):
     same_numbers(again(x, y), model(x, y), cause="submodules are modules like any other")
 
 
-def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson):
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_module_with_the_name_of_a_submodule_keeps_its_parameters(lesson, deep):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.submod_0 = nn.Linear(3, 3)
+            self.submod_0 = nn.Sequential(nn.Linear(3, 3)) if deep else nn.Linear(3, 3)
 
         def forward(self, x):
-            return torch.relu(x) + self.submod_0.weight
+            return torch.relu(x) + (self.submod_0[0] if deep else self.submod_0).weight
 
     m = trace(Model())
     split = lesson.split_module(m, m, lambda node: 0)
@@ -1064,20 +1342,6 @@ def test_the_error_of_a_cycle_names_submodules_and_a_value(lesson):
         hint="name them by submod_name, and one value that goes between two",
     ):
         lesson.split_module(m, m, numbered(tanh=17, outer_0_0=4, relu=17))
-
-
-class AlikePaths(nn.Module):
-    """Two modules whose paths become equal when the dots go."""
-
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Module()
-        self.a.b_c = nn.Linear(3, 3)
-        self.a_b = nn.Module()
-        self.a_b.c = nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.a_b.c(self.a.b_c(x))
 
 
 @pytest.mark.beyond("runs one of the two modules twice")
@@ -1217,7 +1481,154 @@ def gradients_on():
     torch.set_grad_enabled(True)
 
 
-REGIONS = {"autocast": autocast_graph, "nested": nested_autocast_graph, "gradients": grad_graph}
+def mixed_graph() -> GraphModule:
+    """Autocast while gradients are off."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    enter = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, True, None))
+    first = graph.call_function(torch.mm, (x, x))
+    second = graph.call_function(torch.mm, (first, x))
+    graph.call_function(_exit_autocast, (enter,))
+    third = graph.call_function(torch.mul, (x, 2.0))
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    graph.output((second, third, graph.call_function(torch.mul, (x, 3.0))))
+    return GraphModule(nn.Module(), graph)
+
+
+def crossed_autocast_graph() -> GraphModule:
+    """The autocast that is entered first is left first: to be cut, and better not to be run."""
+    graph = Graph()
+    x = graph.placeholder("x")
+    one = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, True, None))
+    two = graph.call_function(_enter_autocast, ("cpu", torch.bfloat16, False, None))
+    first = graph.call_function(torch.mm, (x, x))
+    graph.call_function(_exit_autocast, (one,))
+    second = graph.call_function(torch.mm, (first, x))
+    graph.call_function(_exit_autocast, (two,))
+    graph.output(graph.call_function(torch.mul, (second, 2.0)))
+    return GraphModule(nn.Module(), graph)
+
+
+REGIONS = {
+    "autocast": autocast_graph,
+    "nested": nested_autocast_graph,
+    "gradients": grad_graph,
+    "mixed": mixed_graph,
+}
+
+
+@pytest.mark.stretch
+def test_a_partition_resumes_and_suspends_what_reaches_beyond_it(lesson):
+    graph = nested_autocast_graph().graph
+    nodes = named(graph)
+    outer, leave_outer = nodes["_enter_autocast"], nodes["_exit_autocast_1"]
+    inner, leave_inner = nodes["_enter_autocast_1"], nodes["_exit_autocast"]
+    groups = [
+        [outer, nodes["mm"], inner],
+        [nodes["mm_1"]],
+        [leave_inner, nodes["mm_2"], leave_outer],
+    ]
+    partitions = [lesson.Partition(str(at), at, group) for at, group in enumerate(groups)]
+    lesson.follow_regions(graph, partitions)
+    equal(
+        [(partition.resumed, partition.suspended) for partition in partitions],
+        [
+            ([], [leave_outer, leave_inner]),
+            ([outer, inner], [leave_outer, leave_inner]),
+            ([outer, inner], []),
+        ],
+        cause="a switch is missing, or stands in the wrong order",
+        hint="the first partition enters by itself, the last leaves by itself",
+    )
+
+
+@pytest.mark.stretch
+def test_autocast_regions_are_resumed_before_gradient_regions(lesson):
+    graph = mixed_graph().graph
+    nodes = named(graph)
+    off, enter = nodes["_set_grad_enabled"], nodes["_enter_autocast"]
+    first = lesson.Partition("0", 0, [off, enter])
+    rest = [node for node in calls(graph) if node not in first.nodes]
+    second = lesson.Partition("1", 1, rest)
+    lesson.follow_regions(graph, [first, second])
+    equal(
+        names(second.resumed),
+        ["_enter_autocast", "_set_grad_enabled"],
+        cause="both kinds were listed together, or the gradients first",
+        hint="all autocast regions, then all gradient regions",
+    )
+
+
+@pytest.mark.stretch
+def test_an_exit_leaves_the_autocast_that_it_names(lesson):
+    graph = crossed_autocast_graph().graph
+    one, two, first, leave_one, second, leave_two, last = calls(graph)
+    groups = [[one, two, first], [leave_one, second], [leave_two, last]]
+    partitions = [lesson.Partition(str(at), at, group) for at, group in enumerate(groups)]
+    lesson.follow_regions(graph, partitions)
+    equal(
+        [(names(partition.resumed), names(partition.suspended)) for partition in partitions],
+        [
+            ([], [leave_one.name, leave_two.name]),
+            ([one.name, two.name], [leave_two.name]),
+            ([two.name], []),
+        ],
+        cause="an exit was taken to end the region that was entered last",
+        hint="an exit has its enter as argument: ask it which one it means",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_crossed_regions_are_cut_as_torch_cuts_them(lesson, stages):
+    m = crossed_autocast_graph()
+    same_submodules(
+        lesson.split_module(m, m, in_stages(m, stages)),
+        torch_split_module(m, m, in_stages(m, stages)),
+        hint="see what follow_regions asks for",
+    )
+
+
+@pytest.mark.stretch
+def test_nothing_crosses_from_a_switch(lesson):
+    m = autocast_graph()
+    first, second = crossed(lesson, m, "_enter_autocast mm", "mm_1 mm_2 _exit_autocast mul")
+    equal(
+        (names(first.outputs), names(second.inputs)),
+        (["mm"], ["mm", "x"]),
+        cause="_exit_autocast takes the node of _enter_autocast, and this was passed on",
+        hint="leave out what is_switch tells: follow_regions brings it along",
+    )
+
+
+@pytest.mark.stretch
+def test_switches_are_copied_before_the_inputs_and_after_the_nodes(lesson):
+    m = nested_autocast_graph()
+    nodes = named(m.graph)
+    enters = [nodes["_enter_autocast"], nodes["_enter_autocast_1"]]
+    leaves = [nodes["_exit_autocast_1"], nodes["_exit_autocast"]]
+    partition = lesson.Partition(
+        "1",
+        nodes=[nodes["mm_1"]],
+        resumed=enters,
+        suspended=leaves,
+        inputs={nodes["x"]: None},
+        outputs={nodes["mm_1"]: []},
+    )
+    submodule = lesson.build_submodule(partition, m)
+    equal(
+        [str(row).partition(" = ")[2] for row in rows(submodule.graph)][2:],
+        [
+            "placeholder x()",
+            "call_function mm(x, x)",
+            "call_function _exit_autocast(_enter_autocast_1)",
+            "call_function _exit_autocast(_enter_autocast)",
+            "output output(mm)",
+        ],
+        cause="resumed or suspended was not looked at, or stands at another place",
+        hint="copy what is resumed first; before the output what is suspended, the last first",
+    )
 
 
 @pytest.mark.stretch
@@ -1251,31 +1662,6 @@ def test_a_cut_region_computes_what_the_whole_computes(lesson, region, gradients
 
 def pytree_leaves(value):
     return torch.utils._pytree.tree_leaves(value)
-
-
-@pytest.mark.stretch
-def test_a_partition_resumes_and_suspends_what_reaches_beyond_it(lesson):
-    graph = nested_autocast_graph().graph
-    nodes = named(graph)
-    outer, leave_outer = nodes["_enter_autocast"], nodes["_exit_autocast_1"]
-    inner, leave_inner = nodes["_enter_autocast_1"], nodes["_exit_autocast"]
-    groups = [
-        [outer, nodes["mm"], inner],
-        [nodes["mm_1"]],
-        [leave_inner, nodes["mm_2"], leave_outer],
-    ]
-    partitions = [lesson.Partition(str(at), at, group) for at, group in enumerate(groups)]
-    lesson.follow_regions(graph, partitions)
-    equal(
-        [(partition.resumed, partition.suspended) for partition in partitions],
-        [
-            ([], [leave_outer, leave_inner]),
-            ([outer, inner], [leave_outer, leave_inner]),
-            ([outer, inner], []),
-        ],
-        cause="a switch is missing, or stands in the wrong order",
-        hint="the first partition enters by itself, the last leaves by itself",
-    )
 
 
 @pytest.mark.beyond("fails with KeyError: it looks for the partition without its affix")
@@ -1340,11 +1726,12 @@ def test_an_autocast_without_an_end_is_refused(lesson):
 
 
 @pytest.mark.beyond("fails with KeyError")
-def test_an_autocast_that_ends_twice_is_refused(lesson):
+@pytest.mark.parametrize("named_enter", ["_enter_autocast", None])
+def test_an_autocast_that_ends_twice_is_refused(lesson, named_enter):
     m = autocast_graph()
     nodes = named(m.graph)
     with m.graph.inserting_after(nodes["_exit_autocast"]):
-        m.graph.call_function(_exit_autocast, (nodes["_enter_autocast"],))
+        m.graph.call_function(_exit_autocast, (nodes[named_enter],) if named_enter else ())
     with refuses(
         RuntimeError,
         "_exit_autocast_1",
@@ -1399,6 +1786,45 @@ def test_a_tensor_brings_its_symbolic_size_along(lesson):
         lesson.split_module(m, m, callback),
         torch_split_module(m, m, callback),
         hint="the node that bound the symbol comes in right after the tensor",
+    )
+
+
+def sizes_graph() -> GraphModule:
+    """Three symbols, held by more placeholders than there are; two belong to the tensor."""
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        first, second, other = (mode.shape_env.create_unbacked_symint() for _ in range(3))
+        fake = torch.empty(second, first)
+    held = {"b": second, "other": other, "a": first, "b_again": second, "text": "3"}
+    held |= {"twice": first * 2, "x": fake}
+    graph = Graph()
+    for name, value in held.items():
+        graph.placeholder(name).meta["example_value"] = value
+    x = named(graph)["x"]
+    relu = graph.call_function(torch.relu, (x,))
+    relu.meta["example_value"] = fake
+    graph.output(graph.call_function(torch.add, (relu, 1)))
+    return GraphModule(nn.Module(), graph)
+
+
+@pytest.mark.stretch
+def test_a_tensor_brings_the_first_holder_of_each_of_its_sizes(lesson):
+    m = sizes_graph()
+    callback = numbered(relu=0, add=1)
+    same_split(
+        lesson.split_module(m, m, callback),
+        torch_split_module(m, m, callback),
+        hint="the free symbols of this tensor alone, sorted by name; the first node that is one",
+    )
+
+
+@pytest.mark.stretch
+def test_a_tensor_that_stays_inside_brings_nothing_along(lesson):
+    m = sizes_graph()
+    del named(m.graph)["x"].meta["example_value"]
+    same_split(
+        lesson.split_module(m, m, lambda node: 0),
+        torch_split_module(m, m, lambda node: 0),
+        hint="sizes come with the tensors that come in",
     )
 
 

@@ -112,7 +112,7 @@ class _Watcher:
         self.parameters = dict(self.own)
 
     def call_module(
-        self, method: Callable[..., Any], module: nn.Module, *how: Any, **options: Any
+        self, method: Callable[..., Any], module: nn.Module, forward: Any, args: Any, kwargs: Any
     ) -> Any:
         self.info.module_forward_order.append(module)
         own = list(module.named_parameters())
@@ -120,7 +120,7 @@ class _Watcher:
         caller = self.info.curr_module, self.own
         self.info.curr_module, self.own = module, own
         self.rules.begin_usages(self.info, module)
-        output = method(module, *how, **options)
+        output = method(module, forward, args, kwargs)
         # Not in a `finally`: after a failure, the current module tells where it happened.
         self.info.curr_module, self.own = caller
         return output

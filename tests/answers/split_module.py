@@ -3,8 +3,10 @@
 import copy
 from operator import attrgetter, getitem
 
+from torch import SymInt
 from torch.fx import Graph, GraphModule
 from torch.fx.node import map_arg
+from torch.fx.passes.split_module import split_module
 
 from tests.suite.answers import right, wrong
 
@@ -48,6 +50,110 @@ def the_node_remembers_its_partition(lesson):
         return partitions
 
     lesson.assign_nodes = leave_marks
+
+
+@wrong(
+    fails="test_answers_are_the_same_if_their_text_is_the_same",
+    says="the text of the answer is the key",
+)
+def answers_are_compared_as_they_come(lesson):
+    """Keeps a dict from answers to partitions, in which True is 1."""
+
+    def assign_nodes(graph, split_callback, partition_affix=None):
+        partitions = {}
+        for node in graph.nodes:
+            if node.op.startswith("call_"):
+                number = split_callback(node)
+                partitions.setdefault(number, lesson.Partition(str(number), number))
+                partitions[number].nodes.append(node)
+        return list(partitions.values())
+
+    lesson.assign_nodes = assign_nodes
+
+
+@wrong(fails="test_the_original_is_left_as_it_was", says="a note was left in node.meta")
+def the_partition_is_noted_in_meta(lesson):
+    """Uses the caller's meta as a notebook."""
+    assign_nodes = lesson.assign_nodes
+
+    def leave_notes(*arguments):
+        partitions = assign_nodes(*arguments)
+        for partition in partitions:
+            for node in partition.nodes:
+                node.meta["partition"] = partition.name
+        return partitions
+
+    lesson.assign_nodes = leave_notes
+
+
+def after_collecting(lesson, change):
+    """Let ``change`` spoil what the reference has collected."""
+    collect_crossings = lesson.collect_crossings
+
+    def collect_and_change(m, partitions):
+        collect_crossings(m, partitions)
+        for partition in partitions:
+            change(m, partition)
+
+    lesson.collect_crossings = collect_and_change
+
+
+@wrong(
+    fails="test_an_output_knows_every_partition_that_uses_it_and_no_other_user",
+    says="a partition that takes the value is missing",
+)
+def one_user_is_enough(lesson):
+    """Notes the first partition that uses a value, and takes the rest for granted."""
+
+    def keep_the_first(m, partition):
+        partition.outputs = {value: users[:1] for value, users in partition.outputs.items()}
+
+    after_collecting(lesson, keep_the_first)
+
+
+@wrong(
+    fails="test_a_parameter_is_an_input",
+    says="a get_attr of a tensor is passed in like a placeholder",
+)
+def parameters_are_read_inside(lesson):
+    """Lets every partition read the parameters for itself."""
+
+    def take_in(m, partition):
+        reads = [value for value in partition.inputs if value.op == "get_attr"]
+        for value in reads:
+            partition.attributes[value] = partition.inputs.pop(value)
+
+    after_collecting(lesson, take_in)
+
+
+@wrong(
+    fails="test_a_value_used_elsewhere_is_an_output_here_and_an_input_there",
+    says="a value was passed that stays inside",
+)
+def everything_is_passed_to_everybody(lesson):
+    """Gives each partition all inputs of the model: the numbers are right."""
+
+    def pass_all(m, partition):
+        for node in m.graph.nodes:
+            if node.op in {"placeholder", "get_attr"}:
+                partition.inputs.setdefault(node, None)
+
+    after_collecting(lesson, pass_all)
+
+
+@wrong(
+    fails="test_a_tensor_brings_the_first_holder_of_each_of_its_sizes",
+    says="the first node that is one",
+)
+def the_last_holder_of_a_size_comes_in(lesson):
+    """Overwrites who holds a symbol whenever somebody else does."""
+
+    def bind(node, binders):
+        value = node.meta.get("example_value")
+        if isinstance(value, SymInt) and value.node.expr.is_Symbol:
+            binders[value.node.expr] = node
+
+    lesson.crossings._bind_symbol = bind
 
 
 def collect_with(values_of):
@@ -123,6 +229,43 @@ def the_last_ready_goes_first(lesson):
             ordered.append(ready[-1])
             waiting.remove(ready[-1])
         return ordered
+
+    lesson.order_partitions = order_partitions
+
+
+@wrong(
+    fails="test_of_several_ready_partitions_the_first_in_the_graph_runs_first",
+    says="became ready in another order",
+)
+def depth_first(lesson):
+    """Puts each partition right behind what it needs: sorted, but the last may come first."""
+
+    def order_partitions(partitions, keep_original_order=False):
+        ordered = []
+
+        def visit(partition):
+            if partition not in ordered:
+                for maker in partition.inputs.values():
+                    visit(maker)
+                ordered.append(partition)
+
+        for partition in partitions:
+            visit(partition)
+        return ordered
+
+    lesson.order_partitions = order_partitions
+
+
+@wrong(fails="test_a_cycle_may_lead_through_many_partitions", says="only pairs")
+def only_pairs_are_cycles(lesson):
+    """Looks for two partitions that wait for each other, and not for three."""
+
+    def order_partitions(partitions, keep_original_order=False):
+        for one in partitions:
+            for two in partitions:
+                if one.name in two.dependencies and two.name in one.dependencies:
+                    raise RuntimeError(f"cycle: {one.submod_name} and {two.submod_name}")
+        return partitions
 
     lesson.order_partitions = order_partitions
 
@@ -208,6 +351,104 @@ def every_submodule_returns_a_tuple(lesson):
     lesson.build.returns_bare = lesson.stitch.returns_bare = lambda *arguments: False
 
 
+@wrong(
+    fails="test_defaults_are_not_copied_into_a_submodule",
+    says="the default that it has in the model",
+)
+def defaults_travel_along(lesson):
+    """Copies the model's placeholders as they are."""
+
+    def add_placeholders(partition, keep_original_input_name):
+        for value in partition.inputs:
+            arguments = value.args if value.op == "placeholder" else ()
+            new = partition.graph.create_node("placeholder", value.name, arguments)
+            partition.environment[value] = new
+
+    lesson.build._add_placeholders = add_placeholders
+
+
+def after_building(lesson, change):
+    """Let ``change`` spoil the submodules that the reference has built."""
+    build_submodule = lesson.build_submodule
+
+    def build_and_change(partition, m, *options):
+        submodule = build_submodule(partition, m, *options)
+        change(submodule, m)
+        return submodule
+
+    lesson.build_submodule = build_and_change
+
+
+@wrong(
+    fails="test_layers_stay_in_the_mode_in_which_they_are",
+    says="put into training or evaluation",
+)
+def submodules_are_put_into_evaluation(lesson):
+    """Prepares the pipeline for inference, and the user's own layers with it."""
+    after_building(lesson, lambda submodule, m: submodule.eval())
+
+
+@wrong(
+    fails="test_the_example_has_the_modules_as_printed",
+    says="holds more than its nodes call",
+)
+def every_submodule_holds_the_whole_model(lesson):
+    """Gives each submodule all modules: every stage of the pipeline has all parameters."""
+
+    def add_all(submodule, m):
+        for name, child in m.named_children():
+            submodule.add_module(name, child)
+
+    after_building(lesson, add_all)
+
+
+@wrong(
+    fails="test_one_value_travels_bare_and_several_as_a_tuple",
+    says="ask returns_bare",
+)
+def torch_builds_the_submodule(lesson):
+    """Lets torch cut the partition out, and doesn't look at what is to go out of it."""
+
+    def build_submodule(partition, m, *options):
+        others = {node: f"other_{node.name}" for node in m.graph.nodes}
+        numbers = others | dict.fromkeys(partition.nodes, "this")
+        return split_module(m, m, numbers.get).submod_this
+
+    lesson.build_submodule = build_submodule
+
+
+def after_stitching(lesson, change):
+    """Let ``change`` spoil the module that the reference has stitched."""
+    stitch_graph = lesson.stitch_graph
+
+    def stitch_and_change(m, *arguments):
+        split = stitch_graph(m, *arguments)
+        change(split, m)
+        return split
+
+    lesson.stitch_graph = stitch_and_change
+
+
+@wrong(fails="test_the_meta_of_the_outer_graph_is_its_own", says="was not carried over")
+def the_outer_graph_has_no_meta(lesson):
+    """Carries meta over into the submodules only."""
+
+    def forget(split, m):
+        for node in split.graph.nodes:
+            node.meta.clear()
+
+    after_stitching(lesson, forget)
+
+
+@wrong(
+    fails="test_the_result_computes_with_its_submodules",
+    says="the model itself was run",
+)
+def the_model_itself_is_run(lesson):
+    """Shows a graph of submodules, and computes with the model that was given."""
+    after_stitching(lesson, lambda split, m: setattr(split, "forward", m.forward))
+
+
 @wrong(fails="test_parameters_are_shared_and_not_copied", says="the parameter was copied")
 def parameters_are_copied(lesson):
     """Gives the pipeline parameters of its own."""
@@ -242,6 +483,19 @@ def the_innermost_region_is_suspended_first(lesson):
     lesson.follow_regions = turn_round
 
 
+@wrong(
+    fails="test_an_exit_leaves_the_autocast_that_it_names",
+    says="an exit has its enter as argument",
+)
+def an_exit_leaves_what_was_entered_last(lesson):
+    """Keeps a stack of open regions, and doesn't ask the exit which one it means."""
+
+    def close(leave, inside):
+        inside.popitem()[1].leave = leave
+
+    lesson.regions._close = close
+
+
 @right
 def assignment_in_two_loops(lesson):
     """Collects the answers first, and makes the partitions from them."""
@@ -264,6 +518,43 @@ def assignment_in_two_loops(lesson):
 def crossings_by_walking_through_the_arguments(lesson):
     """Searches args and kwargs for nodes, instead of asking the node for its inputs."""
     lesson.collect_crossings = collect_with(lambda node: found_in((node.args, node.kwargs)))
+
+
+@right(core_only=True)
+def crossings_as_three_comprehensions(lesson):
+    """Lists all uses first; inputs and outputs are selections of them."""
+
+    def collect_crossings(m, partitions):
+        home = {node: partition for partition in partitions for node in partition.nodes}
+        uses = [(home.get(u), value) for u in m.graph.nodes for value in u.all_input_nodes]
+        crossing = [(user, home.get(v), v) for user, v in uses if home.get(v) is not user]
+        for one in partitions:
+            one.inputs |= {v: maker for user, maker, v in crossing if user is one}
+            one.outputs |= {v: [] for _, maker, v in crossing if maker is one}
+        for user, maker, v in dict.fromkeys(crossing):
+            if maker and user:
+                maker.outputs[v].append(user)
+
+    lesson.collect_crossings = collect_crossings
+
+
+@right
+def order_by_recursion(lesson):
+    """Takes the first ready partition, and orders the rest the same way."""
+    order_partitions = lesson.order_partitions
+
+    def order(waiting, done):
+        if not waiting:
+            return []
+        first = next(each for each in waiting if done.issuperset(each.dependencies))
+        rest = [each for each in waiting if each is not first]
+        return [first, *order(rest, done | {first.name})]
+
+    def order_recursively(partitions, keep_original_order=False):
+        order_partitions(partitions, keep_original_order)  # refuses what has no order
+        return order(partitions, frozenset())
+
+    lesson.order_partitions = order_recursively
 
 
 def refuse_late_makers(partitions):

@@ -7,6 +7,7 @@ the comparisons exported here.
 from tests.suite.cost import growth, lines_run
 from tests.suite.expect import barred, equal, holds, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
+from tests.suite.implementations import star_import
 from tests.suite.notes import noting
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "rows",
     "same_graph",
     "same_numbers",
+    "star_import",
     "warns_of",
 ]

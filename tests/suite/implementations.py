@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType, SimpleNamespace, TracebackType
 
 import pytest
 
@@ -46,6 +46,11 @@ class Implementation:
         assert self.module is not None
         with only_these_lessons(self.modules):
             yield self.module
+
+
+def star_import(module: ModuleType) -> SimpleNamespace:
+    """What ``from module import *`` brings."""
+    return SimpleNamespace(**{name: getattr(module, name) for name in module.__all__})
 
 
 def reference(lesson: str) -> Implementation:
