@@ -71,7 +71,8 @@ def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, s
 def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
     verdict = checked(answer, marks=CORE)
     assert verdict.is_green(stretch=False), screen(verdict)
-    assert screen(verdict).startswith("done"), screen(verdict)
+    assert verdict.state in ("done", "starred")  # starred, where the run has no stretch
+    assert screen(verdict).startswith(verdict.state), screen(verdict)
 
 
 @pytest.mark.slow  # each meets a whole suite
