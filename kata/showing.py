@@ -12,7 +12,7 @@ from kata.naming import place_of
 from kata.reasons import Reason, other_reasons
 from kata.results import PASSED, Count, count
 from kata.space import Space, fitting
-from kata.terminal import clipped, harmless, show_labelled
+from kata.terminal import beside_label, clipped, harmless, show_labelled
 
 # How many reasons are listed besides the first while no test of the core passes.
 FEW = 3
@@ -87,7 +87,8 @@ def show_reasons(
     reasons = other_reasons(first, others)
     # Where nothing is right yet, all reasons are one: it isn't written.
     most = len(reasons) if verdict.counts(stretch=False)["passed"] else FEW
-    room = Space(console.width, lines).room_below(first) - len(list(notes(verdict)))
+    noted = sum(len(beside_label(line, console.width)) for line in notes(verdict))
+    room = Space(console.width, lines).room_below(first) - noted
     items = fitting(reasons[:most], room, console.width)
     if len(items) < len(reasons):
         items = fitting(reasons[:most], room - 1, console.width)

@@ -104,10 +104,14 @@ def say_json(data: object) -> None:
 def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:
     """Print a text beside its label: further lines stand under the first one's words."""
     head = f"{label:<{LABEL}}"
-    lines = textwrap.wrap(text, max(console.width - LABEL, 1), break_on_hyphens=False)
-    for number, line in enumerate(lines or [""]):
+    for number, line in enumerate(beside_label(text, console.width)):
         shown = Text.assemble((head, style) if not number else " " * LABEL, line)
         console.print(shown, soft_wrap=True)
+
+
+def beside_label(text: str, width: int) -> list[str]:
+    """The lines that a text takes beside a label, where the terminal has this width."""
+    return textwrap.wrap(text, max(width - LABEL, 1), break_on_hyphens=False) or [""]
 
 
 def clipped(text: str, width: int, *, fill: str = "") -> str:

@@ -449,11 +449,11 @@ def test_a_parameter_that_was_replaced_is_refused(tracer):
 
 def test_another_root_has_its_own_paths(tracer):
     child = tracer.root.child
-    before = target_of(tracer, child.weight)
+    before = [target_of(tracer, value) for value in (child.weight, child.table)]
     tracer.root, tracer.tensor_attrs = child, {}
     equal(
-        [before, target_of(tracer, child.weight), target_of(tracer, child.table)],
-        ["child.weight", "weight", "table"],
+        [*before, *(target_of(tracer, value) for value in (child.weight, child.table))],
+        ["child.weight", "child.table", "weight", "table"],
         cause="an index that was built for one root answered for another",
         hint="remember for which root the index was built",
     )
