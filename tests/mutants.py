@@ -37,7 +37,7 @@ from tests.suite.answers import judge_folder
 EQUIVALENT = ROOT / "tests" / "mutants.toml"
 WANTED = 0.95
 # What several lessons stand on is judged by one after the other.
-SHARED = {"path_of_module": ["_paths.py"]}
+SHARED = {"path_of_module": ["_paths.py"], "split_module": ["_nodes.py"]}
 ALSO_JUDGES = {"_paths.py": ["create_arg", "tracer"]}
 # Seconds a test: an endless loop is a change that was noticed.
 SECONDS = 30

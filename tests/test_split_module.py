@@ -3,6 +3,7 @@
 import itertools
 import operator
 import random
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -1814,6 +1815,50 @@ def test_a_tensor_brings_the_first_holder_of_each_of_its_sizes(lesson):
         lesson.split_module(m, m, callback),
         torch_split_module(m, m, callback),
         hint="the free symbols of this tensor alone, sorted by name; the first node that is one",
+    )
+
+
+RAW_SIZES = {
+    "argument": lambda size: ((size,), {}),
+    "list": lambda size: (([1, (size,)],), {}),
+    "keyword": lambda size: ((1,), {"size": size}),
+    "dict": lambda size: ((1,), {"sizes": {"first": [size]}}),
+    "none": lambda size: ((1, [2]), {"sizes": {"first": 3}}),
+}
+
+
+def graph_with_a_raw_size(place: str) -> GraphModule:
+    """One call with a symbolic size among its arguments, which no node holds."""
+    graph = Graph()
+    arguments, options = RAW_SIZES[place](ShapeEnv().create_unbacked_symint())
+    call = graph.create_node(
+        "call_function", torch.full, arguments, options, name="filled", type_expr=torch.Tensor
+    )
+    graph.output(call)
+    return GraphModule(nn.Module(), graph)
+
+
+def heard_from(split_module, m: GraphModule) -> tuple[GraphModule, list[str]]:
+    """The split model, and what was warned of meanwhile."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        split = split_module(m, m, lambda node: 0, keep_original_node_name=True)
+    return split, [str(warning.message) for warning in heard]
+
+
+@pytest.mark.stretch
+@pytest.mark.filterwarnings("ignore:Raw SymInt")
+@pytest.mark.parametrize("place", RAW_SIZES)
+def test_a_symbolic_size_that_no_node_holds_is_kept_and_warned_of(lesson, place):
+    m = graph_with_a_raw_size(place)
+    ours, our_words = heard_from(lesson.split_module, m)
+    theirs, their_words = heard_from(torch_split_module, m)
+    same_split(ours, theirs)
+    equal(
+        our_words,
+        their_words,
+        cause="torch warns wherever a node with such an argument is created",
+        hint="create the copy together with its arguments",
     )
 
 
