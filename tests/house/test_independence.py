@@ -1,4 +1,4 @@
-"""No test depends on the order of the tests, or on a network."""
+"""No test depends on the order of the tests, on what another one left behind, or on a network."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import socket
 import urllib.request
 
 import pytest
+from torch import nn
+from torch.fx import _symbolic_trace as torch_fx
 
 from lessons import LESSONS
 from tests.suite.answers import judge_folder
 from tests.suite.implementations import SOLUTIONS
 from tests.suite.network import NetworkError
+from tests.suite.plugin import nothing_left_patched
 
 NAMES = [lesson.name for lesson in LESSONS]
 
@@ -34,6 +37,16 @@ def test_the_order_of_a_seed_is_random_and_always_the_same():
     assert order("--shuffle=1") == order("--shuffle=1")
     assert order("--shuffle=1") != order("--shuffle=2")
     assert sorted(order("--shuffle=1")) == sorted(order())
+
+
+def test_what_a_trace_left_behind_is_undone():
+    call, patcher, namespace = nn.Module.__call__, torch_fx.CURRENT_PATCHER, {"kept": 1}
+    with nothing_left_patched(namespace):
+        nn.Module.__call__, torch_fx.CURRENT_PATCHER = None, object()
+        namespace["len"] = len
+    assert nn.Module.__call__ is call
+    assert torch_fx.CURRENT_PATCHER is patcher
+    assert namespace == {"kept": 1}
 
 
 @pytest.mark.parametrize("address", ["http://192.0.2.1/", "http://example.org/"])

@@ -120,13 +120,13 @@ def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
 def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     """Undo what a trace may have left behind, so that tests don't fail in a chain.
 
-    A trace patches ``nn.Module``, torch's flag, and functions in ``math`` and in the globals of the
-    traced code, which are the test module's.
+    A trace patches ``nn.Module``, torch's flag and patcher, and functions in ``math`` and in the
+    globals of the traced code, which are the test module's.
     """
     state = torch.fx._symbolic_trace
-    # Up to torch 2.13 the flag is a global, later it is local to the thread.
+    # Up to torch 2.13 the flag is a global beside the patcher, later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
-    copies = [(each, dict(each)) for each in (flags, vars(math), namespace)]
+    copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
     with kept(torch.nn.Module, "__call__", "__getattr__"):
         try:
             yield
