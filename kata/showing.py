@@ -16,9 +16,9 @@ from kata.terminal import beside_label, clipped, harmless, show_labelled
 
 # How many reasons are listed besides the first while no test of the core passes.
 FEW = 3
-# What is said of a lesson whose core is green and whose stretch isn't.
-ENOUGH = "the lesson is done; what is red belongs to the stretch, which is optional"
-NOT_ENOUGH = "the core is green; --stretch asks for the stretch too, and that is red"
+# What is said of a lesson whose core is green and whose stretch isn't: one line, as space is kept.
+ENOUGH = "the lesson is done; what is red is the stretch, which is optional"
+NOT_ENOUGH = "the core is green; --stretch asks for the stretch too: it is red"
 
 
 def show(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
