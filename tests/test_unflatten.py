@@ -154,6 +154,18 @@ class CalledTwice(nn.Module):
         return self.block(self.block(x))
 
 
+class Around(nn.Module):
+    """One module called before and after another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.tanh(self.linear(self.tanh(x)))
+
+
 class Switch(nn.Module):
     """Calls another child each time it is called."""
 
@@ -260,8 +272,14 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
 def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
     program = program_of(CalledTwice, x())
     equal(
-        [call.name for call in lesson.outline(program.graph).walk()],
-        ["block.linear", "block", "block.linear@1", "block@1", ""],
+        [(call.path, call.index, call.name) for call in lesson.outline(program.graph).walk()],
+        [
+            ("block.linear", 0, "block.linear"),
+            ("block", 0, "block"),
+            ("block.linear", 1, "block.linear@1"),
+            ("block", 1, "block@1"),
+            ("", 0, ""),
+        ],
         cause="two calls of one module, one right after the other, were taken for one",
         hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
     )
@@ -298,6 +316,20 @@ def test_a_node_without_a_stack_is_refused(lesson):
         hint="name the node and what it lacks",
     ):
         lesson.outline(program.graph)
+
+
+@pytest.mark.stretch
+def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
+    program = program_of(block_and_tanh, x())
+    relu = next(node for node in program.graph.nodes if node.name == "relu")
+    mark = "_empty_nn_module_stack_from_metadata_hook"
+    relu.meta["nn_module_stack"] = {mark: (mark, mark)}
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [("0", ["mul", ("0.linear", ["linear", "relu"])]), ("1", ["tanh"]), "output"],
+        cause="export's mark was taken for the name of a module, or the call was torn apart",
+        hint="NO_MODULE instead of a stack: such a node belongs wherever its neighbour does",
+    )
 
 
 def move(program: ExportedProgram, name: str, stack_of: str) -> None:
@@ -465,6 +497,19 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
+def test_a_call_that_lacks_a_value_is_refused(lesson):
+    program = program_of(one_tanh, x())
+    unsettled, tree = lesson.outline(program.graph), lesson.UnflattenedModule(program)
+    with refuses(
+        RuntimeError,
+        "'0'",
+        "'x'",
+        cause="the graph was built without the value",
+        hint="name the call and the value: whoever settles inputs wants to know",
+    ):
+        lesson.attach(tree, unsettled, {}, [], program.graph_module)
+
+
 @pytest.mark.parametrize("model", [Block, Nested, one_tanh], ids=lambda model: model.__name__)
 def test_after_two_steps_a_plain_model_runs(lesson, model):
     eager, program = exported(model, x())
@@ -555,14 +600,14 @@ class Aliased(nn.Module):
         self.same_weight = self.weight
         self.register_buffer("buffer", torch.rand(3))
         self.register_buffer("same_buffer", self.buffer)
-        self.register_buffer("memory", torch.rand(6))
-        self.register_buffer("head", self.memory[:3])
+        self.register_buffer("memory", torch.rand(6, dtype=torch.double))
+        self.register_buffer("even", self.memory[::2])
         self.constant = torch.rand(3)
         self.same_constant = self.constant
 
     def forward(self, x):
         y = x * self.weight + self.same_weight + self.buffer - self.same_buffer
-        return y + self.constant * self.same_constant + self.head + self.memory[3:]
+        return y + self.constant * self.same_constant + self.even + self.memory[3:]
 
 
 ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "same_constant")]
@@ -601,10 +646,42 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
     state = lesson.restore_state(program_of(Aliased, x()))
     state["memory"].value[0] = 42
     equal(
-        state["head"].value[0].item(),
-        42.0,
+        [state["even"].value[0].item(), state["even"].value.stride()],
+        [42.0, (2,)],
         cause="each view was cloned: a mutation through one is no longer seen by the other",
         hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+def test_of_a_storage_only_what_is_owned_is_copied(lesson):
+    program = program_of(Owner, x())
+    program.constants["constant"] = torch.rand(100, 3)[50]
+    value = lesson.restore_state(program)["constant"].value
+    equal(
+        value.untyped_storage().nbytes(),
+        value.nbytes,
+        cause="everything that the row was cut from was copied",
+        hint="copy a storage as a whole only where several tensors look at it",
+    )
+
+
+@pytest.mark.stretch
+def test_what_is_no_plain_tensor_is_restored_too(lesson):
+    program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
+    odd = {"object": object(), "sparse": sparse, "same": sparse, "other": sparse * 2}
+    program.constants.update(odd)
+    state = lesson.restore_state(program)
+    values = {name: state[name].value for name in odd}
+    equal(
+        [
+            {state[name].kind.value for name in odd},
+            values["object"] is odd["object"],
+            values["same"] is values["sparse"] is not sparse,
+            values["other"].to_dense().equal(2 * torch.eye(3)),
+        ],
+        [{"constant"}, True, True, True],
+        cause="something was asked for its storage that has none",
+        hint="see identity: what has no strided storage is one thing if it is one object",
     )
 
 
@@ -692,6 +769,18 @@ def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, st
     )
 
 
+@pytest.mark.stretch
+def test_a_module_names_the_class_of_the_eager_one(lesson):
+    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
+    modules = {"switch": tree.switch, "left": tree.switch.left}
+    equal(
+        {name: module.type_name() for name, module in modules.items()},
+        {"switch": "tests.test_unflatten.Switch", "left": "torch.nn.modules.linear.Linear"},
+        cause="the class that outline read off the stack was dropped",
+        hint="hand call.type_name on to the module",
+    )
+
+
 def test_parameters_keep_requires_grad(lesson):
     tree = lesson.unflatten(program_of(Owner, x()))
     equal(
@@ -756,11 +845,16 @@ def test_it_runs_like_the_eager_model(lesson, model, strict):
     )
 
 
-def test_calls_that_do_the_same_are_done_by_one_module(lesson):
-    tree = lesson.unflatten(program_of(CalledTwice, x()))
+@pytest.mark.parametrize(
+    ("model", "modules"),
+    [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
+    ids=["in a row", "with another between"],
+)
+def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
+    tree = lesson.unflatten(program_of(model, x()))
     equal(
         [name for name, _ in tree.named_modules()],
-        ["", "block", "block.linear"],
+        modules,
         cause="every call kept a module of its own",
         hint="compare the graphs node by node, not by name; let the call sites call the first",
     )
@@ -793,6 +887,27 @@ def test_calls_that_do_something_else_keep_their_bodies(lesson):
         cause="bodies that differ were shared, or equal ones weren't",
         hint="look for a twin among all bodies of the module, not just the last",
     )
+
+
+class Subtracts(nn.Module):
+    """Takes the double away, or is taken away from it."""
+
+    def forward(self, x, turn: bool):
+        double = x * 2
+        return double - x if turn else x - double
+
+
+class SubtractsBoth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.subtracts = Subtracts()
+
+    def forward(self, x):
+        return self.subtracts(self.subtracts(x, True), False)
+
+
+def test_bodies_whose_operations_get_other_values_differ(lesson):
+    like_eager(lesson, SubtractsBoth, x())
 
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
@@ -862,6 +977,24 @@ def test_the_program_stays_as_it_was(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_the_tree_says_what_the_program_said_of_itself(lesson):
+    program = program_of(Block, x(4, 3), dynamic_shapes=BATCH)
+    tree = lesson.unflatten(program)
+    equal(
+        [
+            tree.graph_signature.user_inputs,
+            [entry.fqn for entry in tree.module_call_graph],
+            tree.range_constraints,
+            tree.equality_constraints,
+            tree.meta["unflattened_module"] is tree,
+        ],
+        [("x",), ["", "linear"], program.range_constraints, [], True],
+        cause="an attribute of the program is missing, or another one",
+        hint="read the attributes in UnflattenedModule's docstring",
+    )
+
+
 @pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
 def test_nothing_is_left_on_the_program(lesson):
     program = program_of(Block, x())
@@ -926,14 +1059,97 @@ def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
         def __init__(self):
             super().__init__()
             self.register_buffer("memory", torch.zeros(3))
+            self.first = nn.Tanh()
+            self.second = nn.Sigmoid()
 
         def forward(self, x):
-            new = x.sum(0)
-            old = self.memory * 2
+            new = self.first(x.sum(0))
+            old = self.second(self.memory.unsqueeze(0))
             self.memory.copy_(new)
             return old + self.memory
 
-    like_eager(lesson, Swap(), x(), functional=True)
+    run = like_eager(lesson, Swap(), x(), functional=True)
+    equal(
+        [name for name, _ in run.tree.named_modules()],
+        ["", "first", "second"],
+        cause="the mutation was filed under a module that had already returned",
+        hint="it lies in the module of the node that it follows",
+    )
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.last.copy_(x)
+        return x
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_can_be_kept_in_a_buffer(lesson):
+    tree = like_eager(lesson, Remembers(), x(), functional=True).tree
+    given = x()
+    holds(
+        tree(given).data_ptr() == given.data_ptr(),
+        "the input, which is returned as it is",
+        got="another tensor",
+        cause="what comes after the copy reads the buffer instead of the input",
+        hint="only a value that was computed for the buffer is the buffer from then on",
+    )
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_that_is_kept_in_a_buffer_can_be_mutated(lesson):
+    class KeepsAndMutates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(2, 3))
+
+        def forward(self, x):
+            old = self.last * 2
+            self.last.copy_(x)
+            x.add_(1)
+            return old
+
+    like_eager(lesson, KeepsAndMutates(), x(), functional=True)
+
+
+@pytest.mark.beyond("torch returns the computed value, and the buffer is another tensor")
+def test_a_buffer_that_is_returned_is_the_modules_own(lesson):
+    class Returns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return self.count
+
+    tree = like_eager(lesson, Returns(), x(), functional=True).tree
+    holds(
+        tree(x()).data_ptr() == tree.count.data_ptr(),
+        "the buffer itself, as in the eager model",
+        got="another tensor",
+        cause="what comes after the mutation reads the computed value",
+        hint="replace its uses after the copy_ by the copy_, which returns what it wrote to",
+    )
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_a_model_that_only_mutates_runs(lesson, functional):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return ()
+
+    like_eager(lesson, Counts(), x(), functional=functional)
 
 
 @FUNCTIONAL_TOO
@@ -1003,6 +1219,23 @@ def test_it_moves_to_another_dtype_as_a_whole(lesson, model):
         run.eager.double()(x().double()),
         cause="a body holds a tensor beside the module's registered one",
         hint="later bodies own nothing: they run on the first one's module",
+    )
+
+
+def shapes(graph: torch.fx.Graph) -> list[object]:
+    """The shape of what each operation and each call gives."""
+    made = [node.meta["val"] for node in graph.nodes if node.op.startswith("call")]
+    return [pytree.tree_map(lambda value: tuple(value.shape), value) for value in made]
+
+
+@pytest.mark.stretch
+def test_calls_know_the_shapes_of_their_results(lesson):
+    one, two = (lesson.unflatten(program_of(model, x())) for model in (Block, UsesSeveral))
+    equal(
+        [shapes(one.graph), shapes(two.graph)],
+        [[(2, 3)] * 3, [[(2, 3), (2, 3)], *[(2, 3)] * 3]],
+        cause='a node that wasn\'t in the flat graph has no meta["val"]',
+        hint="a call's val is that of its one output, or a list; an item's is that output's",
     )
 
 
@@ -1243,6 +1476,12 @@ def test_sizes_cross_submodules(lesson, strict, preserve):
         cause="a size wasn't handed on",
         hint="a size is a node; it crosses modules like any other value",
     )
+    equal(
+        names(tree),
+        names(model),
+        cause="export's mark for a node of no module was taken for a module's name",
+        hint="NO_MODULE instead of a stack: the node belongs wherever its neighbour does",
+    )
 
 
 # --- preserved call signatures
@@ -1333,6 +1572,46 @@ def test_the_calls_of_a_preserved_module_take_turns(lesson):
 
 
 @pytest.mark.stretch
+def test_the_arguments_of_a_preserved_module_keep_their_names(lesson):
+    program = program_of(TwoInputs, x(3), x(3), x(3), preserve=("inner",))
+    graph = lesson.unflatten(program).inner.graph
+    operands = [[node.name for node in each.all_input_nodes] for each in graph.nodes]
+    holds(
+        ["y", "x"] in operands,
+        "an operation on `y` and `x`",
+        got=operands,
+        cause="what was taken out of the arguments has made-up names, and the code is hard to read",
+        hint="give the item the name of the node that it stands for",
+    )
+
+
+class Borrows(nn.Module):
+    """Uses a parameter that it doesn't own."""
+
+    def __init__(self, owner: nn.Module):
+        super().__init__()
+        self.owner = [owner]
+
+    def forward(self, x):
+        return x * self.owner[0].bias
+
+
+class Lends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.borrows = Borrows(self.linear)
+
+    def forward(self, x):
+        return self.borrows(self.linear(x))
+
+
+@pytest.mark.stretch
+def test_a_preserved_module_may_use_a_parameter_of_another(lesson):
+    like_eager(lesson, Lends, x(), preserve=("borrows",))
+
+
+@pytest.mark.stretch
 def test_a_module_called_once_is_not_dispatched(lesson):
     tree = lesson.unflatten(program_of(UsesSizes, x(), preserve=("reshape",)))
     equal(
@@ -1412,6 +1691,83 @@ def test_a_buffer_of_a_preserved_module_of_a_functional_program_is_mutated(lesso
     like_eager(lesson, CountedTwice, x(), preserve=("counter",), functional=True)
 
 
+class TwoCounts(nn.Module):
+    """Writes two buffers of one shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("sum", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        self.sum.add_(self.calls)
+        return x * self.calls + self.sum
+
+
+class CountsTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counts = TwoCounts()
+
+    def forward(self, x):
+        return self.counts(self.counts(x).tanh())
+
+
+@pytest.mark.stretch
+def test_each_call_of_a_preserved_module_of_a_functional_program_writes_its_buffers(lesson):
+    model, program = exported(CountsTwice, x(), preserve=("counts",), functional=True)
+    ours, theirs = lesson.unflatten(program).counts, model.counts
+    same_numbers(
+        [ours(x()), ours.calls, ours.sum],
+        [theirs(x()), theirs.calls, theirs.sum],
+        cause="only the last call writes a buffer, or it writes the wrong one",
+        hint="a value between the first and the last of a buffer is written where it is made",
+    )
+
+
+class Pairs(nn.Module):
+    """Returns two values, one of which is made of the other."""
+
+    def forward(self, x):
+        first = x.tanh()
+        return first, first * 2
+
+
+class UsesOneOfPairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pairs = Pairs()
+
+    def forward(self, x):
+        return self.pairs(x)[1] + 1
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_a_preserved_module_returns_what_only_itself_uses(lesson, functional):
+    program = program_of(UsesOneOfPairs, x(), preserve=("pairs",), functional=functional)
+    same_numbers(
+        lesson.unflatten(program).pairs(x()),
+        Pairs()(x()),
+        cause="a result was left out, or taken for another one",
+        hint="results are those of the signature",
+    )
+
+
+@pytest.mark.stretch
+def test_a_swapped_module_gets_constants_too(lesson):
+    model, program = exported(CalledForBoth, x(), preserve=("switch",))
+    tree = lesson.unflatten(program)
+    tree.switch = model.switch = Switch()
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="an argument that isn't a tensor was lost, or handed on as None",
+        hint="a ConstantArgument has its value",
+    )
+
+
 class Normalizes(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1474,6 +1830,43 @@ def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
         "rand_like",
         cause="the value was drawn again on the other side of the border",
         hint="name the value and the module whose signature doesn't mention it",
+    ):
+        lesson.unflatten(program)
+
+
+class HidesAndMutates(nn.Module):
+    """Keeps values that it or a later operation changes the origin of."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.ones(()))
+
+    def forward(self, x):
+        wide, own = self.calls * x, x * 2
+        self.calls.add_(1)
+        own.add_(1)
+        self.hidden = {"made of a buffer": wide, "mutated": own}
+        return x + 1
+
+
+@pytest.mark.beyond("torch computes it again, of what has been mutated by then")
+@pytest.mark.parametrize("which", ["made of a buffer", "mutated"])
+def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, which):
+    class Uses(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hides = HidesAndMutates()
+
+        def forward(self, x):
+            return self.hides(x) * self.hides.hidden[which]
+
+    program = export(Uses(), x(), preserve=("hides",))
+    with refuses(
+        RuntimeError,
+        "'hides'",
+        "can't be computed twice",
+        cause="the value was computed once more, of what has changed in the meantime",
+        hint="look for in-place operations between the value and its copy",
     ):
         lesson.unflatten(program)
 
@@ -1836,6 +2229,19 @@ def test_the_branches_of_cond_come_along(lesson, sign, preserve):
     )
 
 
+@pytest.mark.beyond("torch puts the program's own branches into the tree")
+def test_the_branches_of_cond_are_copies(lesson):
+    program = program_of(Conditional, x())
+    branch = lesson.unflatten(program).inner.true_graph_0
+    holds(
+        branch.graph is not program.graph_module.true_graph_0.graph,
+        "a graph of the tree's own",
+        got="the program's graph",
+        cause="whoever edits the tree's branch would edit the program's",
+        hint="copy what a get_attr node names deeply",
+    )
+
+
 @pytest.mark.stretch
 def test_map_comes_along(lesson):
     from functorch.experimental.control_flow import map as map_over
@@ -2115,8 +2521,8 @@ def test_the_work_grows_with_the_number_of_layers(lesson):
 
 MODELS = [
     *(one_tanh, one_block, block_and_tanh, three_deep, Block, Nested, HandsItsParameterDown),
-    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner),
-    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing),
+    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner, Around),
+    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing, SubtractsBoth),
 ]
 MUTATING = [CountedTwice, training_norms, fixed_norms, Passing]
 PREPARED = [
