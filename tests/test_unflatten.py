@@ -781,6 +781,20 @@ def test_a_module_names_the_class_of_the_eager_one(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_the_type_of_an_input_comes_along(lesson):
+    program = program_of(Nested, x())
+    entry = next(node for node in program.graph.nodes if node.name == "x")
+    entry.type = torch.Tensor
+    tree = lesson.unflatten(program)
+    equal(
+        [next(iter(each.graph.nodes)).type for each in (tree, tree.first)],
+        [torch.Tensor, torch.Tensor],
+        cause="a new placeholder has no type unless it is given one",
+        hint="hand on the type of the value that comes in",
+    )
+
+
 def test_parameters_keep_requires_grad(lesson):
     tree = lesson.unflatten(program_of(Owner, x()))
     equal(

@@ -54,7 +54,8 @@ class CallGraph:  # given
 
     def _take(self) -> None:
         for value in self.call.inputs:
-            self._stand_for(value, self.graph.placeholder(value.name))
+            placeholder = self.graph.placeholder(value.name, type_expr=value.type)
+            self._stand_for(value, placeholder)
         signature = self.call.signature
         placeholders = self._parameters(signature) if signature else None
         for value, name in self.call.state.items():
