@@ -288,7 +288,7 @@ class AsksItsThread:
 
 @wrong(
     fails="test_traces_that_overlap_leave_nothing_behind",
-    says="count the users of the patch",
+    says="was restored while another trace was still on",
 )
 def users_of_the_patch_are_not_counted(lesson):
     """Each trace restores what it found, in whatever order the traces end."""
