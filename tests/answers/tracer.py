@@ -22,6 +22,7 @@ import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Proxy
 from torch.fx import _symbolic_trace as torch_fx
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
 from tests.suite.answers import right, wrong
@@ -1058,12 +1059,15 @@ class Complete:
 
     def method_of(self, root):
         self.root_module_name = type(root).__name__
+        _LazyGraphModule.force_recompile(root)
         return super().method_of(root)
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         if not isinstance(root_fn, FunctionType):
             raise TypeError(f"a {type(root_fn).__name__} can't be traced")
-        self.namespace_to_wrap = root_fn.__globals__
+        self.namespace_to_wrap, code = root_fn.__globals__, root_fn.__code__
+        fields = ("co_name", "co_filename", "co_firstlineno")
+        self.graph._co_fields = {field: getattr(code, field) for field in fields}
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager
