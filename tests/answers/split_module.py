@@ -496,7 +496,7 @@ def an_exit_leaves_what_was_entered_last(lesson):
     lesson.regions._close = close
 
 
-@right
+@right(core_only=True)
 def assignment_in_two_loops(lesson):
     """Collects the answers first, and makes the partitions from them."""
 
