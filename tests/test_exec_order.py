@@ -224,6 +224,7 @@ def test_the_configured_tracer_serves_as_well(lesson, model):
 
 def test_each_configuration_has_a_tracer_of_its_own_and_no_concrete_arguments(lesson):
     first, second = lesson.TracingConfig(), lesson.TracingConfig()
+    watched(lesson.ExecOrderTracer(), Mixed(), first.tracer)
     holds(
         isinstance(first.tracer, TracerBase) and first.tracer is not second.tracer,
         "two tracers",

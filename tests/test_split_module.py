@@ -179,6 +179,7 @@ def test_a_partition_keeps_the_answer_itself(lesson):
     )
 
 
+@pytest.mark.stretch
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [

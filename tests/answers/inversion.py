@@ -189,15 +189,18 @@ def a_registry_of_its_own(lesson):
     """Keeps pairs in a list, and searches it from the end."""
     pairs = list(lesson.inverses.PAIRS)
 
+    check_and_add = lesson.add_inverse
+
     def add_inverse(f, g):
+        check_and_add(f, g)
         pairs.append((f, g))
-        lesson.inverses.INVERSES.update({f: g, g: f})
 
     def inverse_of(function):
         for f, g in reversed(pairs):
             if function in (f, g):
                 return g if function is f else f
-        raise lesson.NotInvertibleError(f"{function.__name__} has no partner: add_inverse")
+        name = getattr(function, "__name__", function)
+        raise lesson.NotInvertibleError(f"{name} has no partner: add_inverse")
 
     lesson.add_inverse, lesson.inverse_of = add_inverse, inverse_of
     lesson._undo.inverse_of = inverse_of

@@ -496,7 +496,7 @@ def an_exit_leaves_what_was_entered_last(lesson):
     lesson.regions._close = close
 
 
-@right
+@right(core_only=True)
 def assignment_in_two_loops(lesson):
     """Collects the answers first, and makes the partitions from them."""
 
@@ -607,13 +607,21 @@ def outputs_of(graph, call, values):
 def one_frame_for_everything(lesson):
     """Stitches in one plain loop, and lets the outer module compile its children again."""
 
-    def stitch_graph(m, submodules, keep_original_order=False, *options):
+    def stitch_graph(
+        m,
+        submodules,
+        keep_original_order=False,
+        keep_original_node_name=False,
+        tuple_return=False,
+    ):
         graph, values, parts = Graph(), {}, {}
 
         def bring(nodes):
             for node in nodes:
                 if node.op in {"placeholder", "get_attr"} and node not in values:
                     values[node] = graph.node_copy(node)
+                if node.op == "placeholder" and keep_original_node_name:
+                    values[node].target = node.name
                 if node.op == "get_attr":
                     parts[node.target] = attrgetter(node.target)(m)
             return tuple(values.get(node) for node in nodes)
