@@ -154,6 +154,18 @@ class CalledTwice(nn.Module):
         return self.block(self.block(x))
 
 
+class Around(nn.Module):
+    """One module called before and after another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.tanh(self.linear(self.tanh(x)))
+
+
 class Switch(nn.Module):
     """Calls another child each time it is called."""
 
@@ -260,8 +272,14 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
 def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
     program = program_of(CalledTwice, x())
     equal(
-        [call.name for call in lesson.outline(program.graph).walk()],
-        ["block.linear", "block", "block.linear@1", "block@1", ""],
+        [(call.path, call.index, call.name) for call in lesson.outline(program.graph).walk()],
+        [
+            ("block.linear", 0, "block.linear"),
+            ("block", 0, "block"),
+            ("block.linear", 1, "block.linear@1"),
+            ("block", 1, "block@1"),
+            ("", 0, ""),
+        ],
         cause="two calls of one module, one right after the other, were taken for one",
         hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
     )
@@ -298,6 +316,20 @@ def test_a_node_without_a_stack_is_refused(lesson):
         hint="name the node and what it lacks",
     ):
         lesson.outline(program.graph)
+
+
+@pytest.mark.stretch
+def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
+    program = program_of(block_and_tanh, x())
+    relu = next(node for node in program.graph.nodes if node.name == "relu")
+    mark = "_empty_nn_module_stack_from_metadata_hook"
+    relu.meta["nn_module_stack"] = {mark: (mark, mark)}
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [("0", ["mul", ("0.linear", ["linear", "relu"])]), ("1", ["tanh"]), "output"],
+        cause="export's mark was taken for the name of a module, or the call was torn apart",
+        hint="NO_MODULE instead of a stack: such a node belongs wherever its neighbour does",
+    )
 
 
 def move(program: ExportedProgram, name: str, stack_of: str) -> None:
@@ -465,6 +497,19 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
+def test_a_call_that_lacks_a_value_is_refused(lesson):
+    program = program_of(one_tanh, x())
+    unsettled, tree = lesson.outline(program.graph), lesson.UnflattenedModule(program)
+    with refuses(
+        RuntimeError,
+        "'0'",
+        "'x'",
+        cause="the graph was built without the value",
+        hint="name the call and the value: whoever settles inputs wants to know",
+    ):
+        lesson.attach(tree, unsettled, {}, [], program.graph_module)
+
+
 @pytest.mark.parametrize("model", [Block, Nested, one_tanh], ids=lambda model: model.__name__)
 def test_after_two_steps_a_plain_model_runs(lesson, model):
     eager, program = exported(model, x())
@@ -555,14 +600,14 @@ class Aliased(nn.Module):
         self.same_weight = self.weight
         self.register_buffer("buffer", torch.rand(3))
         self.register_buffer("same_buffer", self.buffer)
-        self.register_buffer("memory", torch.rand(6))
-        self.register_buffer("head", self.memory[:3])
+        self.register_buffer("memory", torch.rand(6, dtype=torch.double))
+        self.register_buffer("even", self.memory[::2])
         self.constant = torch.rand(3)
         self.same_constant = self.constant
 
     def forward(self, x):
         y = x * self.weight + self.same_weight + self.buffer - self.same_buffer
-        return y + self.constant * self.same_constant + self.head + self.memory[3:]
+        return y + self.constant * self.same_constant + self.even + self.memory[3:]
 
 
 ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "same_constant")]
@@ -601,10 +646,42 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
     state = lesson.restore_state(program_of(Aliased, x()))
     state["memory"].value[0] = 42
     equal(
-        state["head"].value[0].item(),
-        42.0,
+        [state["even"].value[0].item(), state["even"].value.stride()],
+        [42.0, (2,)],
         cause="each view was cloned: a mutation through one is no longer seen by the other",
         hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+def test_of_a_storage_only_what_is_owned_is_copied(lesson):
+    program = program_of(Owner, x())
+    program.constants["constant"] = torch.rand(100, 3)[50]
+    value = lesson.restore_state(program)["constant"].value
+    equal(
+        value.untyped_storage().nbytes(),
+        value.nbytes,
+        cause="everything that the row was cut from was copied",
+        hint="copy a storage as a whole only where several tensors look at it",
+    )
+
+
+@pytest.mark.stretch
+def test_what_is_no_plain_tensor_is_restored_too(lesson):
+    program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
+    odd = {"object": object(), "sparse": sparse, "same": sparse, "other": sparse * 2}
+    program.constants.update(odd)
+    state = lesson.restore_state(program)
+    values = {name: state[name].value for name in odd}
+    equal(
+        [
+            {state[name].kind.value for name in odd},
+            values["object"] is odd["object"],
+            values["same"] is values["sparse"] is not sparse,
+            values["other"].to_dense().equal(2 * torch.eye(3)),
+        ],
+        [{"constant"}, True, True, True],
+        cause="something was asked for its storage that has none",
+        hint="see identity: what has no strided storage is one thing if it is one object",
     )
 
 
@@ -692,6 +769,18 @@ def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, st
     )
 
 
+@pytest.mark.stretch
+def test_a_module_names_the_class_of_the_eager_one(lesson):
+    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
+    modules = {"switch": tree.switch, "left": tree.switch.left}
+    equal(
+        {name: module.type_name() for name, module in modules.items()},
+        {"switch": "tests.test_unflatten.Switch", "left": "torch.nn.modules.linear.Linear"},
+        cause="the class that outline read off the stack was dropped",
+        hint="hand call.type_name on to the module",
+    )
+
+
 def test_parameters_keep_requires_grad(lesson):
     tree = lesson.unflatten(program_of(Owner, x()))
     equal(
@@ -756,11 +845,16 @@ def test_it_runs_like_the_eager_model(lesson, model, strict):
     )
 
 
-def test_calls_that_do_the_same_are_done_by_one_module(lesson):
-    tree = lesson.unflatten(program_of(CalledTwice, x()))
+@pytest.mark.parametrize(
+    ("model", "modules"),
+    [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
+    ids=["in a row", "with another between"],
+)
+def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
+    tree = lesson.unflatten(program_of(model, x()))
     equal(
         [name for name, _ in tree.named_modules()],
-        ["", "block", "block.linear"],
+        modules,
         cause="every call kept a module of its own",
         hint="compare the graphs node by node, not by name; let the call sites call the first",
     )
@@ -793,6 +887,27 @@ def test_calls_that_do_something_else_keep_their_bodies(lesson):
         cause="bodies that differ were shared, or equal ones weren't",
         hint="look for a twin among all bodies of the module, not just the last",
     )
+
+
+class Subtracts(nn.Module):
+    """Takes the double away, or is taken away from it."""
+
+    def forward(self, x, turn: bool):
+        double = x * 2
+        return double - x if turn else x - double
+
+
+class SubtractsBoth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.subtracts = Subtracts()
+
+    def forward(self, x):
+        return self.subtracts(self.subtracts(x, True), False)
+
+
+def test_bodies_whose_operations_get_other_values_differ(lesson):
+    like_eager(lesson, SubtractsBoth, x())
 
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
@@ -1003,6 +1118,23 @@ def test_it_moves_to_another_dtype_as_a_whole(lesson, model):
         run.eager.double()(x().double()),
         cause="a body holds a tensor beside the module's registered one",
         hint="later bodies own nothing: they run on the first one's module",
+    )
+
+
+def shapes(graph: torch.fx.Graph) -> list[object]:
+    """The shape of what each operation and each call gives."""
+    made = [node.meta["val"] for node in graph.nodes if node.op.startswith("call")]
+    return [pytree.tree_map(lambda value: tuple(value.shape), value) for value in made]
+
+
+@pytest.mark.stretch
+def test_calls_know_the_shapes_of_their_results(lesson):
+    one, two = (lesson.unflatten(program_of(model, x())) for model in (Block, UsesSeveral))
+    equal(
+        [shapes(one.graph), shapes(two.graph)],
+        [[(2, 3)] * 3, [[(2, 3), (2, 3)], *[(2, 3)] * 3]],
+        cause='a node that wasn\'t in the flat graph has no meta["val"]',
+        hint="a call's val is that of its one output, or a list; an item's is that output's",
     )
 
 
@@ -1243,6 +1375,12 @@ def test_sizes_cross_submodules(lesson, strict, preserve):
         cause="a size wasn't handed on",
         hint="a size is a node; it crosses modules like any other value",
     )
+    equal(
+        names(tree),
+        names(model),
+        cause="export's mark for a node of no module was taken for a module's name",
+        hint="NO_MODULE instead of a stack: the node belongs wherever its neighbour does",
+    )
 
 
 # --- preserved call signatures
@@ -1330,6 +1468,46 @@ def test_the_calls_of_a_preserved_module_take_turns(lesson):
         cause="a body is missing, or is there twice",
         hint="one body a call, in the order of the calls",
     )
+
+
+@pytest.mark.stretch
+def test_the_arguments_of_a_preserved_module_keep_their_names(lesson):
+    program = program_of(TwoInputs, x(3), x(3), x(3), preserve=("inner",))
+    graph = lesson.unflatten(program).inner.graph
+    operands = [[node.name for node in each.all_input_nodes] for each in graph.nodes]
+    holds(
+        ["y", "x"] in operands,
+        "an operation on `y` and `x`",
+        got=operands,
+        cause="what was taken out of the arguments has made-up names, and the code is hard to read",
+        hint="give the item the name of the node that it stands for",
+    )
+
+
+class Borrows(nn.Module):
+    """Uses a parameter that it doesn't own."""
+
+    def __init__(self, owner: nn.Module):
+        super().__init__()
+        self.owner = [owner]
+
+    def forward(self, x):
+        return x * self.owner[0].bias
+
+
+class Lends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.borrows = Borrows(self.linear)
+
+    def forward(self, x):
+        return self.borrows(self.linear(x))
+
+
+@pytest.mark.stretch
+def test_a_preserved_module_may_use_a_parameter_of_another(lesson):
+    like_eager(lesson, Lends, x(), preserve=("borrows",))
 
 
 @pytest.mark.stretch
@@ -2115,8 +2293,8 @@ def test_the_work_grows_with_the_number_of_layers(lesson):
 
 MODELS = [
     *(one_tanh, one_block, block_and_tanh, three_deep, Block, Nested, HandsItsParameterDown),
-    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner),
-    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing),
+    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner, Around),
+    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing, SubtractsBoth),
 ]
 MUTATING = [CountedTwice, training_norms, fixed_norms, Passing]
 PREPARED = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import count, groupby
 from typing import NamedTuple
 
 from torch.fx import Graph, Node
@@ -101,7 +101,7 @@ def _levels(entries: dict[str, tuple[str, str]]) -> tuple[Level, ...]:
             continue
         if levels and not is_below(path, levels[-1].path):
             break
-        _, _, index = key.rpartition("@") if "@" in key else ("", "", "0")
+        index = key.rpartition("@")[2] if "@" in key else 0
         levels.append(Level(path, int(index), type_name))
     return tuple(levels)
 
@@ -121,5 +121,5 @@ def _number_reopened_calls(root: ModuleCall) -> None:
     for call in root.walk():
         seen[call.path, call.index] += 1
         if seen[call.path, call.index] > 1:
-            call.index = next(n for n in range(len(taken) + 1) if (call.path, n) not in taken)
+            call.index = next(n for n in count() if (call.path, n) not in taken)
             taken.add((call.path, call.index))

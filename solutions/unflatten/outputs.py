@@ -30,8 +30,6 @@ def settle_outputs(root: ModuleCall) -> None:
         [relu]
     """
     for call in root.walk():
-        if call is root:
-            continue
         made = dict.fromkeys(value for item in call.body for value in _values_made(item))
         call.outputs = [value for value in made if _is_for_others(call, value)]
 

@@ -57,4 +57,4 @@ def _doings(graph: Graph) -> Hashable:
 def _doing(node: Node, results: dict[Node, _Result]) -> Hashable:
     # As text: 1, 1.0 and True are equal, but not the same argument.
     arguments = repr(map_arg((node.args, node.kwargs), results.__getitem__))
-    return node.op, None if node.op in ("placeholder", "output") else node.target, arguments
+    return node.op, None if node.op == "placeholder" else node.target, arguments

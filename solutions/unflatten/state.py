@@ -186,8 +186,7 @@ class _Copies:
         storage = tensor.untyped_storage()
         if storage not in self._storages:
             self._storages[storage] = storage.clone()
-        empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        return empty.set_(
+        return tensor.new_empty(()).set_(
             self._storages[storage], tensor.storage_offset(), tensor.shape, tensor.stride()
         )
 
