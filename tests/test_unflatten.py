@@ -1041,14 +1041,97 @@ def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
         def __init__(self):
             super().__init__()
             self.register_buffer("memory", torch.zeros(3))
+            self.first = nn.Tanh()
+            self.second = nn.Sigmoid()
 
         def forward(self, x):
-            new = x.sum(0)
-            old = self.memory * 2
+            new = self.first(x.sum(0))
+            old = self.second(self.memory.unsqueeze(0))
             self.memory.copy_(new)
             return old + self.memory
 
-    like_eager(lesson, Swap(), x(), functional=True)
+    run = like_eager(lesson, Swap(), x(), functional=True)
+    equal(
+        [name for name, _ in run.tree.named_modules()],
+        ["", "first", "second"],
+        cause="the mutation was filed under a module that had already returned",
+        hint="it lies in the module of the node that it follows",
+    )
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.last.copy_(x)
+        return x
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_can_be_kept_in_a_buffer(lesson):
+    tree = like_eager(lesson, Remembers(), x(), functional=True).tree
+    given = x()
+    holds(
+        tree(given).data_ptr() == given.data_ptr(),
+        "the input, which is returned as it is",
+        got="another tensor",
+        cause="what comes after the copy reads the buffer instead of the input",
+        hint="only a value that was computed for the buffer is the buffer from then on",
+    )
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_that_is_kept_in_a_buffer_can_be_mutated(lesson):
+    class KeepsAndMutates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(2, 3))
+
+        def forward(self, x):
+            old = self.last * 2
+            self.last.copy_(x)
+            x.add_(1)
+            return old
+
+    like_eager(lesson, KeepsAndMutates(), x(), functional=True)
+
+
+@pytest.mark.beyond("torch returns the computed value, and the buffer is another tensor")
+def test_a_buffer_that_is_returned_is_the_modules_own(lesson):
+    class Returns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return self.count
+
+    tree = like_eager(lesson, Returns(), x(), functional=True).tree
+    holds(
+        tree(x()).data_ptr() == tree.count.data_ptr(),
+        "the buffer itself, as in the eager model",
+        got="another tensor",
+        cause="what comes after the mutation reads the computed value",
+        hint="replace its uses after the copy_ by the copy_, which returns what it wrote to",
+    )
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_a_model_that_only_mutates_runs(lesson, functional):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return ()
+
+    like_eager(lesson, Counts(), x(), functional=functional)
 
 
 @FUNCTIONAL_TOO
@@ -2011,6 +2094,19 @@ def test_the_branches_of_cond_come_along(lesson, sign, preserve):
         model(sign * x()),
         cause="a branch is missing, or sits where no graph looks for it",
         hint="a get_attr node of the flat graph names a submodule: copy it to the call's module",
+    )
+
+
+@pytest.mark.beyond("torch puts the program's own branches into the tree")
+def test_the_branches_of_cond_are_copies(lesson):
+    program = program_of(Conditional, x())
+    branch = lesson.unflatten(program).inner.true_graph_0
+    holds(
+        branch.graph is not program.graph_module.true_graph_0.graph,
+        "a graph of the tree's own",
+        got="the program's graph",
+        cause="whoever edits the tree's branch would edit the program's",
+        hint="copy what a get_attr node names deeply",
     )
 
 

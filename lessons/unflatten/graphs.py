@@ -54,23 +54,20 @@ class CallGraph:  # given
 
     def _take(self) -> None:
         for value in self.call.inputs:
-            placeholder = self.graph.placeholder(value.name, type_expr=value.type)
-            self._stand_for(value, placeholder)
-        placeholders = self._parameters(self.call.signature) if self.call.signature else None
+            self._stand_for(value, self.graph.placeholder(value.name))
+        signature = self.call.signature
+        placeholders = self._parameters(signature) if signature else None
         for value, name in self.call.state.items():
             self._stand_for(value, self.graph.create_node("get_attr", name))
-        if placeholders and self.call.signature:
-            self._unpack_arguments(self.call.signature, placeholders)
+        if signature:
+            self._unpack_arguments(signature, placeholders)
 
     def _make_call(self, callee: ModuleCall) -> None:
         """Record one ``call_module`` node for a call, and what becomes of its result."""
-        args: list[Any] = [self._value(value) for value in callee.inputs]
-        kwargs: dict[str, Any] = {}
-        if callee.signature:
-            preserved_args, kwargs = self._pack_arguments(callee.signature)
-            args += preserved_args
+        inputs = [self._value(value) for value in callee.inputs]
+        args, kwargs = self._pack_arguments(callee.signature) if callee.signature else ([], {})
         target = relative_to(self.call.path, callee.name)
-        site = self.graph.create_node("call_module", target, tuple(args), kwargs)
+        site = self.graph.create_node("call_module", target, (*inputs, *args), kwargs)
         self.sites[callee] = site
         if callee.signature:
             self._unpack_result(callee.signature, site)
@@ -135,7 +132,7 @@ class CallGraph:  # given
                 )
                 self._stand_for(leaf, item)
 
-    def _pack_arguments(self, signature: Signature) -> tuple[list[Node], dict[str, Node]]:
+    def _pack_arguments(self, signature: Signature) -> tuple[list[Node], dict[str, Any]]:
         leaves = [self._leaf(leaf) for leaf in signature.arguments]
         packed = self._unflatten(leaves, signature.in_spec)
         args_spec, kwargs_spec = signature.in_spec.children()

@@ -98,7 +98,7 @@ def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
 def _readers(value: Node) -> Iterator[Node]:
     """The operations that read a value, be it through views of it."""
     for user in value.users:
-        if user.op != "output" and user.target is not torch.ops.aten.copy_.default:
+        if user.op != "output":
             yield user
             if is_view(user):
                 yield from _readers(user)
@@ -111,5 +111,4 @@ def is_view(node: Node) -> bool:  # given
 
 
 def _first_operation(graph: Graph) -> Node:
-    last_placeholder: Node = graph.find_nodes(op="placeholder")[-1]
-    return last_placeholder.next
+    return next(node for node in graph.nodes if node.op != "placeholder")
