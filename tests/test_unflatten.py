@@ -1673,6 +1673,83 @@ def test_a_buffer_of_a_preserved_module_of_a_functional_program_is_mutated(lesso
     like_eager(lesson, CountedTwice, x(), preserve=("counter",), functional=True)
 
 
+class TwoCounts(nn.Module):
+    """Writes two buffers of one shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("sum", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        self.sum.add_(self.calls)
+        return x * self.calls + self.sum
+
+
+class CountsTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counts = TwoCounts()
+
+    def forward(self, x):
+        return self.counts(self.counts(x).tanh())
+
+
+@pytest.mark.stretch
+def test_each_call_of_a_preserved_module_of_a_functional_program_writes_its_buffers(lesson):
+    model, program = exported(CountsTwice, x(), preserve=("counts",), functional=True)
+    ours, theirs = lesson.unflatten(program).counts, model.counts
+    same_numbers(
+        [ours(x()), ours.calls, ours.sum],
+        [theirs(x()), theirs.calls, theirs.sum],
+        cause="only the last call writes a buffer, or it writes the wrong one",
+        hint="a value between the first and the last of a buffer is written where it is made",
+    )
+
+
+class Pairs(nn.Module):
+    """Returns two values, one of which is made of the other."""
+
+    def forward(self, x):
+        first = x.tanh()
+        return first, first * 2
+
+
+class UsesOneOfPairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pairs = Pairs()
+
+    def forward(self, x):
+        return self.pairs(x)[1] + 1
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_a_preserved_module_returns_what_only_itself_uses(lesson, functional):
+    program = program_of(UsesOneOfPairs, x(), preserve=("pairs",), functional=functional)
+    same_numbers(
+        lesson.unflatten(program).pairs(x()),
+        Pairs()(x()),
+        cause="a result was left out, or taken for another one",
+        hint="results are those of the signature",
+    )
+
+
+@pytest.mark.stretch
+def test_a_swapped_module_gets_constants_too(lesson):
+    model, program = exported(CalledForBoth, x(), preserve=("switch",))
+    tree = lesson.unflatten(program)
+    tree.switch = model.switch = Switch()
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="an argument that isn't a tensor was lost, or handed on as None",
+        hint="a ConstantArgument has its value",
+    )
+
+
 class Normalizes(nn.Module):
     def __init__(self):
         super().__init__()
