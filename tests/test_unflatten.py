@@ -977,6 +977,24 @@ def test_the_program_stays_as_it_was(lesson):
     )
 
 
+@pytest.mark.stretch
+def test_the_tree_says_what_the_program_said_of_itself(lesson):
+    program = program_of(Block, x(4, 3), dynamic_shapes=BATCH)
+    tree = lesson.unflatten(program)
+    equal(
+        [
+            tree.graph_signature.user_inputs,
+            [entry.fqn for entry in tree.module_call_graph],
+            tree.range_constraints,
+            tree.equality_constraints,
+            tree.meta["unflattened_module"] is tree,
+        ],
+        [("x",), ["", "linear"], program.range_constraints, [], True],
+        cause="an attribute of the program is missing, or another one",
+        hint="read the attributes in UnflattenedModule's docstring",
+    )
+
+
 @pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
 def test_nothing_is_left_on_the_program(lesson):
     program = program_of(Block, x())
@@ -1812,6 +1830,43 @@ def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
         "rand_like",
         cause="the value was drawn again on the other side of the border",
         hint="name the value and the module whose signature doesn't mention it",
+    ):
+        lesson.unflatten(program)
+
+
+class HidesAndMutates(nn.Module):
+    """Keeps values that it or a later operation changes the origin of."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.ones(()))
+
+    def forward(self, x):
+        wide, own = self.calls * x, x * 2
+        self.calls.add_(1)
+        own.add_(1)
+        self.hidden = {"made of a buffer": wide, "mutated": own}
+        return x + 1
+
+
+@pytest.mark.beyond("torch computes it again, of what has been mutated by then")
+@pytest.mark.parametrize("which", ["made of a buffer", "mutated"])
+def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, which):
+    class Uses(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hides = HidesAndMutates()
+
+        def forward(self, x):
+            return self.hides(x) * self.hides.hidden[which]
+
+    program = export(Uses(), x(), preserve=("hides",))
+    with refuses(
+        RuntimeError,
+        "'hides'",
+        "can't be computed twice",
+        cause="the value was computed once more, of what has changed in the meantime",
+        hint="look for in-place operations between the value and its copy",
     ):
         lesson.unflatten(program)
 

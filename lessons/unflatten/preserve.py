@@ -40,7 +40,8 @@ def preserve_signatures(
         The outline; the calls named in ``signatures`` have theirs.
 
     Raises:
-        RuntimeError: what crosses the border can't be computed twice, for it is random.
+        RuntimeError: what crosses the border can't be computed twice, for it is random, or made of
+            what is mutated in between.
 
     Where torch does this: ``_ModuleFrame.remap_input`` and ``_IVals`` in
     ``torch/export/unflatten.py``.

@@ -45,7 +45,8 @@ def preserve_signatures(
         The outline; the calls named in ``signatures`` have theirs.
 
     Raises:
-        RuntimeError: what crosses the border can't be computed twice, for it is random.
+        RuntimeError: what crosses the border can't be computed twice, for it is random, or made of
+            what is mutated in between.
 
     Where torch does this: ``_ModuleFrame.remap_input`` and ``_IVals`` in
     ``torch/export/unflatten.py``.
@@ -164,11 +165,13 @@ class _StandIns:
         if buffer is not None:
             write_back(buffer, value, after=value)
             return buffer
-        if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
+        obstacle = _obstacle(value, before)
+        if obstacle:
             raise RuntimeError(
-                f"the random value {value.name!r} ({value.target}) crosses the border of "
-                f"{self.call.name!r}, but is neither an argument nor a result of that call; pass "
-                "it, or don't preserve the signature of this module"
+                f"the value {value.name!r} ({value.target}) crosses the border of "
+                f"{self.call.name!r}, but is neither an argument nor a result of that call, and "
+                f"it can't be computed twice, for {obstacle}; pass it, or don't preserve the "
+                "signature of this module"
             )
         with value.graph.inserting_before(before):
             copied = value.graph.node_copy(value, lambda node: self._of(node, before, stack))
@@ -182,6 +185,17 @@ class _StandIns:
             if alike and _is_made_of(value, target) and _is_made_of(last, value):
                 return target
         return None
+
+
+def _obstacle(value: Node, before: Node) -> str:
+    """Why a value would be another one if it were computed once more; empty if it wouldn't."""
+    if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
+        return "it is random"
+    for source in (value, *value.all_input_nodes):
+        for user in source.users:
+            if value < user < before and user.args[0] is source and _is_in_place(user):
+                return f"{user.name!r} has changed {source.name!r} by then"
+    return ""
 
 
 def _is_in_place(node: Node) -> bool:
