@@ -1948,14 +1948,14 @@ def test_finalize_checks_the_graph(lesson):
 def test_an_edited_graph_runs_after_finalize(lesson):
     tree = lesson.unflatten(program_of(one_tanh, x()))
     body = tree.get_submodule("0")
-    body(x())
+    body.graph_module(x())
     site = next(node for node in body.graph.nodes if node.op == "call_function")
     site.target = torch.ops.aten.relu.default
     body.finalize()
     compiled = torch.compile(body, backend="eager")
     same_numbers(
-        [tree(x()), compiled(x())],
-        [x().relu(), x().relu()],
+        [tree(x()), body.graph_module(x()), compiled(x())],
+        [x().relu()] * 3,
         cause="code that was generated before the edit is still run",
         hint="finalize drops generated code",
     )
@@ -1979,6 +1979,24 @@ def test_print_readable_shows_the_code(lesson, capsys):
         cause="print_output=False was ignored",
         hint="print only if told to",
     )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    ("option", "mark"),
+    [("include_stride", "[3, 1]"), ("include_device", "cpu"), ("colored", "\x1b[")],
+)
+def test_print_readable_shows_more_if_asked(lesson, option, mark):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    for module in (body, lesson.InterpreterModuleDispatcher(set(), [body])):
+        plain = module.print_readable(print_output=False)
+        more = module.print_readable(print_output=False, **{option: True})
+        equal(
+            [mark in plain, mark in more, "f32[3, 3]" in plain, "self.weight" in plain],
+            [False, True, True, True],
+            cause="an option wasn't handed on, or is on though nobody asked",
+            hint="Graph.python_code has the same options",
+        )
 
 
 def test_a_star_import_brings_what_the_lesson_lists(lesson):
