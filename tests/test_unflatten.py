@@ -998,12 +998,13 @@ def test_the_tree_says_what_the_program_said_of_itself(lesson):
     equal(
         [
             tree.graph_signature.user_inputs,
+            tree.graph_signature.user_outputs,
             [entry.fqn for entry in tree.module_call_graph],
             tree.range_constraints,
             tree.equality_constraints,
             tree.meta["unflattened_module"] is tree,
         ],
-        [("x",), ["", "linear"], program.range_constraints, [], True],
+        [("x",), ("relu",), ["", "linear"], program.range_constraints, [], True],
         cause="an attribute of the program is missing, or another one",
         hint="read the attributes in UnflattenedModule's docstring",
     )
@@ -1407,6 +1408,26 @@ def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
         "0",
         cause="the graph was run on whatever came",
         hint="there must be one value a leaf of in_spec",
+    ):
+        tree((x(3), x(3)))
+
+
+@pytest.mark.beyond("torch asserts, or doesn't say whose values are too few")
+@pytest.mark.parametrize(
+    ("method", "values", "paths"),
+    [("adapt", 1, ()), ("get_flat_arg_paths", 2, ["left"])],
+    ids=["values", "names"],
+)
+def test_an_adapter_that_does_not_fit_is_named(lesson, method, values, paths):
+    adapts = adapter(lesson, lambda leaves: leaves[:values], paths)
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapts)
+    with refuses(
+        TypeError,
+        f"Adapter.{method}",
+        "1",
+        "2",
+        cause="the error doesn't say which method of which adapter is at fault",
+        hint="name class and method, and both numbers",
     ):
         tree((x(3), x(3)))
 
@@ -1953,14 +1974,14 @@ def test_finalize_checks_the_graph(lesson):
 def test_an_edited_graph_runs_after_finalize(lesson):
     tree = lesson.unflatten(program_of(one_tanh, x()))
     body = tree.get_submodule("0")
-    body(x())
+    body.graph_module(x())
     site = next(node for node in body.graph.nodes if node.op == "call_function")
     site.target = torch.ops.aten.relu.default
     body.finalize()
     compiled = torch.compile(body, backend="eager")
     same_numbers(
-        [tree(x()), compiled(x())],
-        [x().relu(), x().relu()],
+        [tree(x()), body.graph_module(x()), compiled(x())],
+        [x().relu()] * 3,
         cause="code that was generated before the edit is still run",
         hint="finalize drops generated code",
     )
@@ -1983,6 +2004,33 @@ def test_print_readable_shows_the_code(lesson, capsys):
         "",
         cause="print_output=False was ignored",
         hint="print only if told to",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    ("option", "mark"),
+    [("include_stride", "[3, 1]"), ("include_device", "cpu"), ("colored", "\x1b[")],
+)
+def test_print_readable_shows_more_if_asked(lesson, option, mark):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    for module in (body, lesson.InterpreterModuleDispatcher(set(), [body])):
+        plain = module.print_readable(print_output=False)
+        more = module.print_readable(print_output=False, **{option: True})
+        equal(
+            [mark in plain, mark in more, "f32[3, 3]" in plain, "self.weight" in plain],
+            [False, True, True, True],
+            cause="an option wasn't handed on, or is on though nobody asked",
+            hint="Graph.python_code has the same options",
+        )
+
+
+def test_a_star_import_brings_what_the_lesson_lists(lesson):
+    equal(
+        [name for name in lesson.__all__ if name not in vars(lesson)],
+        [],
+        cause="`__all__` lists what isn't there",
+        hint="list the public names, as text",
     )
 
 
@@ -2090,6 +2138,13 @@ def test_a_tree_can_be_copied(lesson, model, preserve):
         cause="a body of the copy runs on the original's parameters",
         hint="what a module refers to must be copied with it",
     )
+    holds(
+        tree.meta["unflattened_module"] is tree,
+        'the copy itself in its meta["unflattened_module"]',
+        got="the original",
+        cause="the tree was taken for a fact that all copies share",
+        hint="facts of the program are shared, the tree isn't",
+    )
 
 
 @pytest.mark.parametrize("model", [Nested, CalledDifferently, Tied])
@@ -2109,6 +2164,26 @@ def test_a_tree_can_be_traced(lesson, model):
         run.eager(x()) + 1,
         cause="the inputs were checked though they are proxies, or nothing was recorded",
         hint="while tracing, skip the checks and interpret the graph",
+    )
+
+
+@pytest.mark.stretch
+def test_keyword_arguments_of_a_traced_tree_may_come_in_any_order(lesson):
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x, left, right):
+            return self.tree(x, right=right, left=left)
+
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
+    same_numbers(
+        torch.fx.symbolic_trace(Caller(tree))(x(3), **kwargs),
+        Keywords()(x(3), **kwargs),
+        cause="the proxies were taken in the order of the call",
+        hint="bring the keywords into the order of in_spec, traced or not",
     )
 
 

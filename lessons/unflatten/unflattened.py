@@ -121,7 +121,7 @@ class UnflattenedModule(GraphRunner):  # given
         if isinstance(args, Proxy):
             # The tree itself is traced: all positional arguments are one value.
             return list(fx_pytree.tree_flatten_spec((args, kwargs), wanted))
-        return pytree.tree_leaves((args, reorder_kwargs(kwargs, wanted) if kwargs else kwargs))
+        return pytree.tree_leaves((args, reorder_kwargs(kwargs, wanted)))
 
     def _adapted(self, flat_args: list[Any], given: TreeSpec, args: tuple[Any, ...]) -> list[Any]:
         wanted = self._signature.in_spec

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import types
 
+import torch
 from torch.fx.node import map_arg
 
 from tests.suite.answers import right, wrong
@@ -415,8 +416,9 @@ def copies_all_state_at_once(lesson):
         values = state.values_by_name(program)
         listed = state.state_inputs(program.graph_signature)
         first = {state.identity(value): value for value in reversed(values.values())}
-        tensors = {name: first[state.identity(value)] for name, value in values.items()}
-        copies = copy.deepcopy(tensors)
+        owned = {name: first[state.identity(value)] for name, value in values.items()}
+        objects = {id(each): each for each in owned.values() if not isinstance(each, torch.Tensor)}
+        copies = copy.deepcopy(owned, objects)
         return {
             name: dataclasses.replace(
                 state._as_registered(value, listed.get(name), name in program.state_dict),
