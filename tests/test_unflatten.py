@@ -653,18 +653,6 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
     )
 
 
-def test_of_a_storage_only_what_is_owned_is_copied(lesson):
-    program = program_of(Owner, x())
-    program.constants["constant"] = torch.rand(100, 3)[50]
-    value = lesson.restore_state(program)["constant"].value
-    equal(
-        value.untyped_storage().nbytes(),
-        value.nbytes,
-        cause="everything that the row was cut from was copied",
-        hint="copy a storage as a whole only where several tensors look at it",
-    )
-
-
 @pytest.mark.stretch
 def test_what_is_no_plain_tensor_is_restored_too(lesson):
     program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
