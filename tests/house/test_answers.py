@@ -98,7 +98,7 @@ def test_among_all_that_a_wrong_answer_breaks_its_cause_is_told(answer: Answer, 
 
 
 def leaves_out(shown: str) -> bool:
-    """Whether more reasons are red than fit the screen: then a learner mends what it shows first."""
+    """Whether more is red than fits the screen: a learner mends what it shows first."""
     return "more like these" in shown or re.search(r"for \d+ other reason", shown) is not None
 
 

@@ -91,7 +91,7 @@ def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
     write(tmp_path)
     (tmp_path / "create_arg.py").write_text("class CreateArg:\n    pass\n")
     (tmp_path / "tracer.py").write_text(A_TRACER_OF_ONES_OWN)
-    verdict = judge_folder(tmp_path, "tests/test_tracer.py", "-k", "function_is_traced")
+    verdict = judge_folder(tmp_path, "tests/test_tracer.py::test_a_function_is_traced")
     assert verdict.count("passed") == 1
     assert "lent by the reference: path_of_module, placeholders\n" in verdict.terminal
 
