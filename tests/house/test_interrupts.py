@@ -76,6 +76,7 @@ def test_once_more_while_it_tidies_up_and_ends():
     assert said(AGAIN_AND_AGAIN) == (INTERRUPTED, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["importing torch", "judging", "q quit"])
 def test_while_the_watch_is_on(moment: str, tmp_path: Path):
     write(tmp_path / "lessons")

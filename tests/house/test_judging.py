@@ -144,6 +144,7 @@ def test_a_flood_of_threads_ends_in_an_error(judge: Judge, lessons: Path):
     assert "can't start new thread" in verdict.first_failure.text
 
 
+@pytest.mark.slow
 def test_a_flood_of_print_is_cut_to_its_end(judge: Judge, lessons: Path):
     flood = "for number in range(100_000 * (mod is self.root)):\n    print('x' * 100, number)"
     misbehave(lessons, flood)

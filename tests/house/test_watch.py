@@ -79,6 +79,7 @@ def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal
     assert watch.end() == 0
 
 
+@pytest.mark.slow
 def test_each_key_that_is_pressed_counts(watch: Terminal):
     watch.until("path_of_module: not started", "q quit")
     watch.press("nnn")
@@ -87,6 +88,7 @@ def test_each_key_that_is_pressed_counts(watch: Terminal):
     watch.until("There are no more hints", "kata solution tracer --show-me")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_asked_for_says_so_above_the_same_verdict(watch: Terminal, lessons: Path):
     watch.until("path_of_module: not started", "q quit")
     watch.screen.reset()  # what comes is told from what was there
@@ -97,6 +99,7 @@ def test_a_run_that_was_asked_for_says_so_above_the_same_verdict(watch: Terminal
     assert "run again:" not in watch.until("red       path_of_module", "q quit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
 def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
     columns: int, rows: int, lessons: Path
