@@ -1,8 +1,7 @@
 """``kata check`` tells why a wrong answer is wrong, and shows nothing red on a right one.
 
-An answer is judged in this process, or in a fork of it; what is judged goes the way of every run:
-the events that the suite writes, the verdict that the runner makes of them, the screen that ``kata
-check`` shows.
+An answer is judged in this process; what is judged goes the way of every run: the events that the
+suite writes, the verdict that the runner makes of them, the screen that ``kata check`` shows.
 """
 
 from __future__ import annotations
@@ -10,10 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import multiprocessing
-import os
-import re
-from collections.abc import Callable
 
 import pytest
 
@@ -81,38 +76,6 @@ def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
 def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
     verdict = checked(answer, marks=CORE if answer.core_only else WHOLE)
     assert verdict.is_green(stretch=not answer.core_only), screen(verdict)
-
-
-@pytest.mark.slow  # each meets a whole suite, and may leave traces: it has a process of its own
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("answer", WRONG, ids=str)
-def test_among_all_that_a_wrong_answer_breaks_its_cause_is_told(answer: Answer, screen):
-    def whole_run() -> str:
-        verdict = checked(answer)
-        shown = screen(verdict)
-        assert len(shown.splitlines()) <= LINES, shown
-        told = [shown, *(report.text for report in verdict.of("failed"))]
-        return "\n".join(told if leaves_out(shown) else told[:1])
-
-    assert answer.says in " ".join(in_a_fork(whole_run).split())
-
-
-def leaves_out(shown: str) -> bool:
-    """Whether more is red than fits the screen: a learner mends what it shows first."""
-    return "more like these" in shown or re.search(r"for \d+ other reason", shown) is not None
-
-
-def in_a_fork(work: Callable[[], str]) -> str:
-    """What ``work`` returns when a copy of this process does it."""
-    fork = multiprocessing.get_context("fork")
-    here, there = fork.Pipe(duplex=False)
-    process = fork.Process(target=lambda: there.send(work()))
-    process.start()
-    there.close()
-    try:
-        return here.recv()
-    finally:
-        process.join()
 
 
 @pytest.mark.parametrize("lesson", sorted({answer.lesson for answer in ANSWERS}))
