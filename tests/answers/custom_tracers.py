@@ -234,7 +234,7 @@ def lowers_by_a_table(lesson):
             return False
 
     lesson.LowerTracer = LowerTracer
-    lesson.LowerReluTracer = lambda: LowerTracer(torch.nn.ReLU)
+    lesson.LowerReluTracer = lambda **options: LowerTracer(torch.nn.ReLU, **options)
 
 
 @right
@@ -242,8 +242,8 @@ def tags_after_the_trace(lesson):
     """Walks the finished graph: every node of it is there."""
 
     class TaggingTracer(lesson.tagging.Tracer):
-        def __init__(self, tag="foo"):
-            super().__init__()
+        def __init__(self, tag="foo", **options):
+            super().__init__(**options)
             self.tag = tag
 
         def trace(self, *args, **kwargs):
