@@ -56,6 +56,14 @@ def test_the_second_run_finds_everything_made():
     assert made == ["first", "second"]
 
 
+def test_another_lesson_does_not_wait_for_it():
+    made: list[str] = []
+    preparations = found(made)
+    for lesson in ("inlining", "tracer", "tracer"):
+        preparations.begin(lesson)
+    assert made == []
+
+
 @pytest.mark.slow  # a whole core
 def test_the_programs_that_the_core_asks_for_are_prepared(monkeypatch):
     monkeypatch.setattr(programs, "KNOWN", {})
