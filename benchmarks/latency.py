@@ -35,6 +35,8 @@ from kata.stubs import ROOT, SOLUTIONS, modules_of
 TARGET, TARGET_WITH_RESNET18 = 1.0, 2.0
 PATIENCE = 300.0
 GREEN = ("done", "starred")
+# The module that is edited, where the first one of the folder is given, or is no part of the core.
+EDITED = {"exec_order": "watch.py", "unflatten": "outputs.py"}
 
 
 @dataclass
@@ -109,9 +111,11 @@ class Edited:
 
     @classmethod
     def of(cls, lesson: str, lessons: Path) -> Edited:
-        """The first module of the lesson that returns something."""
+        """The first module of the lesson that returns something, or the one in ``EDITED``."""
         modules = [lessons / module.solution for module in modules_of(lesson)]
-        return cls(lesson, next(file for file in modules if "    return " in file.read_text()))
+        returning = [file for file in modules if "    return " in file.read_text()]
+        wanted = EDITED.get(lesson, returning[0].name)
+        return cls(lesson, next(file for file in returning if file.name == wanted))
 
     def save(self, text: str) -> float:
         """Save as careful editors do, and return when."""

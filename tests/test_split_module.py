@@ -24,6 +24,7 @@ from torch.fx.passes.split_module import split_module as torch_split_module
 from kata.torchvision_compat import torchvision
 from tests import random_models
 from tests.suite import (
+    asking_more,
     equal,
     growth,
     holds,
@@ -1966,13 +1967,20 @@ def outcome(split_module, *arguments, **options):
         return None
 
 
-def for_any_cut(check, **strategies) -> None:
-    """Call ``check`` with sixty graphs and cuts, the same ones every time."""
-    always_the_same = settings(max_examples=60, deadline=None, database=None, derandomize=True)
+MANY = 60
+SOME_AND_MANY = pytest.mark.parametrize("examples", [20, asking_more(MANY)])
+
+
+def for_any_cut(check, examples: int = MANY, **strategies) -> None:
+    """Call ``check`` with so many graphs and cuts, the same ones every time."""
+    always_the_same = settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True
+    )
     always_the_same(given(cut=cuts(), **strategies)(check))()
 
 
-def test_whatever_torch_can_cut_has_the_same_submodules(lesson):
+@SOME_AND_MANY
+def test_whatever_torch_can_cut_has_the_same_submodules(lesson, examples):
     def check(cut):
         ours = outcome(lesson.split_module, cut.m, cut.m, cut.callback)
         theirs = outcome(torch_split_module, cut.m, cut.m, cut.callback)
@@ -1986,7 +1994,7 @@ def test_whatever_torch_can_cut_has_the_same_submodules(lesson):
         if theirs is not None:
             same_submodules(ours, theirs)
 
-    for_any_cut(check)
+    for_any_cut(check, examples)
 
 
 @pytest.mark.stretch
@@ -2009,7 +2017,8 @@ def test_with_any_options_the_submodules_are_those_of_torch(lesson):
     for_any_cut(check, named=yes_or_no, positional=yes_or_no, wrapped=yes_or_no)
 
 
-def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson):
+@SOME_AND_MANY
+def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson, examples):
     def check(cut):
         split = outcome(lesson.split_module, cut.m, cut.m, cut.callback)
         if split is None:
@@ -2022,7 +2031,7 @@ def test_whatever_is_cut_computes_the_same_numbers_and_gradients(lesson):
             hint="compare split.code with the code of the model",
         )
 
-    for_any_cut(check)
+    for_any_cut(check, examples)
 
 
 def numbers_and_gradients(run, model: nn.Module, inputs):

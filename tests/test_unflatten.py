@@ -20,14 +20,8 @@ from torch.export.experimental import _export_forward_backward
 from torch.utils import _pytree as pytree
 
 from tests import random_models
-from tests.suite import equal, holds, lines_run, refuses, same_numbers
+from tests.suite import asking_more, equal, holds, lines_run, refuses, same_numbers
 from tests.suite.programs import Case, export, exported, program_of
-
-
-def asking_more(value: object) -> object:
-    """A parameter whose tests are stretch."""
-    return pytest.param(value, marks=pytest.mark.stretch)
-
 
 # Strict export runs another front end, takes long, and names the state otherwise.
 STRICT_TOO = pytest.mark.parametrize(
@@ -1830,27 +1824,157 @@ def test_a_preserved_module_under_two_names_runs(lesson, strict, caplog):
     like_eager(lesson, TwoNames, x(), preserve=("first",), strict=strict)
 
 
+class Hides(nn.Module):
+    """Keeps what it makes last, in two steps: neither an argument nor a result."""
+
+    def forward(self, x):
+        y = x + 1
+        self.hidden = [(y * 2).tanh()]
+        return y
+
+
+class HidesTheOrder(nn.Module):
+    """Keeps the other result of an operation that has two."""
+
+    def forward(self, x):
+        y, order = x.sort()
+        self.hidden = [order]
+        return y
+
+
+class HidesNoise(nn.Module):
+    def forward(self, x):
+        self.hidden = [torch.rand_like(x)]
+        return x * 2
+
+
+class UsesHidden(nn.Module):
+    """Mutates its argument, by what another module keeps."""
+
+    def __init__(self, hides: nn.Module):
+        super().__init__()
+        self.hides = [hides]
+
+    def forward(self, x):
+        return x.mul_(self.hides[0].hidden[0])
+
+
+class HandsOver(nn.Module):
+    """A value goes from one module into another behind the back of their caller."""
+
+    def __init__(self, hides: type[nn.Module] = Hides, uses: type[nn.Module] = UsesHidden):
+        super().__init__()
+        self.hides = hides()
+        self.uses = uses(self.hides)
+
+    def forward(self, x):
+        return self.uses(self.hides(x))
+
+
+def hands_over_the_order() -> nn.Module:
+    return HandsOver(HidesTheOrder)
+
+
+BORDERS = pytest.mark.parametrize(
+    "preserve", [("hides",), ("uses",), ("hides", "uses")], ids="+".join
+)
+
+
+@pytest.mark.beyond("torch copies the value into the argument that it is made of")
+@BORDERS
+@pytest.mark.parametrize(
+    ("model", "hidden"),
+    [(HandsOver, lambda y: (y * 2).tanh()), (hands_over_the_order, lambda y: y.sort()[1])],
+    ids=["two steps", "one of two results"],
+)
+def test_what_crosses_a_border_behind_the_signature_is_made_again(lesson, model, hidden, preserve):
+    tree = like_eager(lesson, model(), x(), preserve=preserve).tree
+    tree.hides = nn.Identity()
+    same_numbers(
+        tree(x()),
+        x() * hidden(x()),
+        cause="the value is still expected from the module that was swapped",
+        hint="compute it on the other side, of what may cross: arguments, results, inputs, state",
+    )
+
+
+class UsesHiddenLate(nn.Module):
+    """Calls a module twice before it uses what another one keeps."""
+
+    def __init__(self, hides: nn.Module):
+        super().__init__()
+        self.hides = [hides]
+        self.tanh = nn.Tanh()
+
+    def forward(self, x):
+        return self.tanh(self.tanh(x)) * self.hides[0].hidden[0]
+
+
+@pytest.mark.stretch
+def test_what_is_made_again_is_made_by_the_module_itself(lesson):
+    model = HandsOver(uses=UsesHiddenLate)
+    tree = lesson.unflatten(export(model, x(), preserve=("uses",)))
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "hides", "uses", "uses.tanh"],
+        cause="the value is computed in the first module inside, which then differs from the next",
+        hint="the stack of the new nodes ends with the preserved module",
+    )
+
+
+@pytest.mark.stretch
+def test_a_preserved_module_may_begin_with_a_random_value(lesson):
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return torch.rand_like(x) + x
+
+    model = nn.Sequential(Noisy())
+    tree = lesson.unflatten(export(model, x(), preserve=("0",)))
+    torch.manual_seed(0)
+    expected = model(x())
+    torch.manual_seed(0)
+    same_numbers(
+        tree(x()),
+        expected,
+        cause="a value that stays inside was drawn once more",
+        hint="what is made in the call doesn't cross its border on the way in",
+    )
+
+
+class ReturnsANumber(nn.Module):
+    def forward(self, x):
+        return x + 1, 2
+
+
+class UsesTheNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = ReturnsANumber()
+
+    def forward(self, x):
+        value, number = self.inner(x)
+        return value * number
+
+
+@pytest.mark.beyond("torch returns None where the eager module returns a number")
+def test_a_preserved_module_may_return_a_number(lesson):
+    tree = like_eager(lesson, UsesTheNumber, x(), preserve=("inner",)).tree
+    holds(
+        tree.inner(x())[1] == 2,
+        "the module returns its number as well",
+        got=tree.inner(x()),
+        cause="only what is a node was returned",
+        hint="the result's leaves are nodes and constants",
+    )
+
+
 @pytest.mark.beyond("torch reads the first argument of the random operation instead")
-def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
-    class Remembers(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.noise = Noise()
-            self.scale = Scale()
-
-        def forward(self, x):
-            self.noise(x)
-            return self.scale(x, 2) * self.noise.last[0]
-
-    class Noise(nn.Module):
-        def forward(self, x):
-            self.last = [torch.rand_like(x)]
-            return x * 2
-
-    program = export(Remembers(), x(), preserve=("noise",))
+@pytest.mark.parametrize("preserve", ["hides", "uses"])
+def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson, preserve):
+    program = export(HandsOver(HidesNoise), x(), preserve=(preserve,))
     with refuses(
         RuntimeError,
-        "noise",
+        f"'{preserve}'",
         "rand_like",
         cause="the value was drawn again on the other side of the border",
         hint="name the value and the module whose signature doesn't mention it",
@@ -1858,41 +1982,123 @@ def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson):
         lesson.unflatten(program)
 
 
-class HidesAndMutates(nn.Module):
-    """Keeps values that it or a later operation changes the origin of."""
+class Keeps(nn.Module):
+    """Owns a buffer, and does what a rule says, which makes a value to keep and a result."""
 
-    def __init__(self):
+    def __init__(self, rule):
         super().__init__()
-        self.register_buffer("calls", torch.ones(()))
+        self.rule = rule
+        self.register_buffer("own", torch.arange(9).reshape(3, 3))
 
     def forward(self, x):
-        wide, own = self.calls * x, x * 2
-        self.calls.add_(1)
-        own.add_(1)
-        self.hidden = {"made of a buffer": wide, "mutated": own}
-        return x + 1
+        kept, result = self.rule(self.own, x)
+        self.kept = [kept]
+        return result
+
+
+class UsesKept(nn.Module):
+    """Uses what a module keeps, perhaps after it was called again."""
+
+    def __init__(self, rule, again: bool = False):
+        super().__init__()
+        self.keeps, self.again = Keeps(rule), again
+
+    def forward(self, x):
+        y, kept = self.keeps(x), self.keeps.kept[0]
+        return (self.keeps(y) if self.again else y) * kept
+
+
+def scaled(own, x):
+    value = own * x
+    own.add_(1)
+    return value, x + 1
+
+
+def mutated(own, x):
+    value = x * 2
+    value.add_(1)
+    return value, x + 1
+
+
+def on_the_way(own, x):
+    value = own * 2
+    own.copy_(value + 1)
+    return value, x + 1
+
+
+def next_value(own, x):
+    value = own + 1
+    own.copy_(value)
+    return value, x * value
 
 
 @pytest.mark.beyond("torch computes it again, of what has been mutated by then")
-@pytest.mark.parametrize("which", ["made of a buffer", "mutated"])
-def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, which):
-    class Uses(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.hides = HidesAndMutates()
-
-        def forward(self, x):
-            return self.hides(x) * self.hides.hidden[which]
-
-    program = export(Uses(), x(), preserve=("hides",))
+@pytest.mark.parametrize(
+    ("rule", "functional"),
+    [(scaled, False), (scaled, True), (mutated, False), (on_the_way, False), (on_the_way, True)],
+)
+def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, rule, functional):
+    program = export(UsesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)
     with refuses(
         RuntimeError,
-        "'hides'",
+        "'keeps'",
         "can't be computed twice",
         cause="the value was computed once more, of what has changed in the meantime",
         hint="look for in-place operations between the value and its copy",
     ):
         lesson.unflatten(program)
+
+
+@pytest.mark.beyond("torch reads the buffer, which holds another value by then")
+@FUNCTIONAL_TOO
+def test_a_value_that_a_buffer_holds_no_more_is_refused(lesson, functional):
+    model = UsesKept(next_value, again=True)
+    program = export(model, x(3, 3), preserve=("keeps",), functional=functional)
+    with refuses(
+        RuntimeError,
+        "'keeps'",
+        "can't be computed twice",
+        cause="the value was read from the buffer, which the second call has changed",
+        hint="what matters is what the buffer holds where the value is read",
+    ):
+        lesson.unflatten(program)
+
+
+class WritesKept(nn.Module):
+    """Writes into the buffer of a module what it makes of the value that the module keeps."""
+
+    def __init__(self, rule):
+        super().__init__()
+        self.keeps = Keeps(rule)
+
+    def forward(self, x):
+        y, kept = self.keeps(x), self.keeps.kept[0]
+        y = y * self.keeps.own.sum()
+        self.keeps.own.copy_(kept.reshape(-1, 3, 3).sum(0) + 1)
+        return y * self.keeps.own
+
+
+def halved(own, x):
+    return own * 0.5, x + 1
+
+
+def stacked(own, x):
+    return torch.stack([own, own]), x + 1
+
+
+def transposed(own, x):
+    return own.t(), x + 1
+
+
+def doubled(own, x):
+    return own * 2, x + 1
+
+
+@pytest.mark.beyond("torch writes the value into the buffer, and reads it from there")
+@pytest.mark.parametrize("rule", [halved, stacked, transposed, doubled])
+@FUNCTIONAL_TOO
+def test_what_a_buffer_is_made_of_need_not_be_what_it_held(lesson, rule, functional):
+    like_eager(lesson, WritesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)
 
 
 # --- the modules

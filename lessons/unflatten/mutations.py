@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch.export.graph_signature import ExportGraphSignature, OutputKind
 from torch.fx import Graph, Node
 
@@ -49,6 +51,15 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     raise NotImplementedError(
         "unflatten: copy ``value`` into ``target`` behind the node ``after``, in the module of that node"
     )
+
+
+def readers(value: Node) -> Iterator[Node]:  # given
+    """The operations that read a value, be it through views of it."""
+    for user in value.users:
+        if user.op != "output":
+            yield user
+            if is_view(user):
+                yield from readers(user)
 
 
 def is_view(node: Node) -> bool:  # given

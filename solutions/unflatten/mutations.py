@@ -49,7 +49,7 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     for spec, value in zip(signature.output_specs, _returned(output), strict=True):
         if spec.kind in _MUTATIONS:
             target = placeholders[_mutated_input(spec, signature)]
-            copied = write_back(target, value, after=max([value, *_readers(target)]))
+            copied = write_back(target, value, after=max([value, *readers(target)]))
             if value.op != "placeholder":
                 value.replace_all_uses_with(copied, copied.__lt__)
             written[target] = value
@@ -95,13 +95,13 @@ def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
     return next(each.arg.name for each in signature.input_specs if each.target == spec.target)
 
 
-def _readers(value: Node) -> Iterator[Node]:
+def readers(value: Node) -> Iterator[Node]:  # given
     """The operations that read a value, be it through views of it."""
     for user in value.users:
         if user.op != "output":
             yield user
             if is_view(user):
-                yield from _readers(user)
+                yield from readers(user)
 
 
 def is_view(node: Node) -> bool:  # given

@@ -7,16 +7,15 @@ arguments or results. The flat graph knows no borders, and some values cross it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
 from torch.export.exported_program import ModuleCallSignature
 from torch.export.graph_signature import ConstantArgument
 from torch.fx import Graph, Node
 
+from ._stand_ins import StandIns
 from .calls import ModuleCall, Signature
-from .mutations import is_view, write_back
 from .outlines import outline
 
 
@@ -120,100 +119,18 @@ def _seal(call: ModuleCall, written: Mapping[Node, Node]) -> None:
     """Replace what crosses the border of a call and isn't in its signature."""
     first, last = call.first, call.last
     inside = list(_slice(call))
-    into_call = _StandIns(call, call.arguments, written, crosses=lambda value: value < first)
+    into_call = StandIns(
+        call, call.arguments, written, lambda value: value < first, first, _own_stack(call)
+    )
     for node in inside:
-        into_call.replace_inputs(node, before=first, stack=_own_stack(call))
+        into_call.replace_inputs(node)
     out_of_call = [node for value in inside for node in value.users if node > last]
     for node in dict.fromkeys(out_of_call):
-        out = _StandIns(call, call.results, written, crosses=lambda value: first <= value <= last)
-        out.replace_inputs(node, before=node, stack=_stack(node) or _root_stack(first))
-
-
-class _StandIns:
-    """What takes the place of values on the far side of a border."""
-
-    def __init__(
-        self,
-        call: ModuleCall,
-        allowed: Sequence[Node],
-        written: Mapping[Node, Node],
-        crosses: Callable[[Node], bool],
-    ) -> None:
-        self.call = call
-        self.allowed = allowed
-        self.written = written
-        self.crosses = crosses
-        self._known: dict[Node, Node] = {}
-
-    def replace_inputs(self, node: Node, before: Node, stack: dict[str, Any]) -> None:
-        for value in node.all_input_nodes:
-            stand_in = self._of(value, before, stack)
-            if stand_in is not value:
-                node.replace_input_with(value, stand_in)
-
-    def _of(self, value: Node, before: Node, stack: dict[str, Any]) -> Node:
-        if value.op == "placeholder" or value in self.allowed or not self.crosses(value):
-            return value
-        if value not in self._known:
-            self._known[value] = self._made(value, before, stack)
-        return self._known[value]
-
-    def _made(self, value: Node, before: Node, stack: dict[str, Any]) -> Node:
-        if _is_in_place(value):
-            return self._of(value.all_input_nodes[0], before, stack)
-        buffer = None if is_view(value) else self._written_with(value)
-        if buffer is not None:
-            write_back(buffer, value, after=value)
-            return buffer
-        obstacle = _obstacle(value, before)
-        if obstacle:
-            raise RuntimeError(
-                f"the value {value.name!r} ({value.target}) crosses the border of "
-                f"{self.call.name!r}, but is neither an argument nor a result of that call, and "
-                f"it can't be computed twice, for {obstacle}; pass it, or don't preserve the "
-                "signature of this module"
-            )
-        with value.graph.inserting_before(before):
-            copied = value.graph.node_copy(value, lambda node: self._of(node, before, stack))
-        copied.meta["nn_module_stack"] = stack
-        return copied
-
-    def _written_with(self, value: Node) -> Node | None:
-        """The buffer or input of which this is a value between the first and the last."""
-        for target, last in self.written.items():
-            alike = _kind(target) == _kind(value)
-            if alike and _is_made_of(value, target) and _is_made_of(last, value):
-                return target
-        return None
-
-
-def _obstacle(value: Node, before: Node) -> str:
-    """Why a value would be another one if it were computed once more; empty if it wouldn't."""
-    if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
-        return "it is random"
-    for source in (value, *value.all_input_nodes):
-        for user in source.users:
-            if value < user < before and user.args[0] is source and _is_in_place(user):
-                return f"{user.name!r} has changed {source.name!r} by then"
-    return ""
-
-
-def _is_in_place(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
-def _is_made_of(value: Node, ancestor: Node) -> bool:
-    seen, waiting = {value}, [value]
-    while waiting and ancestor not in seen:
-        fresh = [node for node in waiting.pop().all_input_nodes if node not in seen]
-        seen.update(fresh)
-        waiting.extend(fresh)
-    return ancestor in seen
-
-
-def _kind(node: Node) -> tuple[Any, ...]:
-    value = node.meta.get("val")
-    return getattr(value, "dtype", None), getattr(value, "shape", None)
+        stack = _stack(node) or _root_stack(first)
+        out = StandIns(
+            call, call.results, written, lambda value: first <= value <= last, node, stack
+        )
+        out.replace_inputs(node)
 
 
 def _stack(node: Node) -> dict[str, Any]:

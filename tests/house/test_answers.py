@@ -1,14 +1,19 @@
 """``kata check`` tells why a wrong answer is wrong, and shows nothing red on a right one.
 
-An answer is judged in this process; what is judged goes the way of every run: the events that the
-suite writes, the verdict that the runner makes of them, the screen that ``kata check`` shows.
+An answer is judged in this process, or in a fork of it; what is judged goes the way of every run:
+the events that the suite writes, the verdict that the runner makes of them, the screen that ``kata
+check`` shows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
+import multiprocessing
+import os
+from collections.abc import Callable
 
 import pytest
 
@@ -24,6 +29,8 @@ ANSWERS = all_answers()
 RIGHT = [answer for answer in ANSWERS if not answer.fails]
 WRONG = [answer for answer in ANSWERS if answer.fails]
 LEAST_WRONG, LEAST_RIGHT = 10, 3
+# Their suites take so long that a wrong answer meets the test alone that knows its mistake.
+LONG = ("split_module", "unflatten")
 
 
 def checked(answer: Answer, **options: str) -> Verdict:
@@ -76,6 +83,32 @@ def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
 def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
     verdict = checked(answer, marks=CORE if answer.core_only else WHOLE)
     assert verdict.is_green(stretch=not answer.core_only), screen(verdict)
+
+
+@pytest.mark.slow  # each meets a whole suite, in a process of its own: it may leave traces
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("answer", [a for a in WRONG if a.lesson not in LONG], ids=str)
+def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
+    """Other tests fail as well, and some of them before the one that knows the mistake."""
+    assert_says(answer, in_a_fork(lambda: screen(checked(answer))))
+
+
+def in_a_fork(work: Callable[[], str]) -> str:
+    """What ``work`` returns when a copy of this process does it."""
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+
+    def child() -> None:
+        gc.freeze()  # to look at what it shares with this process would copy that
+        there.send(work())
+
+    process = fork.Process(target=child)
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        process.join()
 
 
 @pytest.mark.parametrize("lesson", sorted({answer.lesson for answer in ANSWERS}))

@@ -8,9 +8,11 @@ from tests.suite.cost import growth, lines_run
 from tests.suite.expect import barred, equal, holds, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 from tests.suite.implementations import star_import
+from tests.suite.marks import asking_more
 from tests.suite.notes import noting
 
 __all__ = [
+    "asking_more",
     "barred",
     "equal",
     "growth",

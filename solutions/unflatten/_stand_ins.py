@@ -1,0 +1,120 @@
+"""Beside ``preserve_signatures``: what stands in for a value that may not cross a border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .calls import ModuleCall
+from .mutations import is_view, readers, write_back
+
+
+@dataclass
+class StandIns:
+    """What takes the place of values on the far side of a border.
+
+    Attributes:
+        call: the call whose border it is.
+        allowed: what may cross, as the signature says.
+        written: the last value of each placeholder that is mutated.
+        crosses: whether a value comes from the other side.
+        before: the node in front of which values are computed again.
+        stack: the module stack of what is computed there.
+        copies: what was computed again.
+    """
+
+    call: ModuleCall
+    allowed: Sequence[Node]
+    written: Mapping[Node, Node]
+    crosses: Callable[[Node], bool]
+    before: Node
+    stack: dict[str, Any]
+    copies: dict[Node, Node] = field(default_factory=dict)
+
+    def replace_inputs(self, node: Node) -> None:
+        for value in node.all_input_nodes:
+            stand_in = self._of(value, reader=node)
+            if stand_in is not value:
+                node.replace_input_with(value, stand_in)
+
+    def _of(self, value: Node, reader: Node) -> Node:
+        if value.op == "placeholder" or value in self.allowed or not self.crosses(value):
+            return value
+        if _is_in_place(value):
+            return self._of(value.all_input_nodes[0], reader)
+        return self._holder(value, reader) or self._copy(value)
+
+    def _holder(self, value: Node, reader: Node) -> Node | None:
+        """The buffer or input that holds a value when it is read: it is written there."""
+        for target, last in self.written.items():
+            if value is max(held for held in _history(target, last) if held < reader):
+                written = min(node for node in target.users if node > value and _is_in_place(node))
+                if written < reader:
+                    return target
+                if not any(value < other < written for other in readers(target)):
+                    write_back(target, value, after=value)
+                    return target
+        return None
+
+    def _copy(self, value: Node) -> Node:
+        """The same operation once more."""
+        if value not in self.copies:
+            self._check_can_be_copied(value)
+            with value.graph.inserting_before(self.before):
+                copied = value.graph.node_copy(value, lambda node: self._of(node, self.before))
+            copied.meta["nn_module_stack"] = self.stack
+            self.copies[value] = copied
+        return self.copies[value]
+
+    def _check_can_be_copied(self, value: Node) -> None:
+        obstacle = _obstacle(value, self.before)
+        if obstacle:
+            raise RuntimeError(
+                f"the value {value.name!r} ({value.target}) crosses the border of "
+                f"{self.call.name!r}, but is neither an argument nor a result of that call, and "
+                f"it can't be computed twice, for {obstacle}; pass it, or don't preserve the "
+                "signature of this module"
+            )
+
+
+def _history(target: Node, last: Node) -> list[Node]:
+    """The values that a buffer or input may hold, one after the other: its own to the last."""
+    sources, made = _sources(last), {target}
+    for node in target.graph.nodes:
+        if node in sources and made.intersection(node.all_input_nodes):
+            made.add(node)
+    return [node for node in made if _kind(node) == _kind(target) and not is_view(node)]
+
+
+def _obstacle(value: Node, before: Node) -> str:
+    """Why a value would be another one if it were computed once more; empty if it wouldn't."""
+    if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
+        return "it is random"
+    for source in (value, *value.all_input_nodes):
+        for user in source.users:
+            if value < user < before and user.args[0] is source and _is_in_place(user):
+                return f"{user.name!r} has changed {source.name!r} by then"
+    return ""
+
+
+def _is_in_place(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _sources(value: Node) -> set[Node]:
+    """The nodes that a value is made of, itself included."""
+    seen, waiting = {value}, [value]
+    while waiting:
+        fresh = set(waiting.pop().all_input_nodes) - seen
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return seen
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    value = node.meta.get("val")
+    return getattr(value, "dtype", None), getattr(value, "shape", None)
