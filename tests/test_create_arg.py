@@ -490,15 +490,20 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_an_unusual_tensor_is_a_constant_too(tracer, kind):
-    constant = UNUSUAL[kind](tracer.root)
-    with noting(cause=KIND, hint=KIND_HINT, on=(NotImplementedError,)):
-        path = target_of(tracer, constant)
+    kept_on_the_root(
+        tracer, UNUSUAL[kind](tracer.root), "_tensor_constant", cause=KIND, hint=KIND_HINT
+    )
+
+
+def kept_on_the_root(tracer, value: object, name: str, cause: str, hint: str) -> None:
+    with noting(cause=cause, hint=hint):
+        path = target_of(tracer, value)
     holds(
-        path.startswith("_tensor_constant") and getattr(tracer.root, path) is constant,
-        "an attribute `_tensor_constantN` of the root that is the tensor",
+        path.startswith(name) and getattr(tracer.root, path) is value,
+        f"an attribute `{name}N` of the root that is the value itself",
         got=path,
-        cause=KIND,
-        hint=KIND_HINT,
+        cause=cause,
+        hint=hint,
     )
 
 
@@ -717,15 +722,8 @@ class Switch(metaclass=torch.fx.ProxyableClassMeta):
 
 @pytest.mark.stretch
 def test_an_instance_of_a_proxyable_class_is_a_constant(tracer):
-    switch = Switch(on=True)
-    with noting(cause=PROXYABLE, hint=PROXYABLE_HINT):
-        path = target_of(tracer, switch)
-    holds(
-        path.startswith("_Switch_constant_") and getattr(tracer.root, path) is switch,
-        "an attribute `_Switch_constant_N` of the root",
-        got=path,
-        cause=PROXYABLE,
-        hint=PROXYABLE_HINT,
+    kept_on_the_root(
+        tracer, Switch(on=True), "_Switch_constant_", cause=PROXYABLE, hint=PROXYABLE_HINT
     )
 
 

@@ -2020,6 +2020,19 @@ def mutated(own, x):
     return value, x + 1
 
 
+def mutated_through_a_view(own, x):
+    value = x * 2
+    value.view(-1)[0].add_(1)
+    return value, x + 1
+
+
+def view_of_what_is_mutated(own, x):
+    row = own[0]
+    value = row * 2
+    own.add_(1)
+    return value, x + row
+
+
 def on_the_way(own, x):
     value = own * 2
     own.copy_(value + 1)
@@ -2035,7 +2048,15 @@ def next_value(own, x):
 @pytest.mark.beyond("torch computes it again, of what has been mutated by then")
 @pytest.mark.parametrize(
     ("rule", "functional"),
-    [(scaled, False), (scaled, True), (mutated, False), (on_the_way, False), (on_the_way, True)],
+    [
+        (scaled, False),
+        (scaled, True),
+        (mutated, False),
+        (mutated_through_a_view, False),
+        (view_of_what_is_mutated, False),
+        (on_the_way, False),
+        (on_the_way, True),
+    ],
 )
 def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, rule, functional):
     program = export(UsesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,10 +95,24 @@ def _obstacle(value: Node, before: Node) -> str:
     if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
         return "it is random"
     for source in (value, *value.all_input_nodes):
-        for user in source.users:
-            if value < user < before and user.args[0] is source and _is_in_place(user):
-                return f"{user.name!r} has changed {source.name!r} by then"
+        for writer in _writers(_owner(source)):
+            if value < writer < before:
+                return f"{writer.name!r} has changed {source.name!r} by then"
     return ""
+
+
+def _owner(value: Node) -> Node:
+    """The value whose memory this is: itself, or what it is a view of."""
+    return _owner(value.all_input_nodes[0]) if is_view(value) else value
+
+
+def _writers(value: Node) -> Iterator[Node]:
+    """The operations that write to a value, be it through views of it."""
+    for user in value.users:
+        if user.args and user.args[0] is value and is_view(user):
+            if _is_in_place(user):
+                yield user
+            yield from _writers(user)
 
 
 def _is_in_place(node: Node) -> bool:
