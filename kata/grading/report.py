@@ -43,7 +43,7 @@ MEANING = {
     State.DONE: "the core is green",
     State.STARRED: "the stretch is green too",
     State.HUNG: "stopped at the time limit",
-    State.MEMORY: "killed by the system for want of memory",
+    State.MEMORY: "stopped for want of memory",
     State.CRASHED: "the process ended before its tests did",
     State.VOID: "the run doesn't count: what judges it was changed",
     State.NOT_JUDGED: "the tests could not be run",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kata.judging.frames import own_place
+from kata.judging.limits import OUT_OF_MEMORY
 from kata.judging.verdict import End, Ending, Place
 
 if TYPE_CHECKING:
@@ -67,11 +68,13 @@ def worker_killed(running: Running) -> Ending | None:
 
 
 def out_of_memory(running: Running) -> Ending | None:
-    """A kill that nobody of us sent is the system's, for want of memory."""
-    if running.exit_code != -SIGKILL:
-        return None
-    sentence = "the system killed it, most likely because it took too much memory"
-    return ended(running, End.MEMORY, sentence)
+    """It ends itself when it meets its limit; a kill that nobody of us sent is the system's."""
+    sentences = {
+        OUT_OF_MEMORY: "more memory was asked for than a run may have, so it was stopped",
+        -SIGKILL: "the system killed it, most likely because it took too much memory",
+    }
+    sentence = sentences.get(running.exit_code or 0)
+    return ended(running, End.MEMORY, sentence) if sentence else None
 
 
 def crashed(running: Running) -> Ending | None:

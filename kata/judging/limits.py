@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -15,6 +16,8 @@ FILE_BYTES = 64 * 2**20
 # Above what this user runs already. Generous: in a container the system may count the processes of
 # other containers too, which cannot be seen from here.
 TASKS = 2048
+# The exit code of a run that asked for more memory than it may have: the next test would, too.
+OUT_OF_MEMORY = errno.ENOMEM
 PROC = Path("/proc")
 
 

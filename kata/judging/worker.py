@@ -27,7 +27,7 @@ from typing import IO, Any, NoReturn
 import pytest
 
 from kata.judging.landlock import allow_writing_only_below
-from kata.judging.limits import limit
+from kata.judging.limits import OUT_OF_MEMORY, limit
 from kata.judging.preparing import Preparations
 from kata.judging.request import Request
 from kata.judging.run import Run
@@ -162,7 +162,7 @@ def carry_out(order: dict[str, Any]) -> None:
         limit(request.memory)
         with run.hang.open("wb") as hang, run.crash.open("wb") as crash:
             faulthandler.enable(crash)
-            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang),))
+            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang), Scales()))
     except BaseException:
         traceback.print_exc()  # into the run's output, where the judge finds it
 
@@ -217,6 +217,23 @@ class Watchdog:
 
     def pytest_runtest_logstart(self) -> None:
         self.wind_up()
+
+
+class Scales:
+    """A pytest plugin that ends the run after the first test that met the limit of memory.
+
+    To take all memory that there is takes seconds, and the other tests would do it again.
+    """
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
+        self.is_full = call.excinfo is not None and call.excinfo.errisinstance(MemoryError)
+
+    def pytest_runtest_logfinish(self) -> None:
+        if self.is_full:
+            os._exit(OUT_OF_MEMORY)
 
 
 if __name__ == "__main__":

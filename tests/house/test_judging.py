@@ -132,8 +132,14 @@ def test_a_call_of_exit_fails_its_test(judge: Judge, lessons: Path):
 def test_much_memory_is_refused(judge: Judge, lessons: Path, take: str):
     misbehave(lessons, f"return {take}", head="import torch\n")
     verdict = judged(judge, lessons, memory=256 * MEBIBYTE)
-    assert verdict.is_finished
     assert "memory" in verdict.first_failure.text.lower()
+
+
+def test_a_run_that_met_the_limit_of_memory_is_stopped(judge: Judge, lessons: Path):
+    misbehave(lessons, "return [bytearray(1 << 20) for _ in range(1000)]")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE)
+    assert verdict.ending.how is End.MEMORY
+    assert [report.outcome for report in verdict.reports] == ["failed"]
 
 
 def test_a_flood_of_threads_ends_in_an_error(judge: Judge, lessons: Path):
