@@ -505,7 +505,11 @@ def test_a_call_that_lacks_a_value_is_refused(lesson):
         lesson.attach(tree, unsettled, {}, [], program.graph_module)
 
 
-@pytest.mark.parametrize("model", [Block, Nested, one_tanh], ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model",
+    [Block, Nested, one_tanh, HandsItsParameterDown],
+    ids=lambda model: model.__name__,
+)
 def test_after_two_steps_a_plain_model_runs(lesson, model):
     eager, program = exported(model, x())
     plain = lesson.unflatten_plain(program)
@@ -1640,6 +1644,42 @@ def test_a_module_called_once_is_not_dispatched(lesson):
     )
 
 
+class Table(nn.Module):
+    """Looks up what it does in a constant, and does something else each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.arange(6.0).reshape(2, 3)
+
+    def forward(self, x, row: int):
+        return x * self.rows[row] if row else x + self.rows[row]
+
+
+class TwoTables(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList([Table(), Table()])
+        self.tables[1].other = torch.ones(3)
+
+    def forward(self, x):
+        for table in self.tables:
+            x = table(table(x, 1), 0)
+        return x * self.tables[1].other
+
+
+@pytest.mark.stretch
+def test_a_dispatched_module_has_the_constants_of_the_module(lesson):
+    program = program_of(TwoTables, x(), preserve=("tables.0", "tables.1"))
+    table = lesson.unflatten(program).get_submodule("tables.0")
+    holds(
+        table.rows is table.call_modules()[0].rows and not hasattr(table, "other"),
+        "the attribute `rows`, and none of the other table's",
+        got=sorted(vars(table)),
+        cause="the constants were forgotten, or those of another module came along",
+        hint="the names of the constants below the module's path: `restore_state` has them",
+    )
+
+
 @pytest.mark.beyond("torch makes the buffers of a dispatched module plain attributes")
 def test_a_dispatched_module_keeps_its_buffers(lesson):
     model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
@@ -2094,8 +2134,7 @@ class WritesKept(nn.Module):
 
     def forward(self, x):
         y, kept = self.keeps(x), self.keeps.kept[0]
-        y = y * self.keeps.own.sum()
-        self.keeps.own.copy_(kept.reshape(-1, 3, 3).sum(0) + 1)
+        self.keeps.own.copy_(kept.reshape(-1, 3, 3).sum(0) * 4)
         return y * self.keeps.own
 
 
@@ -2112,11 +2151,15 @@ def transposed(own, x):
 
 
 def doubled(own, x):
-    return own * 2, x + 1
+    return own * 2, x + own
+
+
+def ordered(own, x):
+    return own.sort(descending=True)[0], x + 1
 
 
 @pytest.mark.beyond("torch writes the value into the buffer, and reads it from there")
-@pytest.mark.parametrize("rule", [halved, stacked, transposed, doubled])
+@pytest.mark.parametrize("rule", [halved, stacked, transposed, doubled, ordered])
 @FUNCTIONAL_TOO
 def test_what_a_buffer_is_made_of_need_not_be_what_it_held(lesson, rule, functional):
     like_eager(lesson, WritesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)

@@ -20,13 +20,13 @@ class GraphRunner(nn.Module):
     """
 
     graph: Graph
+    arg_names: list[str]
 
     def __init__(
         self, graph: Graph, ty: str | None = None, owner: nn.Module | None = None
     ) -> None:  # given
         super().__init__()
         self.graph = graph
-        self.arg_names: list[str] = []
         self._ty = ty
         self._finalized = False
         # In a tuple: nn.Module would register the owner as a child.

@@ -46,12 +46,12 @@ class InterpreterModule(GraphRunner):
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         names = self.arg_names
         by_name = names[len(args) :]
-        missing = [name for name in by_name if name not in kwargs]
-        unknown = [name for name in kwargs if name not in by_name]
-        surplus = len(args) - len(names)
-        if missing or unknown or surplus > 0:
-            faults = [f"missing {missing}"] if missing else []
-            faults += [f"unknown or given twice {unknown}"] if unknown else []
-            faults += [f"{surplus} too many by position"] if surplus > 0 else []
-            raise TypeError(f"{self._described()} takes the arguments {names}: {', '.join(faults)}")
+        faults = {
+            "missing": [name for name in by_name if name not in kwargs],
+            "unknown or given twice": [name for name in kwargs if name not in by_name],
+            "too many by position": max(0, len(args) - len(names)),
+        }
+        told = ", ".join(f"{fault} {what}" for fault, what in faults.items() if what)
+        if told:
+            raise TypeError(f"{self._described()} takes the arguments {names}: {told}")
         return [*args, *(kwargs[name] for name in by_name)]

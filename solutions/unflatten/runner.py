@@ -20,6 +20,7 @@ class GraphRunner(nn.Module):
     """
 
     graph: Graph
+    arg_names: list[str]
     _generated: GraphModule
 
     def __init__(
@@ -27,7 +28,6 @@ class GraphRunner(nn.Module):
     ) -> None:  # given
         super().__init__()
         self.graph = graph
-        self.arg_names: list[str] = []
         self._ty = ty
         self._finalized = False
         # In a tuple: nn.Module would register the owner as a child.
