@@ -146,6 +146,6 @@ def _own_stack(call: ModuleCall) -> dict[str, Any]:
     stack = {}
     for key, (path, type_name) in _stack(call.first).items():
         stack[key] = (path, type_name)
-        if path.partition("@")[0] == call.path:
+        if path == call.path:
             break
     return stack
