@@ -71,6 +71,8 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
 
 def is_prose(node: cst.CSTNode) -> bool:
     """Whether a node is a sentence: what an error says is for people to judge, not for tests."""
+    if isinstance(node, cst.ConcatenatedString):
+        return is_prose(node.left) or is_prose(node.right)
     return isinstance(node, cst.SimpleString) and " " in node.value
 
 

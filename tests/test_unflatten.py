@@ -1541,7 +1541,14 @@ PRESERVED = ("outer.inner",)
 @pytest.mark.stretch
 @STRICT_TOO
 def test_a_preserved_module_that_is_called_twice_runs(lesson, strict):
-    like_eager(lesson, CallsSwappable, x(), preserve=PRESERVED, strict=strict)
+    tree = like_eager(lesson, CallsSwappable, x(), preserve=PRESERVED, strict=strict).tree
+    holds(
+        not any("@" in name for name, _ in tree.named_modules()),
+        "one module for all calls",
+        got=[name for name, _ in tree.named_modules()],
+        cause="something stays at the place of a later call",
+        hint="a call's own name, with its number, is the name of no module of the eager model",
+    )
 
 
 @pytest.mark.stretch
@@ -2206,16 +2213,20 @@ def test_arguments_that_do_not_fit_are_refused(lesson, count, keywords, words):
 
 
 @pytest.mark.beyond("torch raises AttributeError: it looks for a graph module that isn't there")
-def test_a_module_that_is_not_finalized_is_refused(lesson):
+@pytest.mark.parametrize(
+    ("eager", "name"), [(None, "this InterpreterModule isn't"), ("Doubler", "(of Doubler) isn't")]
+)
+def test_a_module_that_is_not_finalized_is_refused(lesson, eager, name):
     graph = torch.fx.Graph()
     graph.output(graph.placeholder("x"))
     with refuses(
         RuntimeError,
         "finalize()",
+        name,
         cause="the graph was run though it may still change",
         hint="say what to call",
     ):
-        lesson.InterpreterModule(graph)(1)
+        lesson.InterpreterModule(graph, eager)(1)
 
 
 def test_finalize_checks_the_graph(lesson):
@@ -2247,12 +2258,12 @@ def test_an_edited_graph_runs_after_finalize(lesson):
 
 
 def test_print_readable_shows_the_code(lesson, capsys):
-    tree = lesson.unflatten(program_of(one_tanh, x()))
-    text = tree.get_submodule("0").print_readable()
+    tree = lesson.unflatten(program_of(one_block, x()))
+    text = tree.get_submodule("0.linear").print_readable()
     printed = capsys.readouterr().out
     tree.print_readable(print_output=False)
     holds(
-        "torch.ops.aten.tanh" in text and text.strip() == printed.strip(),
+        "torch.ops.aten.linear" in text and text.strip() == printed.strip(),
         "the generated code, printed and returned",
         got=text,
         cause="print_readable is missing or doesn't return what it prints",
@@ -2263,6 +2274,25 @@ def test_print_readable_shows_the_code(lesson, capsys):
         "",
         cause="print_output=False was ignored",
         hint="print only if told to",
+    )
+
+
+def test_what_print_readable_shows_is_the_code_that_runs(lesson):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    text, shown = body.print_readable(print_output=False), {"torch": torch}
+    exec(text, shown)
+    holds(
+        text.splitlines()[1].strip().startswith("def forward("),
+        "the class, and in its next line `forward`",
+        got=text,
+        cause="there is something between them",
+        hint="strip the blank lines that the generated code begins with",
+    )
+    same_numbers(
+        shown[type(body).__name__].forward(body, x()),
+        body(x()),
+        cause="the printed code isn't that of the graph, or names the module otherwise",
+        hint="a class of the module's name, and `self` for the module",
     )
 
 
@@ -2405,6 +2435,13 @@ def test_a_tree_can_be_copied(lesson, model, preserve):
         got="the original",
         cause="the tree was taken for a fact that all copies share",
         hint="facts of the program are shared, the tree isn't",
+    )
+    holds(
+        tree.graph.owning_module is tree,
+        "a graph that belongs to the copy",
+        got=tree.graph.owning_module,
+        cause="what is done with the graph looks into another module, or into none",
+        hint="copying a graph loses its `owning_module`",
     )
 
 

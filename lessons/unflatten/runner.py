@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -92,11 +93,11 @@ class GraphRunner(nn.Module):
             include_device=include_device,
             colored=colored,
         )
-        lines = [f"class {type(self).__name__}(torch.nn.Module):"]
-        lines += [line and f"    {line}" for line in code.src.lstrip("\n").split("\n")]
+        forward = textwrap.indent(textwrap.dedent(code.src).strip(), "    ")
+        text = f"class {type(self).__name__}(torch.nn.Module):\n{forward}"
         if print_output:
-            print("\n".join(lines))
-        return "\n".join(lines)
+            print(text)
+        return text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphRunner:  # given
         """Copy everything but what never changes; torch warns where a tree spec is copied."""

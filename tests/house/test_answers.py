@@ -13,7 +13,9 @@ import io
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -29,11 +31,12 @@ ANSWERS = all_answers()
 RIGHT = [answer for answer in ANSWERS if not answer.fails]
 WRONG = [answer for answer in ANSWERS if answer.fails]
 LEAST_WRONG, LEAST_RIGHT = 10, 3
+SECONDS = 10  # what a learner's test may take
 # Their suites take so long that a wrong answer meets the test alone that knows its mistake.
 LONG = ("split_module", "unflatten")
 
 
-def checked(answer: Answer, **options: str) -> Verdict:
+def checked(answer: Answer, **options: Any) -> Verdict:
     """The verdict that ``kata check`` shows: the reports as JSON brings them, the core first."""
     judged = judge(answer, **options)
     contents = [json.loads(json.dumps(content_of(report))) for report in judged.reports]
@@ -90,7 +93,17 @@ def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, 
 @pytest.mark.parametrize("answer", [a for a in WRONG if a.lesson not in LONG], ids=str)
 def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
     """Other tests fail as well, and some of them before the one that knows the mistake."""
-    assert_says(answer, in_a_fork(lambda: screen(checked(answer))))
+    assert_says(answer, in_a_fork(lambda: screen(checked(answer, plugins=[Patience()]))))
+
+
+class Patience:
+    """A plugin that interrupts the run in a test that never comes to its end."""
+
+    def __init__(self) -> None:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+    def pytest_runtest_logstart(self) -> None:
+        signal.alarm(SECONDS)
 
 
 def in_a_fork(work: Callable[[], str]) -> str:

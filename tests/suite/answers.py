@@ -123,7 +123,9 @@ WHOLE = "not slow"
 CORE = "not slow and not stretch and not beyond"
 
 
-def judge(answer: Answer, *, test: str = "", marks: str = WHOLE) -> Verdict:
+def judge(
+    answer: Answer, *, test: str = "", marks: str = WHOLE, plugins: Iterable[object] = ()
+) -> Verdict:
     """Run the lesson's tests on an answer, or one of them, up to its first failure."""
 
     def load(lesson: str) -> Implementation:
@@ -135,7 +137,7 @@ def judge(answer: Answer, *, test: str = "", marks: str = WHOLE) -> Verdict:
 
     tests = f"tests/test_{answer.lesson}.py" + (f"::{test}" if test else "")
     stop = "-x" if test else "-q"
-    return run_suite(tests, stop, "-m", marks, plugins=[Loading(load)])
+    return run_suite(tests, stop, "-m", marks, plugins=[Loading(load), *plugins])
 
 
 def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) -> Verdict:
