@@ -315,13 +315,17 @@ def test_a_node_without_a_stack_is_refused(lesson):
 
 @pytest.mark.stretch
 def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
-    program = program_of(block_and_tanh, x())
-    relu = next(node for node in program.graph.nodes if node.name == "relu")
+    program = program_of(three_and_one, x())
+    sigmoid = next(node for node in program.graph.nodes if node.name == "sigmoid")
     mark = "_empty_nn_module_stack_from_metadata_hook"
-    relu.meta["nn_module_stack"] = {mark: (mark, mark)}
+    sigmoid.meta["nn_module_stack"] = {mark: (mark, mark)}
     equal(
         outlined(lesson.outline(program.graph)),
-        [("0", ["mul", ("0.linear", ["linear", "relu"])]), ("1", ["tanh"]), "output"],
+        [
+            ("0", [("0.0", ["relu"]), ("0.1", ["tanh", "sigmoid"])]),
+            ("1", ["silu"]),
+            "output",
+        ],
         cause="export's mark was taken for the name of a module, or the call was torn apart",
         hint="NO_MODULE instead of a stack: such a node belongs wherever its neighbour does",
     )
@@ -350,6 +354,21 @@ def test_a_call_that_is_interrupted_becomes_two(lesson):
         [("0", ["relu"]), "tanh", ("0@1", ["sigmoid"]), ("1", ["silu"]), "output"],
         cause="both parts of the call have one name, so one will replace the other",
         hint="give the second part a number that no call of the module has",
+    )
+
+
+@pytest.mark.stretch
+def test_a_call_that_is_interrupted_twice_becomes_three(lesson):
+    program = program_of(Nested, x())
+    stack = {"root": ("", "Root"), "block": ("0", "Block")}
+    operations = [node for node in program.graph.nodes if node.op == "call_function"]
+    for number, node in enumerate(operations[:5]):
+        node.meta["nn_module_stack"] = dict(list(stack.items())[: 1 + (number % 2 == 0)])
+    equal(
+        [call.name for call in lesson.outline(program.graph).calls if call.path == "0"],
+        ["0", "0@1", "0@2"],
+        cause="two parts of the call have one name, so one will replace the other",
+        hint="a number that was given to a part is taken for the next ones",
     )
 
 
@@ -2312,6 +2331,24 @@ def test_print_readable_shows_more_if_asked(lesson, option, mark):
             cause="an option wasn't handed on, or is on though nobody asked",
             hint="Graph.python_code has the same options",
         )
+
+
+@pytest.mark.stretch
+def test_a_dispatcher_shows_the_code_of_all_its_modules(lesson, capsys):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    shown = lesson.InterpreterModuleDispatcher(set(), [body, body]).print_readable()
+    equal(
+        shown.split(),
+        body.print_readable(print_output=False).split() * 2,
+        cause="a module is missing, or something stands between them",
+        hint="one after the other, in the order of the calls",
+    )
+    equal(
+        capsys.readouterr().out.split(),
+        shown.split(),
+        cause="what was returned wasn't printed, or printed twice",
+        hint="each module prints its own code",
+    )
 
 
 def test_a_star_import_brings_what_the_lesson_lists(lesson):

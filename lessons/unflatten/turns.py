@@ -27,7 +27,12 @@ class InterpreterModuleDispatcher(nn.Module):
 
     Example:
         >>> import torch
-        >>> by_turns = InterpreterModuleDispatcher(set(), [torch.nn.ReLU(), torch.nn.Identity()])
+        >>> from torch.fx import symbolic_trace
+        >>> graphs = [symbolic_trace(each).graph for each in (torch.nn.ReLU(), torch.nn.Identity())]
+        >>> modules = [InterpreterModule(graph) for graph in graphs]
+        >>> for module in modules:
+        ...     module.finalize()
+        >>> by_turns = InterpreterModuleDispatcher(set(), modules)
         >>> [by_turns(torch.tensor(-1)).item() for call in range(3)]
         [0, -1, 0]
     """

@@ -27,7 +27,12 @@ class InterpreterModuleDispatcher(nn.Module):
 
     Example:
         >>> import torch
-        >>> by_turns = InterpreterModuleDispatcher(set(), [torch.nn.ReLU(), torch.nn.Identity()])
+        >>> from torch.fx import symbolic_trace
+        >>> graphs = [symbolic_trace(each).graph for each in (torch.nn.ReLU(), torch.nn.Identity())]
+        >>> modules = [InterpreterModule(graph) for graph in graphs]
+        >>> for module in modules:
+        ...     module.finalize()
+        >>> by_turns = InterpreterModuleDispatcher(set(), modules)
         >>> [by_turns(torch.tensor(-1)).item() for call in range(3)]
         [0, -1, 0]
     """
@@ -41,7 +46,7 @@ class InterpreterModuleDispatcher(nn.Module):
             self.__dict__[name] = first.__dict__[name]
         for name in attrs - {*self._modules, *self._parameters, *self._buffers}:
             setattr(self, name, getattr(first, name))
-        self._ty = getattr(first, "_ty", None)
+        self._ty = first.type_name()
         self._call_modules = call_modules
         self._turn = 0
 

@@ -56,7 +56,7 @@ def names_the_input_itself(lesson):
 
 @wrong(
     fails="test_the_place_of_the_constant_matters",
-    says="look where the value stands",
+    says="`2 - x` was undone like `x - 2`",
 )
 def ignores_the_place_of_the_constant(lesson):
     """Undoes ``2 - x`` like ``x - 2``."""
@@ -68,8 +68,10 @@ def ignores_the_place_of_the_constant(lesson):
     }
 
     def undo(lesson, graph, node, value):
-        constant = next(arg for arg in node.args if not isinstance(arg, torch.fx.Node))
-        return graph.call_function(opposite[node.target], (value, constant))
+        constants = [arg for arg in node.args if not isinstance(arg, torch.fx.Node)]
+        if node.target in opposite and constants:
+            return graph.call_function(opposite[node.target], (value, constants[0]))
+        return plainly_undone(lesson, graph, node, value)
 
     walks_back(lesson, undo=undo)
 
