@@ -10,9 +10,9 @@ from kata.reasons import Reason
 from kata.terminal import harmless
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
-# it has a line that counts them, a blank one, and the score; on a narrow one some take two lines.
+# it has a line that counts them, a blank one, the score, and a note; on a narrow one some take two.
 LINES = 25
-BESIDES = 3
+BESIDES = 4
 NARROW, BROKEN = 60, 2
 # Lower than this, a terminal shows neither what was printed nor the hint, and no blank line.
 LOW = 15
@@ -55,10 +55,8 @@ class Space(NamedTuple):
         ]
 
     def room_for_text(self, report: Report) -> int:
-        if self.lines is None:
-            return LINES - 1
-        left = self.lines - 1 - self.besides - len(self.printed(report))
-        return max(LEAST, min(LINES - 1, left))
+        lines = min(self.lines or LINES, LINES)
+        return max(LEAST, lines - 1 - self.besides - len(self.printed(report)))
 
     def printed(self, report: Report) -> list[str]:
         """The end of what the code printed while the test ran, below a line that says so."""

@@ -12,6 +12,7 @@ A mutant that behaves like the original is listed, with the reason, in ``tests/m
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import os
 import shutil
@@ -39,6 +40,8 @@ WANTED = 0.95
 # What several lessons stand on is judged by one after the other.
 SHARED = {"path_of_module": ["_paths.py"], "split_module": ["_nodes.py"]}
 ALSO_JUDGES = {"_paths.py": ["create_arg", "tracer"]}
+# What stands before a line that mutmut isn't to see.
+HIDDEN = "# hidden: "
 # Seconds a test: an endless loop is a change that was noticed.
 SECONDS = 30
 # The plugin is imported here already; pytest would like to do that itself.
@@ -62,11 +65,23 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
     """Every mutant of a lesson's files."""
     for file in files_of(lesson):
         original = (SOLUTIONS / file).read_text(encoding="utf-8")
-        module, mutations, *_ = create_mutations(file, original)
+        module, mutations, *_ = create_mutations(file, without_decorators(original))
         for number, mutation in enumerate(mutations):
-            source = module.deep_replace(mutation.original_node, mutation.mutated_node).code
+            mutated = module.deep_replace(mutation.original_node, mutation.mutated_node)
+            source = mutated.code.replace(HIDDEN, "")
             if source != original and not is_prose(mutation.original_node):
                 yield Mutant(lesson, file, number, source, change(original, source))
+
+
+def without_decorators(source: str) -> str:
+    """The source with the decorators of functions hidden: mutmut passes over what has one."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                for number in range(decorator.lineno - 1, decorator.end_lineno or 0):
+                    lines[number] = HIDDEN + lines[number]
+    return "".join(lines)
 
 
 def is_prose(node: cst.CSTNode) -> bool:

@@ -92,55 +92,6 @@ def test_a_small_model_traced_computes_the_same(lesson, name):
     )
 
 
-def test_resnet18_gives_the_graph_of_torch(lesson):
-    specimen = zoo.resnet18()
-    graph = lesson.Tracer().trace(specimen.model)
-    same_graph(graph, torch.fx.Tracer().trace(specimen.model), meta=META)
-
-
-def test_resnet18_traced_computes_the_same(lesson):
-    specimen = zoo.resnet18()
-    same_numbers(
-        traced(lesson, specimen.model)(*specimen.inputs),
-        specimen.eager(),
-        cause="the graph leaves out, doubles or reorders what the model does",
-        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
-    )
-
-
-@pytest.mark.gpu
-@pytest.mark.stretch
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
-    specimen = zoo.resnet18()
-    model, inputs = specimen.model.to("cuda", dtype), specimen.inputs[0].to("cuda", dtype)
-    same_numbers(
-        traced(lesson, model)(inputs),
-        model(inputs),
-        cause="constants were made on another device, or the graph differs",
-        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.stretch
-@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
-def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
-    model = zoo.skeleton(name)
-    with noting(cause=LIBRARY, hint=LIBRARY_HINT):
-        graph = lesson.Tracer().trace(model)
-    expected = torch.fx.Tracer().trace(model)
-    same_graph(graph, expected, cause=LIBRARY, hint=LIBRARY_HINT)
-    same_graph(graph, expected, meta=META)
-
-
-LIBRARY = (
-    "a function that torchvision wrapped with `torch.fx.wrap`, such as `stochastic_depth` or the "
-    "attention of Swin, was traced through"
-)
-LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
-
-
 @pytest.mark.stretch
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
@@ -575,6 +526,58 @@ def test_the_output_holds_nodes(lesson):
     )
 
 
+# --- real models --------------------------------------------------------------------------------
+
+
+def test_resnet18_gives_the_graph_of_torch(lesson):
+    specimen = zoo.resnet18()
+    graph = lesson.Tracer().trace(specimen.model)
+    same_graph(graph, torch.fx.Tracer().trace(specimen.model), meta=META)
+
+
+def test_resnet18_traced_computes_the_same(lesson):
+    specimen = zoo.resnet18()
+    same_numbers(
+        traced(lesson, specimen.model)(*specimen.inputs),
+        specimen.eager(),
+        cause="the graph leaves out, doubles or reorders what the model does",
+        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.stretch
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
+    specimen = zoo.resnet18()
+    model, inputs = specimen.model.to("cuda", dtype), specimen.inputs[0].to("cuda", dtype)
+    same_numbers(
+        traced(lesson, model)(inputs),
+        model(inputs),
+        cause="constants were made on another device, or the graph differs",
+        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.stretch
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
+def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
+    model = zoo.skeleton(name)
+    with noting(cause=LIBRARY, hint=LIBRARY_HINT):
+        graph = lesson.Tracer().trace(model)
+    expected = torch.fx.Tracer().trace(model)
+    same_graph(graph, expected, cause=LIBRARY, hint=LIBRARY_HINT)
+    same_graph(graph, expected, meta=META)
+
+
+LIBRARY = (
+    "a function that torchvision wrapped with `torch.fx.wrap`, such as `stochastic_depth` or the "
+    "attention of Swin, was traced through"
+)
+LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
+
+
 # --- hooks for subclasses -----------------------------------------------------------------------
 
 
@@ -991,6 +994,43 @@ def test_a_trace_after_a_failed_one_starts_clean(lesson):
     )
 
 
+@pytest.mark.beyond("torch goes on counting where the failed trace stopped")
+def test_a_failed_trace_leaves_no_counts_and_no_scopes(lesson):
+    tracer = lesson.Tracer()
+    with refuses(ValueError, cause="the error in forward was swallowed"):
+        tracer.trace(Failing(ValueError("inside")))
+    equal(
+        [dict(tracer.num_calls), dict(tracer.node_name_to_scope)],
+        [{}, {}],
+        cause="the next trace counts on from there, and knows nodes that its graph doesn't have",
+        hint="keep what was there before, and put it back on an error",
+    )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize(
+    ("error", "carries"),
+    [
+        (RuntimeError("a data-dependent guard"), True),
+        (RuntimeError("another"), False),
+        (RuntimeError(), False),
+        (ValueError("a data-dependent value"), False),
+    ],
+    ids=repr,
+)
+def test_a_data_dependent_error_carries_the_code_so_far(lesson, error, carries):
+    with contextlib.suppress(type(error)):
+        lesson.Tracer().trace(Failing(error))
+    code = getattr(error, "partial_fx_graph", None)
+    holds(
+        "inner_0" in code if carries else code is None,
+        "`partial_fx_graph`: the code so far" if carries else "an error as it was",
+        got=code,
+        cause="the code was left out, or written on errors of another kind",
+        hint="a RuntimeError whose message says `data-dependent`; `Graph.python_code` has the code",
+    )
+
+
 class HoldsAnUnhashable(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1055,7 +1095,9 @@ WANTED = ["relu", operator.mul, "relu"]
 def test_another_thread_runs_its_modules_as_always(lesson):
     model, outcomes = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
     expected = model(torch.ones(2))
-    waiting = Waiting(lambda: outcomes.append(in_another_thread(lambda: model(torch.ones(2)))))
+    waiting = Waiting(
+        lambda: outcomes.append(in_another_thread(lambda: model(input=torch.ones(2))))
+    )
     with noting(cause=THREADS, hint=THREADS_HINT):
         graph = lesson.Tracer().trace(waiting)
     same_numbers(outcomes[0], expected, cause=THREADS, hint=THREADS_HINT)
@@ -1174,7 +1216,7 @@ def test_a_wrapped_function_without_proxies_just_runs(lesson):
     seen = []
 
     def function(x):
-        seen.append(decorated(torch.ones(2), 3).tolist())
+        seen.append(decorated(torch.ones(2), scale=3).tolist())
         return x
 
     lesson.Tracer().trace(function)
@@ -1187,15 +1229,31 @@ def test_a_wrapped_function_without_proxies_just_runs(lesson):
 
 
 @pytest.mark.stretch
-def test_a_wrapped_function_finds_a_nested_proxy(lesson):
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_wrapped_function_finds_a_nested_proxy(lesson, by_name):
     def function(x):
-        return decorated(torch.ones(1), {"scale": [x]})
+        scale = {"scale": [x]}
+        one = torch.ones(1)
+        return decorated(one, scale=scale) if by_name else decorated(one, scale)
 
     cause = "only the top level of the arguments was searched for a proxy, or nothing was wrapped"
     hint = "`torch.fx.node.map_aggregate` walks through containers"
     with noting(cause=cause, hint=hint):
         graph = lesson.Tracer().trace(function)
     equal(len(call_targets(graph)), 1, cause=cause, hint=hint)
+
+
+@pytest.mark.stretch
+def test_the_node_of_a_wrapped_function_says_so(lesson):
+    expected = torch.fx.Tracer().trace(uses_wrapped)
+    with noting(cause=WRAPPED, hint=WRAPPED_HINT):
+        graph = lesson.Tracer().trace(uses_wrapped)
+    equal(
+        [node.meta.get("is_wrapped") for node in graph.nodes],
+        [node.meta.get("is_wrapped") for node in expected.nodes],
+        cause="passes over the graph can't tell a wrapped function from others",
+        hint='`node.meta["is_wrapped"]`',
+    )
 
 
 class Table:
@@ -1215,10 +1273,28 @@ def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
     table, before = Derived(), Derived.lookup
     cause, hint = "wrapped methods weren't patched, or not restored", "`_wrapped_methods_to_patch`"
     with noting(cause=cause, hint=hint):
-        graph = lesson.Tracer().trace(lambda x: Derived.lookup(x, x))
-    equal(call_targets(graph), ["lookup"], cause=cause, hint=hint)
+        graph = lesson.Tracer().trace(lambda x: Derived.lookup(Derived.lookup(x, x), x=x))
+    equal(call_targets(graph), ["lookup", "lookup"], cause=cause, hint=hint)
     holds(Derived.lookup is before, "the method as before", cause=cause, hint=hint)
     holds(table.lookup(torch.ones(1)) is table, "the method to run as before", cause=cause)
+
+
+@pytest.mark.stretch
+def test_a_wrapped_method_finds_a_proxy_by_name_and_without_one_just_runs(lesson, monkeypatch):
+    monkeypatch.setattr(
+        torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
+    )
+    table, seen = Derived(), []
+
+    def function(x):
+        seen.extend([Derived.lookup(table, torch.ones(1)), Derived.lookup(table, x=torch.ones(1))])
+        return Derived.lookup(self=x, x=x)
+
+    cause = "keyword arguments were lost, or not searched for a proxy"
+    with noting(cause=cause):
+        graph = lesson.Tracer().trace(function)
+    equal(call_targets(graph), ["lookup"], cause=cause)
+    holds(seen == [table, table], "calls without proxies to run", got=seen, cause=cause)
 
 
 @pytest.mark.beyond("torch looks the name up, and fails with a KeyError")

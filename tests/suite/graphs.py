@@ -25,6 +25,8 @@ CAUSES = {
     "extra": "something is recorded that torch evaluates, or is recorded twice",
 }
 META_CAUSE = "the node's metadata was not set, or set at another moment"
+PROXY = "a proxy went into the graph as it is: `create_arg` makes a node of it"
+ROOT_CALL = "the root's own call is on the stack: there belong the calls inside it"
 
 
 def same_graph(
@@ -53,11 +55,29 @@ def same_graph(
                 f"the graphs differ from node {position} on ({', '.join(fields)})",
                 *side_by_side(ours, theirs, position),
                 *details(ours, theirs, position, fields),
-                labelled("likely cause", cause or CAUSES.get(fields[0], META_CAUSE)),
+                labelled("likely cause", cause or likely_cause(ours, theirs, position, fields[0])),
                 *([labelled("try", hint)] if hint else []),
             ]
         )
     )
+
+
+def likely_cause(ours: list[Row], theirs: list[Row], position: int, field: str) -> str:
+    """What leads to such a difference, as a rule."""
+    if field in ("missing", "extra"):
+        return CAUSES[field]
+    our, their = ours[position], theirs[position]
+    if field == "args" and "Proxy(" in repr(our.args):
+        return PROXY
+    if is_in_the_root(our) and not is_in_the_root(their):
+        return ROOT_CALL
+    return CAUSES.get(field, META_CAUSE)
+
+
+def is_in_the_root(row: Row) -> bool:
+    """Whether the call of the root is on a node's module stack."""
+    stack: list[tuple[str, object]] = row.meta.get("nn_module_stack") or []  # type: ignore[assignment]
+    return any(not key for key, _ in stack)
 
 
 def side_by_side(ours: list[Row], theirs: list[Row], position: int) -> Iterator[str]:
