@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import types
 
 import torch
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 from tests.suite.answers import right, wrong
 
@@ -63,7 +65,67 @@ def gives_both_parts_of_a_call_one_name(lesson):
     lesson.outlines._number_reopened_calls = lambda root: None
 
 
+@wrong(fails="test_a_call_has_the_number_that_export_gave_it", says="only a digit was read")
+def reads_one_digit(lesson):
+    """Takes the key's last character for the number of the call."""
+    levels = lesson.outlines._levels
+
+    def last_digits(entries):
+        return tuple(level._replace(call=level.call % 10) for level in levels(entries))
+
+    lesson.outlines._levels = last_digits
+
+
+@wrong(
+    fails="test_the_second_part_of_a_call_isnt_taken_for_the_next_call",
+    says="the number that export gave to the second call",
+)
+def gives_a_second_part_the_next_number(lesson):
+    """Counts on, though the number may be that of another call."""
+
+    def count_on(root):
+        seen = {}
+        for call in root.walk():
+            key = call.path, call.index
+            call.index += seen.get(key, 0)
+            seen[key] = seen.get(key, 0) + 1
+
+    lesson.outlines._number_reopened_calls = count_on
+
+
 # --- settle inputs
+
+
+@wrong(
+    fails="test_inputs_are_found_wherever_they_stand_among_the_arguments",
+    says="or no keywords",
+)
+def overlooks_keywords(lesson):
+    """Looks for nodes among the positional arguments."""
+
+    def values_used(call):
+        for item in call.body:
+            if isinstance(item, lesson.ModuleCall):
+                yield from item.inputs + item.arguments
+            else:
+                found = []
+                map_arg(item.args, found.append)
+                yield from found
+        yield from call.results
+
+    lesson.inputs._values_used = values_used
+
+
+@wrong(fails="test_a_module_reads_all_state_below_it", says="or what a child owns")
+def reads_only_what_is_registered_on_the_module_itself(lesson):
+    """Leaves the parameters of children to the children."""
+    name_below = lesson.inputs._name_below
+
+    def own_name(path, names):
+        found = name_below(path, names)
+        return found if not path or (found and "." not in found) else None
+
+    lesson.inputs._name_below = own_name
 
 
 @wrong(fails="test_a_name_that_only_begins_alike_isnt_below", says="path and a dot")
@@ -141,6 +203,22 @@ def returns_the_last_value(lesson):
     replace(lesson, "settle_outputs", last_value)
 
 
+@wrong(
+    fails="test_several_values_are_returned_in_the_order_they_were_made",
+    says="the order is that of use",
+)
+def returns_in_the_order_of_use(lesson):
+    """Sorts the results by their first use."""
+    settle_outputs = lesson.settle_outputs
+
+    def by_use(root):
+        settle_outputs(root)
+        for call in root.walk():
+            call.outputs.sort(key=lambda value: min(user for user in value.users))
+
+    replace(lesson, "settle_outputs", by_use)
+
+
 @wrong(fails="test_a_call_returns_what_is_needed_after_it", says="only the call itself uses")
 def returns_every_value(lesson):
     """Returns whatever the module computed."""
@@ -203,7 +281,65 @@ def wants_gradients_of_everything(lesson):
     replace(lesson, "restore_state", trainable)
 
 
-# --- mutations
+@wrong(
+    fails="test_one_memory_that_is_read_differently_stays_so",
+    says="one copy stands for all",
+)
+def makes_a_parameter_of_a_buffer(lesson):
+    """Has one copy for a parameter and for a buffer that looks at its memory."""
+    state = lesson.state
+    state._Copies._key = staticmethod(lambda original: state.identity(original.value))
+
+
+@wrong(fails="test_a_copy_lies_in_memory_as_the_original_does", says="the copy is contiguous")
+def copies_row_by_row(lesson):
+    """Makes every copy contiguous."""
+    restore_state = lesson.restore_state
+
+    def contiguous(program):
+        state = restore_state(program)
+        for item in state.values():
+            item.value.data = item.value.data.contiguous()
+        return state
+
+    replace(lesson, "restore_state", contiguous)
+
+
+# --- mutations and tokens
+
+
+@wrong(fails="test_without_its_token_an_operation_does_the_same", says="keywords were dropped")
+def drops_keywords_with_the_token(lesson):
+    """Calls the operation with its positional arguments."""
+    call_directly = lesson.tokens._call_directly
+
+    def without_keywords(node):
+        node.kwargs = {}
+        call_directly(node)
+
+    lesson.tokens._call_directly = without_keywords
+
+
+@wrong(fails="test_the_program_stays_as_it_was", says="the program's graph was edited")
+def edits_the_programs_graph(lesson):
+    """Doesn't copy the graph before it prepares it."""
+    lesson.copy = types.SimpleNamespace(deepcopy=lambda graph: graph)
+
+
+@wrong(
+    fails="test_every_tree_of_a_program_is_one_of_its_own",
+    says="the one that was made before",
+)
+def remembers_the_tree(lesson):
+    """Makes one tree a program, and hands it out again."""
+    unflatten, made = lesson.unflatten, {}
+
+    def remembering(module, flat_args_adapter=None):
+        if module not in made:
+            made[module] = unflatten(module, flat_args_adapter)
+        return made[module]
+
+    lesson.unflatten = remembering
 
 
 @wrong(fails="test_a_mutated_buffer_crosses_submodules", says="mutated in a copy")
@@ -264,6 +400,106 @@ def compares_the_shapes_too(lesson):
         return doing(node, results), str(getattr(node.meta.get("val"), "shape", None))
 
     lesson.sharing._doing = with_shape
+
+
+@wrong(fails="test_bodies_that_differ_in_a_detail_differ", says="though an argument differs")
+def shares_bodies_with_other_constants(lesson):
+    """Compares which values go into an operation, and nothing else."""
+
+    def doing(node, results):
+        target = None if node.op == "placeholder" else node.target
+        return node.op, target, tuple(results[value] for value in node.all_input_nodes)
+
+    lesson.sharing._doing = doing
+
+
+@wrong(fails="test_bodies_that_differ_in_a_detail_differ", says="or its type")
+def takes_equal_numbers_for_the_same(lesson):
+    """Compares arguments with ``==``, so that 1 is 1.0 is True."""
+
+    def doing(node, results):
+        arguments = map_arg((node.args, dict(node.kwargs)), results.__getitem__)
+        leaves, structure = pytree.tree_flatten(arguments)
+        target = None if node.op == "placeholder" else node.target
+        return node.op, target, tuple(leaves), str(structure)
+
+    lesson.sharing._doing = doing
+
+
+@wrong(
+    fails="test_calls_that_do_something_else_keep_their_bodies",
+    says="not just the first or the last",
+)
+def compares_with_the_first_body_only(lesson):
+    """Gives a body that differs from the first one up."""
+
+    def share_equal_bodies(root, bodies):
+        first = {}
+        for body in bodies:
+            twin = first.setdefault(body.call.path, body)
+            same = do_the_same(body.module.graph, twin.module.graph)
+            if twin is not body and same:
+                parent, _, name = body.name.rpartition(".")
+                delattr(root.get_submodule(parent), name)
+                body.module = twin.module
+                body.redirect(twin.name)
+
+    replace(lesson, "share_equal_bodies", share_equal_bodies)
+
+
+@wrong(
+    fails="test_an_interpreter_module_takes_arguments_by_name",
+    says="keywords were taken in the order of the call",
+)
+def appends_the_keywords(lesson):
+    """Puts the values of the keywords behind the positional arguments."""
+    lesson.InterpreterModule._bind = lambda self, args, kwargs: [*args, *kwargs.values()]
+
+
+@wrong(
+    fails="test_a_child_of_a_dispatched_module_can_be_swapped",
+    says="and the bodies call another one",
+)
+def copies_the_registries(lesson):
+    """Gives the dispatcher registries of its own, with the same things in them."""
+    dispatcher = lesson.InterpreterModuleDispatcher
+    init = dispatcher.__init__
+
+    def copying(self, attrs, call_modules):
+        init(self, attrs, call_modules)
+        for name in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
+            self.__dict__[name] = copy.copy(self.__dict__[name])
+
+    dispatcher.__init__ = copying
+
+
+@wrong(
+    fails="test_a_dispatched_module_has_the_constants_of_the_eager_one",
+    says="and no plain attributes",
+)
+def dispatches_without_constants(lesson):
+    """Has no names of constants for the dispatcher."""
+    lesson.dispatching._constants_of = lambda path, state: set()
+
+
+@wrong(
+    fails="test_calls_of_a_preserved_module_that_do_the_same_are_done_by_one",
+    says="behind the other children",
+)
+def registers_the_dispatcher_anew(lesson):
+    """Deletes all bodies, then adds the dispatcher."""
+
+    def put_last(root, bodies, dispatcher):
+        path = bodies[0].call.path
+        owner, _, field = path.rpartition(".")
+        parent = root.get_submodule(owner)
+        for name in {body.name for body in bodies}:
+            delattr(parent, name.rpartition(".")[2])
+        parent.add_module(field, dispatcher)
+        for body in bodies:
+            body.redirect(path)
+
+    lesson.dispatching._replace = put_last
 
 
 @wrong(fails="test_a_dispatcher_begins_anew_after_an_exception", says="begins in the middle")
@@ -407,7 +643,7 @@ def shares_after_comparing_pairs(lesson):
     replace(lesson, "share_equal_bodies", share_equal_bodies)
 
 
-@right
+@right(core_only=True)  # a buffer that looks at a parameter's memory becomes the parameter
 def copies_all_state_at_once(lesson):
     """Lets one deepcopy find out what is shared."""
     state = lesson.state
@@ -428,3 +664,69 @@ def copies_all_state_at_once(lesson):
         }
 
     replace(lesson, "restore_state", restore_state)
+
+
+@right
+def binds_like_a_function(lesson):
+    """Lets ``inspect`` bind the arguments."""
+
+    def bind(self, args, kwargs):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(name, kind) for name in self.arg_names]
+        return list(inspect.Signature(parameters).bind(*args, **kwargs).args)
+
+    lesson.InterpreterModule._bind = bind
+
+
+@right
+def runs_generated_code(lesson):
+    """Runs the code of a body's graph, compiling or not."""
+
+    def forward(self, *args, **kwargs):
+        self._check_finalized()
+        return type(self.graph_module).forward(self._owner, *self._bind(args, kwargs))
+
+    lesson.InterpreterModule.forward = forward
+
+
+@right
+def takes_turns_from_a_list(lesson):
+    """Keeps the modules whose turn is still to come, and dispatches by the order of the graph."""
+    dispatcher, dispatch = lesson.InterpreterModuleDispatcher, lesson.dispatch
+
+    def reset(self):
+        self._waiting = []
+
+    def forward(self, *args, **kwargs):
+        module, *self._waiting = getattr(self, "_waiting", None) or self._call_modules
+        try:
+            return module(*args, **kwargs)
+        except Exception:
+            self.reset()
+            raise
+
+    def by_the_graph(root, bodies, state):
+        dispatch(root, sorted(bodies, key=lambda body: body.call.first), state)
+
+    dispatcher.reset, dispatcher.forward = reset, forward
+    replace(lesson, "dispatch", by_the_graph)
+
+
+@right
+def removes_tokens_from_the_front(lesson):
+    """Hands the token on from one operation to the next before it goes."""
+    tokens = lesson.tokens
+
+    def remove_tokens(graph, signature):
+        token = tokens.InputKind.TOKEN
+        names = {spec.arg.name for spec in signature.input_specs if spec.kind is token}
+        first = [node for node in graph.find_nodes(op="placeholder") if node.name in names]
+        for node in graph.find_nodes(op="call_function", target=tokens.with_effects):
+            for item in node.users:
+                if item.args[1] == 0:
+                    item.replace_all_uses_with(node.args[0])
+            tokens._call_directly(node)
+        for node in first:
+            graph.erase_node(node)
+
+    replace(lesson, "remove_tokens", remove_tokens)
