@@ -558,7 +558,7 @@ def test_a_module_reads_all_state_below_it(lesson):
     )
 
 
-def test_of_several_names_below_a_module_the_first_is_read(lesson):
+def test_of_several_names_a_module_reads_the_first(lesson):
     root = lesson.outline(program_of(Block, x()).graph)
     weight = ["elsewhere.weight", "linear.weight", "linear.other"]
     lesson.settle_inputs(root, {"p_linear_weight": weight, "p_linear_bias": ["linear.bias"]})
@@ -1385,16 +1385,17 @@ def test_views_of_one_storage_see_each_others_mutation(lesson):
             super().__init__()
             self.register_buffer("memory", torch.zeros(6))
             self.register_buffer("head", self.memory[:3])
+            self.tail = self.memory[3:]
 
         def forward(self, x):
             self.memory.add_(1)
-            return x * self.head
+            return x * self.head + self.tail
 
     run = like_eager(lesson, Window(), x(), runs=1)
     same_numbers(
         run.tree(x()),
         run.eager(x()),
-        cause="the two buffers don't share memory any more",
+        cause="the buffers, or the constant that looks at one, don't share memory any more",
         hint="copy the storage once, and make the same views of the copy",
     )
 
@@ -1990,6 +1991,49 @@ def test_calls_of_a_preserved_module_that_do_the_same_are_done_by_one(lesson):
     )
 
 
+class Unpacks(nn.Module):
+    """Takes two values in any structure, returns one in a list."""
+
+    def forward(self, pair):
+        left, right = pair.values() if isinstance(pair, dict) else pair
+        return [left - right]
+
+
+class Packs(nn.Module):
+    """Hands two values on, each time in another structure, to another child."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_dict = Unpacks()
+        self.of_tuple = Unpacks()
+
+    def forward(self, x, named: bool):
+        if named:
+            return self.of_dict({"left": x, "right": x * 2})[0]
+        return self.of_tuple((x * 2, x))[0]
+
+
+class PacksTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.packs = Packs()
+
+    def forward(self, x):
+        return self.packs(self.packs(x, True), False)
+
+
+@pytest.mark.stretch
+def test_the_calls_of_a_module_may_hand_on_other_structures(lesson):
+    run = like_eager(lesson, PacksTwice, x(), preserve=("packs.of_dict", "packs.of_tuple"))
+    run.tree.packs.of_dict = Unpacks()
+    same_numbers(
+        run.tree(x()),
+        run.eager(x()),
+        cause="two structures stand under one name on the module, and the last one has won",
+        hint="all calls of a module name structures in one table: it is the module that has them",
+    )
+
+
 class NamedLikeABuiltin(nn.Module):
     def forward(self, x, *, input):
         return x - input
@@ -2121,13 +2165,24 @@ def test_a_child_of_a_dispatched_module_can_be_swapped(lesson):
     )
 
 
+class Shifts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = torch.rand(3)
+
+    def forward(self, x):
+        return x + self.shift
+
+
 class AddsAConstant(nn.Module):
     def __init__(self):
         super().__init__()
         self.constant = torch.rand(3)
+        self.shifts = Shifts()
 
     def forward(self, x, more: bool):
-        return (x + self.constant).tanh() if more else x + self.constant
+        x = self.shifts(x) * self.constant
+        return x.tanh() if more else x
 
 
 class AddsTwice(nn.Module):
