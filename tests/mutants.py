@@ -86,6 +86,8 @@ def without_decorators(source: str) -> str:
 
 def is_prose(node: cst.CSTNode) -> bool:
     """Whether a node is a sentence: what an error says is for people to judge, not for tests."""
+    if isinstance(node, cst.Call) and len(node.args) == 1:
+        return is_prose(node.args[0].value)
     if isinstance(node, cst.ConcatenatedString):
         return is_prose(node.left) or is_prose(node.right)
     return isinstance(node, cst.SimpleString) and " " in node.value

@@ -906,6 +906,24 @@ def test_a_function_that_branches_on_a_value_is_refused(lesson):
     same_as(gm, model, X)
 
 
+def test_after_a_refusal_names_are_given_as_before(lesson):
+    graphs = []
+    for refused in (True, False):
+        _, gm = parent_of(nn.ReLU())
+        child = node_of(gm, "child")
+        if refused:
+            with refuses(TraceError, "child", cause="the error doesn't name the node"):
+                lesson.inline_function(gm, child, lambda x: x if x.sum() > 0 else -x)
+        lesson.inline_function(gm, child, lambda x: x + x.sum())
+        graphs.append([node.name for node in gm.graph.nodes])
+    equal(
+        graphs[0],
+        graphs[1],
+        cause="the names of nodes that were erased again are still taken, or no more can be given",
+        hint="put the graph's table of names back as well",
+    )
+
+
 # --- more than the seed ---------------------------------------------------------------------------
 
 

@@ -365,14 +365,13 @@ def test_a_call_has_the_number_that_export_gave_it(lesson):
 @pytest.mark.stretch
 def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
     program = program_of(three_and_one, x())
-    sigmoid = next(node for node in program.graph.nodes if node.name == "sigmoid")
+    silu = next(node for node in program.graph.nodes if node.name == "silu")
     mark = "_empty_nn_module_stack_from_metadata_hook"
-    sigmoid.meta["nn_module_stack"] = {mark: (mark, mark)}
+    silu.meta["nn_module_stack"] = {mark: (mark, mark)}
     equal(
         outlined(lesson.outline(program.graph)),
         [
-            ("0", [("0.0", ["relu"]), ("0.1", ["tanh", "sigmoid"])]),
-            ("1", ["silu"]),
+            ("0", [("0.0", ["relu"]), ("0.1", ["tanh"]), ("0.2", ["sigmoid", "silu"])]),
             "output",
         ],
         cause="export's mark was taken for the name of a module, or the call was torn apart",
@@ -2051,6 +2050,26 @@ class CallsByABuiltinsName(nn.Module):
 @pytest.mark.stretch
 def test_a_preserved_argument_may_have_a_builtins_name(lesson):
     like_eager(lesson, CallsByABuiltinsName, x(), preserve=("inner",))
+
+
+class CalledInVain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.waits = Waits()
+
+    def forward(self, x):
+        return self.waits(self.waits(x, True), False)
+
+
+@pytest.mark.beyond("torch looks for a module of the second call, and finds none")
+def test_a_call_that_does_nothing_leaves_nothing(lesson):
+    tree = like_eager(lesson, CalledInVain, x(), preserve=("waits",)).tree
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "waits"],
+        cause="there is an empty module for the call that left no operation",
+        hint="the program lists each call of a preserved module; a module is made for a path",
+    )
 
 
 @pytest.mark.stretch
