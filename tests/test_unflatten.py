@@ -2824,6 +2824,12 @@ def test_what_print_readable_shows_is_the_code_that_runs(lesson):
     text, shown = body.print_readable(print_output=False), {"torch": torch}
     exec(text, shown)
     holds(
+        body.graph_module is body.graph_module,
+        "one graph module for all who ask",
+        cause="the code is generated anew each time",
+        hint="generate it when it is first asked for, and keep it until `finalize`",
+    )
+    holds(
         text.splitlines()[1].strip().startswith("def forward("),
         "the class, and in its next line `forward`",
         got=text,
@@ -3280,12 +3286,41 @@ def test_without_its_token_an_operation_does_the_same(lesson, operation, options
     results = pytree.tree_leaves(operation(x(3), **options))
     graph, signature = on_a_token(operation, options, results)
     lesson.remove_tokens(graph, signature)
+    graph.lint()
     same_numbers(
         list(torch.fx.GraphModule(nn.Module(), graph)(x(3))),
         results,
         cause="keywords were dropped, or a result is looked for where it stood behind the token",
         hint="several results move up by one; a single one comes without a tuple around it",
     )
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("operation", [torch.ops.aten.sum.default, torch.ops.aten.sort.default])
+def test_without_its_token_an_operation_knows_what_it_gives(lesson, operation):
+    value = operation(x(3))
+    graph, signature = on_a_token(operation, {}, pytree.tree_leaves(value))
+    lesson.remove_tokens(graph, signature)
+    (node,) = graph.find_nodes(op="call_function", target=operation)
+    same_numbers(
+        node.meta["val"],
+        tuple(value) if isinstance(value, tuple) else value,
+        cause="the token is still among the results that the metadata shows, or they are gone",
+        hint='`meta["val"]` is what the operation itself returns: one value, or a tuple',
+    )
+
+
+class Greets(nn.Module):
+    """Takes nothing, so that a token is all that its program takes."""
+
+    def forward(self):
+        torch.ops.aten._print("hello")
+        return torch.ones(2)
+
+
+@pytest.mark.stretch
+def test_a_program_that_takes_a_token_alone_runs(lesson):
+    like_eager(lesson, Greets(), functional=True, runs=1)
 
 
 @pytest.mark.stretch

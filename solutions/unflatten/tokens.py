@@ -43,7 +43,8 @@ def _call_directly(node: Node) -> None:
     with node.graph.inserting_before(node):
         direct = node.graph.call_function(operation, tuple(args), node.kwargs)  # type: ignore[arg-type]
     _, *results = node.meta["val"]
-    direct.meta = copy.copy(node.meta) | {"val": results[0] if len(results) == 1 else results}
+    value = results[0] if len(results) == 1 else tuple(results)
+    direct.meta = copy.copy(node.meta) | {"val": value}
     for item in list(node.users):
         position: Any = item.args[1]
         if position == 0:
