@@ -2598,13 +2598,6 @@ def mutated_through_a_view(own, x):
     return value, x + 1
 
 
-def view_of_what_is_mutated(own, x):
-    row = own[0]
-    value = row * 2
-    own.add_(1)
-    return value, x + row
-
-
 def on_the_way(own, x):
     value = own * 2
     own.copy_(value + 1)
@@ -2625,7 +2618,6 @@ def next_value(own, x):
         (scaled, True),
         (mutated, False),
         (mutated_through_a_view, False),
-        (view_of_what_is_mutated, False),
         (on_the_way, False),
         (on_the_way, True),
     ],
@@ -2638,6 +2630,44 @@ def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, rule, fun
         "can't be computed twice",
         cause="the value was computed once more, of what has changed in the meantime",
         hint="look for in-place operations between the value and its copy",
+    ):
+        lesson.unflatten(program)
+
+
+def added(own, x):
+    value, result = x * 2, x * 3
+    result.add_(value)
+    return value, result
+
+
+@pytest.mark.beyond("torch copies the value into the argument that it is made of")
+def test_what_an_operation_in_place_only_reads_is_made_again(lesson):
+    like_eager(lesson, UsesKept(added), x(3, 3), preserve=("keeps",))
+
+
+class MutatesTheOwner(nn.Module):
+    """Hands in a view, and then changes what it is a view of."""
+
+    def __init__(self):
+        super().__init__()
+        self.keeps = Keeps(lambda own, row: (row * 2, row + 1))
+
+    def forward(self, x):
+        y = x * 2
+        z = self.keeps(y[0])
+        y.add_(1)
+        return z * self.keeps.kept[0]
+
+
+@pytest.mark.beyond("torch computes it again, of what has been mutated by then")
+def test_a_value_made_of_a_view_is_refused_when_its_owner_was_mutated(lesson):
+    program = export(MutatesTheOwner(), x(3, 3), preserve=("keeps",))
+    with refuses(
+        RuntimeError,
+        "'keeps'",
+        "can't be computed twice",
+        cause="the value was computed once more, of a view whose memory has changed",
+        hint="ask for the operations that write to what the view is a view of",
     ):
         lesson.unflatten(program)
 
