@@ -2874,6 +2874,19 @@ def test_what_print_readable_shows_is_the_code_that_runs(lesson):
     )
 
 
+@pytest.mark.beyond("torch's graph belongs to the generated module")
+def test_a_graph_belongs_to_its_body_also_when_code_was_generated(lesson):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    code = body.graph_module.code
+    holds(
+        "linear" in code and body.graph.owning_module is body,
+        "the body as its graph's `owning_module`",
+        got=body.graph.owning_module,
+        cause="a GraphModule takes the graph that it is made of for its own",
+        hint="give it back behind the generation",
+    )
+
+
 @pytest.mark.stretch
 @pytest.mark.parametrize(
     ("option", "mark"),
