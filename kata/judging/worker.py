@@ -162,7 +162,7 @@ def carry_out(order: dict[str, Any]) -> None:
         limit(request.memory)
         with run.hang.open("wb") as hang, run.crash.open("wb") as crash:
             faulthandler.enable(crash)
-            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang), Scales()))
+            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang), MemoryGuard()))
     except BaseException:
         traceback.print_exc()  # into the run's output, where the judge finds it
 
@@ -219,7 +219,7 @@ class Watchdog:
         self.wind_up()
 
 
-class Scales:
+class MemoryGuard:
     """A pytest plugin that ends the run after the first test that met the limit of memory.
 
     To take all memory that there is takes seconds, and the other tests would do it again.

@@ -55,6 +55,7 @@ class StandIns:
                 written = min(node for node in target.users if node > value and _is_in_place(node))
                 if written < reader:
                     return target
+                # Or else somebody still wants what it held before.
                 if not any(value < other < written for other in readers(target)):
                     write_back(target, value, after=value)
                     return target
