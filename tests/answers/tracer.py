@@ -303,8 +303,8 @@ def functions_of_math_are_called(lesson):
     """``math.floor`` wants a number and gets a proxy."""
 
     class Tracer(lesson.Tracer):
-        def __init__(self, autowrap_modules=(), autowrap_functions=(), **options):
-            super().__init__(autowrap_modules, autowrap_functions, **options)
+        def __init__(self, autowrap_modules=(), autowrap_functions=(), param_shapes_constant=False):
+            super().__init__(autowrap_modules, autowrap_functions, param_shapes_constant)
 
     lesson.Tracer = Tracer
 
