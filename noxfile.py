@@ -48,7 +48,14 @@ def tests(session: nox.Session) -> None:
 @shared
 def slow(session: nox.Session) -> None:
     """Run the sweeps that `tests` leaves out: every model of torchvision, processes, scale."""
-    judge(session, "slow")
+    judge(session, "slow and not whole")
+
+
+@shared
+def diagnosis(session: nox.Session) -> None:
+    """Let each wrong answer meet its lesson's whole suite: the screen still says why it's wrong."""
+    options = ("--impl", "solutions", "-n", "2", "--dist", "worksteal", "-m", "whole")
+    run(session, interpreter(session, "tests"), "pytest", *options, *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13"], venv_backend="venv")

@@ -90,7 +90,8 @@ def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, 
     assert text.startswith(("done", "starred") if answer.core_only else "starred"), text
 
 
-@pytest.mark.slow  # each meets a whole suite, in a process of its own: it may leave traces
+@pytest.mark.slow
+@pytest.mark.whole  # in a process of its own: it may leave traces
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("answer", [a for a in WRONG if a.lesson not in LONG], ids=str)
 def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
