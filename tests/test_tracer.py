@@ -996,12 +996,14 @@ def test_a_trace_after_a_failed_one_starts_clean(lesson):
 
 @pytest.mark.beyond("torch goes on counting where the failed trace stopped")
 def test_a_failed_trace_leaves_no_counts_and_no_scopes(lesson):
-    tracer = lesson.Tracer()
+    tracer, fresh = lesson.Tracer(), lesson.Tracer()
     with refuses(ValueError, cause="the error in forward was swallowed"):
         tracer.trace(Failing(ValueError("inside")))
+    for each in (tracer, fresh):
+        each.trace(zoo.SMALL["DeepNesting"]().model)
     equal(
         [dict(tracer.num_calls), dict(tracer.node_name_to_scope)],
-        [{}, {}],
+        [dict(fresh.num_calls), dict(fresh.node_name_to_scope)],
         cause="the next trace counts on from there, and knows nodes that its graph doesn't have",
         hint="keep what was there before, and put it back on an error",
     )

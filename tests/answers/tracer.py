@@ -1080,8 +1080,10 @@ class Complete:
         token = TRACES.set((*TRACES.get(), (self, {})))
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self.num_calls = counts
+            if type(error) is RuntimeError and "data-dependent" in str(error):
+                error.partial_fx_graph = self.graph.python_code("self", verbose=True).src
             raise
         finally:
             TRACES.reset(token)
