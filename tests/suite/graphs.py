@@ -25,7 +25,9 @@ CAUSES = {
     "extra": "something is recorded that torch evaluates, or is recorded twice",
 }
 META_CAUSE = "the node's metadata was not set, or set at another moment"
+STACK = 'meta["nn_module_stack"]'
 PROXY = "a proxy went into the graph as it is: `create_arg` makes a node of it"
+STAYED = "a call that has ended is still on the stack: it wasn't taken off on leaving it"
 ROOT_CALL = "the root's own call is on the stack: there belong the calls inside it"
 
 
@@ -69,15 +71,16 @@ def likely_cause(ours: list[Row], theirs: list[Row], position: int, field: str) 
     our, their = ours[position], theirs[position]
     if field == "args" and "Proxy(" in repr(our.args):
         return PROXY
-    if is_in_the_root(our) and not is_in_the_root(their):
-        return ROOT_CALL
+    too_many = keys_of_stack(our) - keys_of_stack(their)
+    if field == STACK and keys_of_stack(their) < keys_of_stack(our):
+        return ROOT_CALL if "" in too_many else STAYED
     return CAUSES.get(field, META_CAUSE)
 
 
-def is_in_the_root(row: Row) -> bool:
-    """Whether the call of the root is on a node's module stack."""
+def keys_of_stack(row: Row) -> set[str]:
+    """The calls on a node's module stack, where that is compared."""
     stack: list[tuple[str, object]] = row.meta.get("nn_module_stack") or []  # type: ignore[assignment]
-    return any(not key for key, _ in stack)
+    return {key for key, _ in stack}
 
 
 def side_by_side(ours: list[Row], theirs: list[Row], position: int) -> Iterator[str]:
