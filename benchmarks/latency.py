@@ -203,7 +203,8 @@ def main() -> int:
     parser.add_argument("--colds", type=int, default=3, help="runs of plain pytest")
     arguments = parser.parse_args()
     load = f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
-    print(f"Seconds, p50 / p95 of {arguments.saves} saves; {os.cpu_count()} cores, {load}.\n")
+    print(f"Seconds, p50 / p95 of {arguments.saves} saves; all tests: p50 of {TO_THE_END};")
+    print(f"{os.cpu_count()} cores, {load}.\n")
     print(HEAD)
     rows = []
     for row in measured(tuple(arguments.lesson) or NAMES, arguments.saves, arguments.colds):

@@ -287,7 +287,10 @@ def a_cycle_is_left_as_it_is(lesson):
     lesson.order_partitions = never_refuse
 
 
-@wrong(fails="test_a_partition_outside_the_cycle_is_not_accused", says="of the cycle only")
+@wrong(
+    fails="test_a_partition_outside_the_cycle_is_not_accused",
+    says="everything that was left over when the sort got stuck was named",
+)
 def everybody_is_accused_of_the_cycle(lesson):
     """Names everything that is left when the sort gets stuck."""
     order_partitions = lesson.order_partitions
