@@ -1463,6 +1463,38 @@ def test_an_input_that_is_kept_in_a_buffer_can_be_mutated(lesson):
     like_eager(lesson, KeepsAndMutates(), x(), functional=True)
 
 
+class Rounds(nn.Module):
+    """Makes a number with a fraction of a buffer of integers, and writes it there."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("whole", torch.arange(3))
+
+    def forward(self, x):
+        value = self.whole + 0.5
+        self.whole.copy_(value)
+        return x * value
+
+
+class Repeats(nn.Module):
+    """Writes one row into all rows of a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(2, 3))
+
+    def forward(self, x):
+        row = x.sum(0)
+        self.rows.copy_(row)
+        return row.softmax(0)
+
+
+@pytest.mark.beyond("torch reads the buffer from then on")
+@pytest.mark.parametrize("model", [Rounds, Repeats])
+def test_a_value_that_a_buffer_can_not_hold_as_it_is_is_read_itself(lesson, model):
+    like_eager(lesson, model(), x(), functional=True)
+
+
 @pytest.mark.beyond("torch returns the computed value, and the buffer is another tensor")
 def test_a_buffer_that_is_returned_is_the_modules_own(lesson):
     class Returns(nn.Module):
@@ -2346,6 +2378,67 @@ def test_a_preserved_module_returns_what_only_itself_uses(lesson, functional):
     )
 
 
+class MakesPairs(nn.Module):
+    """Has its results made by a module whose signature isn't preserved."""
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = Pairs()
+
+    def forward(self, x):
+        return self.pairs(x)
+
+
+class UsesTheSecond(nn.Module):
+    def forward(self, first, second):
+        return second + 1
+
+
+class HandsOverPairs(nn.Module):
+    """Hands two values on, one of which is ignored in the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.makes = MakesPairs()
+        self.uses = UsesTheSecond()
+
+    def forward(self, x):
+        second, first = self.makes(x)
+        return self.uses(first, second)
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("preserve", [("uses",), ("makes",), ("makes", "uses")], ids="+".join)
+def test_preserved_modules_run_that_hand_on_what_is_ignored(lesson, preserve):
+    like_eager(lesson, HandsOverPairs(), x(), preserve=preserve)
+
+
+@pytest.mark.beyond("torch hands None in")
+@pytest.mark.parametrize("preserve", [("uses",), ("makes", "uses")], ids="+".join)
+def test_a_preserved_module_is_handed_what_it_ignores(lesson, preserve):
+    tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=preserve))
+    handed = []
+    tree.uses.register_forward_hook(lambda module, args, result: handed.extend(args))
+    tree(x())
+    same_numbers(
+        handed,
+        list(reversed(Pairs()(x()))),
+        cause="an argument that no node of the module uses was left out",
+        hint="a signature uses its arguments: the module that makes one has to return it",
+    )
+
+
+@pytest.mark.beyond("torch returns None in its place")
+def test_a_preserved_module_returns_what_is_ignored(lesson):
+    tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=("makes",)))
+    same_numbers(
+        tree.makes(x()),
+        Pairs()(x()),
+        cause="a result that no node uses was left out by the module inside that makes it",
+        hint="a signature uses its results: the module that makes one has to return it",
+    )
+
+
 @pytest.mark.stretch
 def test_a_swapped_module_gets_constants_too(lesson):
     model, program = exported(CalledForBoth, x(), preserve=("switch",))
@@ -2611,6 +2704,24 @@ def next_value(own, x):
     return value, x * value
 
 
+def next_but_one(own, x):
+    value, result = next_value(own, x)
+    own.add_(1)
+    return value, result
+
+
+def changed_after_all(own, x):
+    value, result = next_value(own, x)
+    value.add_(1)
+    return value, result
+
+
+def rounded(own, x):
+    value = own + 0.5
+    own.copy_(value)
+    return value, x * value
+
+
 @pytest.mark.beyond("torch computes it again, of what has been mutated by then")
 @pytest.mark.parametrize(
     ("rule", "functional"),
@@ -2621,6 +2732,11 @@ def next_value(own, x):
         (mutated_through_a_view, False),
         (on_the_way, False),
         (on_the_way, True),
+        (next_but_one, False),
+        (next_but_one, True),
+        (changed_after_all, False),
+        (rounded, False),
+        (rounded, True),
     ],
 )
 def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, rule, functional):
@@ -2686,6 +2802,12 @@ def test_a_value_that_a_buffer_holds_no_more_is_refused(lesson, functional):
         hint="what matters is what the buffer holds where the value is read",
     ):
         lesson.unflatten(program)
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_a_value_that_a_buffer_holds_is_read_from_there(lesson, functional):
+    like_eager(lesson, UsesKept(next_value), x(3, 3), preserve=("keeps",), functional=functional)
 
 
 class WritesKept(nn.Module):

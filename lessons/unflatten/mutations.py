@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from torch.export.graph_signature import ExportGraphSignature, OutputKind
 from torch.fx import Graph, Node
@@ -23,7 +24,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
 
     Args:
         graph: a flat graph. It is changed: every mutation is written back, what comes after sees
-            the buffer or input itself, and the ``output`` node returns the results alone.
+            the buffer or input itself (unless that is of another dtype and holds a rounded value),
+            and the ``output`` node returns the results alone.
         signature: says which outputs are mutations, and of what.
 
     Returns:
@@ -66,3 +68,9 @@ def is_view(node: Node) -> bool:  # given
     """Whether a node's result is another look at the memory of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info for result in schema.returns)
+
+
+def form(node: Node) -> tuple[Any, ...]:  # given
+    """The dtype and shape of a node's value: a buffer takes over a value only in its own form."""
+    value = node.meta.get("val")
+    return getattr(value, "dtype", None), getattr(value, "shape", None)

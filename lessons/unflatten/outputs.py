@@ -10,7 +10,8 @@ def settle_outputs(root: ModuleCall) -> None:
 
     A call returns the values, made by its own nodes or returned by the calls inside it, that a
     node after the call's last one uses, in the order in which they were made. One value travels
-    bare, several as a list. A value that only the call itself uses stays inside.
+    bare, several as a list. A value that only the call itself uses stays inside. A preserved
+    signature counts as a use, even if the module ignores the argument, or its caller the result.
 
     Args:
         root: the outline. ``outputs`` of every call below the root are filled in; the root

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from .calls import ModuleCall
-from .mutations import is_view, readers, write_back
+from .mutations import form, is_view, readers, write_back
 
 
 @dataclass
@@ -49,7 +49,22 @@ class StandIns:
         return self._holder(value, reader) or self._copy(value)
 
     def _holder(self, value: Node, reader: Node) -> Node | None:
-        """The buffer or input that holds a value when it is read: it is written there."""
+        """The buffer or input that holds a value when it is read."""
+        return self._copied_to(value, reader) or self._written_to(value, reader)
+
+    def _copied_to(self, value: Node, reader: Node) -> Node | None:
+        """Where the eager model has copied it to itself."""
+        for copied in value.users:
+            if copied.target is torch.ops.aten.copy_.default and copied < reader:
+                target = copied.all_input_nodes[0]
+                writers = [*_writers(target), *_writers(_owner(value))]
+                changed = any(copied < writer < reader for writer in writers)
+                if target.op == "placeholder" and form(target) == form(value) and not changed:
+                    return target
+        return None
+
+    def _written_to(self, value: Node, reader: Node) -> Node | None:
+        """Where the value of a functional graph belongs: it is written there."""
         for target, last in self.written.items():
             if value is max(held for held in _history(target, last) if held < reader):
                 written = min(node for node in target.users if node > value and _is_in_place(node))
@@ -88,7 +103,7 @@ def _history(target: Node, last: Node) -> list[Node]:
     for node in target.graph.nodes:
         if node in sources and made.intersection(node.all_input_nodes):
             made.add(node)
-    return [node for node in made if _kind(node) == _kind(target) and not is_view(node)]
+    return [node for node in made if form(node) == form(target) and not is_view(node)]
 
 
 def _obstacle(value: Node, before: Node) -> str:
@@ -128,8 +143,3 @@ def _sources(value: Node) -> set[Node]:
         seen.update(fresh)
         waiting.extend(fresh)
     return seen
-
-
-def _kind(node: Node) -> tuple[Any, ...]:
-    value = node.meta.get("val")
-    return getattr(value, "dtype", None), getattr(value, "shape", None)

@@ -34,7 +34,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
 
     Args:
         graph: a flat graph. It is changed: every mutation is written back, what comes after sees
-            the buffer or input itself, and the ``output`` node returns the results alone.
+            the buffer or input itself (unless that is of another dtype and holds a rounded value),
+            and the ``output`` node returns the results alone.
         signature: says which outputs are mutations, and of what.
 
     Returns:
@@ -50,7 +51,7 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
         if spec.kind in _MUTATIONS:
             target = placeholders[_mutated_input(spec, signature)]
             copied = write_back(target, value, after=max([value, *readers(target)]))
-            if value.op != "placeholder":
+            if value.op != "placeholder" and form(value) == form(target):
                 value.replace_all_uses_with(copied, copied.__lt__)
             written[target] = value
     returned = zip(signature.output_specs, _returned(output), strict=True)
@@ -108,6 +109,12 @@ def is_view(node: Node) -> bool:  # given
     """Whether a node's result is another look at the memory of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info for result in schema.returns)
+
+
+def form(node: Node) -> tuple[Any, ...]:  # given
+    """The dtype and shape of a node's value: a buffer takes over a value only in its own form."""
+    value = node.meta.get("val")
+    return getattr(value, "dtype", None), getattr(value, "shape", None)
 
 
 def _first_operation(graph: Graph) -> Node:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from torch.fx import Node
 
 from .calls import ModuleCall
@@ -12,7 +14,8 @@ def settle_outputs(root: ModuleCall) -> None:
 
     A call returns the values, made by its own nodes or returned by the calls inside it, that a
     node after the call's last one uses, in the order in which they were made. One value travels
-    bare, several as a list. A value that only the call itself uses stays inside.
+    bare, several as a list. A value that only the call itself uses stays inside. A preserved
+    signature counts as a use, even if the module ignores the argument, or its caller the result.
 
     Args:
         root: the outline. ``outputs`` of every call below the root are filled in; the root
@@ -29,9 +32,24 @@ def settle_outputs(root: ModuleCall) -> None:
         >>> root.calls[0].outputs
         [relu]
     """
+    named = _named_by_signatures(root)
     for call in root.walk():
         made = dict.fromkeys(value for item in call.body for value in _values_made(item))
-        call.outputs = [value for value in made if _is_for_others(call, value)]
+        call.outputs = [
+            value
+            for value in made
+            if value >= call.first
+            and (_is_used_after(call, value) or _is_named_beyond(call, named[value]))
+        ]
+
+
+def _named_by_signatures(root: ModuleCall) -> dict[Node, list[ModuleCall]]:
+    """For each value the calls whose preserved signature names it."""
+    named = defaultdict(list)
+    for call in root.walk():
+        for value in call.arguments + call.results:
+            named[value].append(call)
+    return named
 
 
 def _values_made(item: Node | ModuleCall) -> list[Node]:
@@ -39,5 +57,12 @@ def _values_made(item: Node | ModuleCall) -> list[Node]:
     return item.outputs + item.results if isinstance(item, ModuleCall) else [item]
 
 
-def _is_for_others(call: ModuleCall, value: Node) -> bool:
-    return value >= call.first and any(user > call.last for user in value.users)
+def _is_used_after(call: ModuleCall, value: Node) -> bool:
+    return any(user > call.last for user in value.users)
+
+
+def _is_named_beyond(call: ModuleCall, by: list[ModuleCall]) -> bool:
+    """Whether one of the calls takes the value after ``call``, or returns it around ``call``."""
+    return any(
+        other.first > call.last or (other is not call and call in other.walk()) for other in by
+    )
