@@ -2,10 +2,12 @@
 
 A tree shares modules, ties parameters, has buffers and constants, keeps its children in lists,
 dicts and attributes, passes nested containers and keyword arguments, and decides by constants.
+Wired modules pass values around, and ignore some.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -125,6 +127,56 @@ def tree(seed: int) -> Specimen:
     torch.manual_seed(seed)
     model = Tree(Growth(random.Random(seed))).eval()
     return Specimen(model, (torch.rand(2, WIDTH), torch.rand(2, WIDTH)), {})
+
+
+class Wired(nn.Module):
+    """Takes a few values and returns a few, with any wiring between: some are ignored.
+
+    Its parts are called in any order and number, and count their calls in a buffer.
+    """
+
+    def __init__(self, chance: random.Random, depth: int) -> None:
+        super().__init__()
+        self.takes, self.gives = chance.randint(1, 3), chance.randint(1, 3)
+        self.weight = nn.Parameter(torch.rand(WIDTH))
+        self.register_buffer("calls", torch.zeros(()))
+        number = chance.randint(1, 3) if depth else 0
+        self.parts = nn.ModuleList(Wired(chance, depth - 1) for _ in range(number))
+        self.steps: list[tuple[Wired | None, list[int]]] = []
+        values = self.takes
+        for _ in range(chance.randint(2, 4)):
+            part = chance.choice([None, *self.parts])
+            wanted = part.takes if part else 2
+            self.steps.append((part, [chance.randrange(values) for _ in range(wanted)]))
+            values += part.gives if part else 1
+        self.returned = [chance.randrange(values) for _ in range(self.gives)]
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        self.calls.add_(1)
+        for part, wanted in self.steps:
+            chosen = [values[number] for number in wanted]
+            values += part(*chosen) if part else (self.combined(*chosen),)
+        return tuple(values[number] for number in self.returned)
+
+    def combined(self, x: Tensor, y: Tensor) -> Tensor:
+        return (x * self.weight + y * self.calls).tanh()
+
+
+def wired(seed: int) -> Specimen:
+    """A random model whose modules pass several values around, and its inputs."""
+    torch.manual_seed(seed)
+    model = Wired(random.Random(seed), depth=2)
+    return Specimen(model, tuple(torch.rand(2, WIDTH) for _ in range(model.takes)), {})
+
+
+def some_called(specimen: Specimen, seed: int) -> tuple[str, ...]:
+    """The names of a few modules of a wired model that are called, but for the root."""
+    model = copy.deepcopy(specimen.model)
+    model(*specimen.inputs)
+    called = [name for name, buffer in model.named_buffers() if buffer and name != "calls"]
+    names = [name.removesuffix(".calls") for name in called]
+    chance = random.Random(seed)
+    return tuple(chance.sample(names, k=chance.randint(0, len(names))))
 
 
 # The seed is in the name of the test that fails. The first few run always.

@@ -3696,6 +3696,21 @@ def test_a_random_tree_comes_back(lesson, seed):
     )
 
 
+@pytest.mark.beyond("in a few of these torch calls a module that isn't there", run=False)
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_choice_of_modules_keeps_its_signatures(lesson, seed):
+    specimen = random_models.wired(seed)
+    model, inputs = specimen.model, specimen.inputs
+    preserve = random_models.some_called(specimen, seed)
+    tree = lesson.unflatten(export(model, *inputs, preserve=preserve))
+    same_numbers(
+        [tree(*inputs), tree(*inputs), dict(tree.named_buffers())],
+        [model(*inputs), model(*inputs), dict(model.named_buffers())],
+        cause=f"a value was lost, or read from elsewhere, with {preserve} preserved",
+        hint="print tree.print_readable() and those of its children",
+    )
+
+
 @pytest.mark.beyond("torch compares the name of every parameter with every layer's: quadratic")
 def test_the_work_grows_with_the_number_of_layers(lesson):
     def work(layers: int) -> int:
