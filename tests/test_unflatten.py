@@ -2439,6 +2439,26 @@ def test_a_preserved_module_returns_what_is_ignored(lesson):
     )
 
 
+class CallsInTheEnd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(x.tanh())
+
+
+@pytest.mark.stretch
+def test_what_only_a_preserved_module_inside_uses_is_not_returned(lesson):
+    program = export(nn.Sequential(CallsInTheEnd(), nn.Tanh()), x(), preserve=("0.relu",))
+    same_numbers(
+        lesson.unflatten(program).get_submodule("0")(x()),
+        CallsInTheEnd()(x()),
+        cause="the module returns the argument of the preserved one as well",
+        hint="an argument is used where its call begins, which may lie inside the module",
+    )
+
+
 @pytest.mark.stretch
 def test_a_swapped_module_gets_constants_too(lesson):
     model, program = exported(CalledForBoth, x(), preserve=("switch",))
@@ -2811,16 +2831,20 @@ def test_a_value_that_a_buffer_holds_is_read_from_there(lesson, functional):
 
 
 class WritesKept(nn.Module):
-    """Writes into the buffer of a module what it makes of the value that the module keeps."""
+    """Writes the value that a module keeps, or what it makes of it, into the module's buffer."""
 
-    def __init__(self, rule):
+    def __init__(self, rule, write):
         super().__init__()
-        self.keeps = Keeps(rule)
+        self.keeps, self.write = Keeps(rule), write
 
     def forward(self, x):
         y, kept = self.keeps(x), self.keeps.kept[0]
-        self.keeps.own.copy_(kept.reshape(-1, 3, 3).sum(0) * 4)
+        self.write(self.keeps.own, kept)
         return y * self.keeps.own
+
+
+def write_its_sum(own, value):
+    own.copy_(value.reshape(-1, 3, 3).sum(0) * 4)
 
 
 def halved(own, x):
@@ -2844,10 +2868,24 @@ def ordered(own, x):
 
 
 @pytest.mark.beyond("torch writes the value into the buffer, and reads it from there")
-@pytest.mark.parametrize("rule", [halved, stacked, transposed, doubled, ordered])
+@pytest.mark.parametrize(
+    ("rule", "write"),
+    [
+        *((rule, write_its_sum) for rule in (halved, stacked, transposed, doubled, ordered)),
+        (doubled, torch.Tensor.copy_),
+    ],
+)
 @FUNCTIONAL_TOO
-def test_what_a_buffer_is_made_of_need_not_be_what_it_held(lesson, rule, functional):
-    like_eager(lesson, WritesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)
+def test_what_a_buffer_is_made_of_need_not_be_what_it_held(lesson, rule, write, functional):
+    model = WritesKept(rule, write)
+    like_eager(lesson, model, x(3, 3), preserve=("keeps",), functional=functional)
+
+
+@pytest.mark.stretch
+@FUNCTIONAL_TOO
+def test_the_value_that_a_buffer_holds_can_be_added_to_it(lesson, functional):
+    model = WritesKept(next_value, torch.Tensor.add_)
+    like_eager(lesson, model, x(3, 3), preserve=("keeps",), functional=functional)
 
 
 # --- the modules

@@ -25,9 +25,27 @@ from torch.fx import _symbolic_trace as torch_fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
+from solutions._torch import tracing_flag
 from tests.suite.answers import right, wrong
 
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+
+
+class TorchSays:
+    """torch's flag that a trace is on, wherever the installed torch has it."""
+
+    @property
+    def tracing(self) -> bool:
+        namespace, name = tracing_flag()
+        return namespace.get(name, False)
+
+    @tracing.setter
+    def tracing(self, value: bool) -> None:
+        namespace, name = tracing_flag()
+        namespace[name] = value
+
+
+torch_says = TorchSays()
 
 
 class Engine:
@@ -65,16 +83,16 @@ class Engine:
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        before = nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag
+        before = nn.Module.__call__, nn.Module.__getattr__, torch_says.tracing
         self.patch()
         try:
             yield
         finally:
-            nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag = before
+            nn.Module.__call__, nn.Module.__getattr__, torch_says.tracing = before
 
     def patch(self) -> None:
         nn.Module.__call__, nn.Module.__getattr__ = self.recorders()
-        torch_fx._is_fx_tracing_flag = True
+        torch_says.tracing = True
 
     def recorders(self) -> tuple[Callable, Callable]:
         """What takes the place of ``nn.Module.__call__`` and of ``__getattr__``."""
@@ -153,10 +171,10 @@ def an_error_skips_the_restoring(lesson):
     class Change:
         @contextmanager
         def patched(self):
-            before = nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag
+            before = nn.Module.__call__, nn.Module.__getattr__, torch_says.tracing
             self.patch()
             yield
-            nn.Module.__call__, nn.Module.__getattr__, torch_fx._is_fx_tracing_flag = before
+            nn.Module.__call__, nn.Module.__getattr__, torch_says.tracing = before
 
     lesson.Tracer = engine(lesson, Change)
 
@@ -172,7 +190,7 @@ def one_of_two_patches_is_restored(lesson):
             try:
                 yield
             finally:
-                nn.Module.__call__, torch_fx._is_fx_tracing_flag = ORIGINAL_CALL, False
+                nn.Module.__call__, torch_says.tracing = ORIGINAL_CALL, False
 
     lesson.Tracer = engine(lesson, Change)
 
@@ -192,7 +210,7 @@ def the_originals_are_restored(lesson):
                 yield
             finally:
                 nn.Module.__call__, nn.Module.__getattr__ = ORIGINAL_CALL, ORIGINAL_GETATTR
-                torch_fx._is_fx_tracing_flag = False
+                torch_says.tracing = False
 
     lesson.Tracer = engine(lesson, Change)
 
@@ -714,7 +732,7 @@ def the_flag_is_put_down(lesson):
         def patched(self):
             with super().patched():
                 yield
-            torch_fx._is_fx_tracing_flag = False
+            torch_says.tracing = False
 
     lesson.Tracer = engine(lesson, Change)
 
@@ -824,13 +842,13 @@ class OneTrace:
 
         function, args = self.create_args_for_root(function, self.root is root, concrete_args)
         call_before, get_before = nn.Module.__call__, nn.Module.__getattr__
-        flag_before, torch_fx._is_fx_tracing_flag = torch_fx._is_fx_tracing_flag, True
+        flag_before, torch_says.tracing = torch_says.tracing, True
         try:
             nn.Module.__call__, nn.Module.__getattr__ = call, get
             result = self.create_arg(function(*args))
         finally:
             nn.Module.__call__, nn.Module.__getattr__ = call_before, get_before
-            torch_fx._is_fx_tracing_flag = flag_before
+            torch_says.tracing = flag_before
         returns = getattr(function, "__annotations__", {}).get("return")
         self.create_node("output", "output", (result,), {}, type_expr=returns)
         return self.graph
@@ -943,7 +961,8 @@ class OnExitStacks:
         with ExitStack() as stack:
             stack.enter_context(mock.patch.object(nn.Module, "__call__", call))
             stack.enter_context(mock.patch.object(nn.Module, "__getattr__", get))
-            stack.enter_context(mock.patch.object(torch_fx, "_is_fx_tracing_flag", True))
+            stack.callback(setattr, torch_says, "tracing", torch_says.tracing)
+            torch_says.tracing = True
             yield
 
     def call_module(self, m, forward, args, kwargs):
@@ -995,7 +1014,7 @@ class SharedPatch:
                 cls.patcher.patch_method(nn.Module, "__call__", cls.call)
                 cls.patcher.patch_method(nn.Module, "__getattr__", cls.get)
                 cls.patch_wrapped()
-                cls.flag, torch_fx._is_fx_tracing_flag = torch_fx._is_fx_tracing_flag, True
+                cls.flag, torch_says.tracing = torch_says.tracing, True
             cls.users += 1
             for each in (namespace, *map(vars, tracer.modules_to_wrap)):
                 torch_fx._autowrap_check(cls.patcher, each, tracer.ids_to_wrap)
@@ -1016,7 +1035,7 @@ class SharedPatch:
         with cls.lock:
             cls.users -= 1
             if not cls.users:
-                torch_fx._is_fx_tracing_flag = cls.flag
+                torch_says.tracing = cls.flag
                 cls.patcher.__exit__(None, None, None)
 
     @staticmethod

@@ -18,6 +18,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.fx import _symbolic_trace as torch_fx
 
+from solutions._torch import tracing_flag
 from solutions.custom_tracers import ModulePathTracer
 from solutions.exec_order import ExecOrderTracer
 from solutions.inlining import inline_all, inline_module
@@ -43,10 +44,11 @@ META = ("nn_module_stack",)
 
 def world() -> dict[str, object]:
     """What traces patch: modules' methods, torch's flags, functions in globals and in ``math``."""
+    flags, name = tracing_flag()
     return {
         "call": nn.Module.__call__,
         "getattr": nn.Module.__getattr__,
-        "flag": torch_fx._is_fx_tracing_flag,
+        "flag": flags.get(name, False),
         "patcher": torch_fx.CURRENT_PATCHER,
         "globals": {name: value for name, value in globals().items() if callable(value)},
         "math": dict(vars(math)),
