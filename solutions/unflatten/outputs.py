@@ -35,12 +35,7 @@ def settle_outputs(root: ModuleCall) -> None:
     named = _named_by_signatures(root)
     for call in root.walk():
         made = dict.fromkeys(value for item in call.body for value in _values_made(item))
-        call.outputs = [
-            value
-            for value in made
-            if value >= call.first
-            and (_is_used_after(call, value) or _is_named_beyond(call, named[value]))
-        ]
+        call.outputs = [value for value in made if _is_for_others(call, value, named[value])]
 
 
 def _named_by_signatures(root: ModuleCall) -> dict[Node, list[ModuleCall]]:
@@ -57,12 +52,13 @@ def _values_made(item: Node | ModuleCall) -> list[Node]:
     return item.outputs + item.results if isinstance(item, ModuleCall) else [item]
 
 
-def _is_used_after(call: ModuleCall, value: Node) -> bool:
-    return any(user > call.last for user in value.users)
+def _is_for_others(call: ModuleCall, value: Node, named_by: list[ModuleCall]) -> bool:
+    if value < call.first:
+        return False
+    used_later = any(user > call.last for user in value.users)
+    return used_later or any(_is_beyond(call, other) for other in named_by)
 
 
-def _is_named_beyond(call: ModuleCall, by: list[ModuleCall]) -> bool:
-    """Whether one of the calls takes the value after ``call``, or returns it around ``call``."""
-    return any(
-        other.first > call.last or (other is not call and call in other.walk()) for other in by
-    )
+def _is_beyond(call: ModuleCall, other: ModuleCall) -> bool:
+    """Whether the other call comes after this one, or makes it."""
+    return other.first > call.last or (other is not call and call in other.walk())

@@ -16,7 +16,6 @@ import torch
 
 from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
-from solutions._torch import tracing_flag
 from tests.suite import scoreboard
 from tests.suite.explain import explain
 from tests.suite.implementations import (
@@ -125,7 +124,8 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     globals of the traced code, which are the test module's.
     """
     state = torch.fx._symbolic_trace
-    flags, _ = tracing_flag()
+    # Up to torch 2.13 the flag is a global beside the patcher, later it is local to the thread.
+    flags = vars(getattr(state, "_is_fx_tracing_tls", state))
     copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
     with kept(torch.nn.Module, "__call__", "__getattr__"):
         try:
