@@ -21,6 +21,7 @@ from __future__ import annotations
 import copy
 
 from torch.export import ExportedProgram
+from torch.fx import Graph
 
 from .adapter import FlatArgsAdapter
 from .calls import ModuleCall, Signature
@@ -122,8 +123,19 @@ def _outline(program: ExportedProgram) -> ModuleCall:  # given
     signatures = {entry.fqn: entry.signature for entry in calls[1:] if entry.signature}
     graph = program.graph
     if signatures or is_functional(signature):
-        graph = copy.deepcopy(graph)
+        graph = _copied(graph)
     written = restore_mutations(graph, signature) if is_functional(signature) else {}
     if has_tokens(signature):
         remove_tokens(graph, signature)
     return preserve_signatures(graph, signatures, written) if signatures else outline(graph)
+
+
+def _copied(graph: Graph) -> Graph:  # given
+    """A copy whose nodes have the original's names: signatures know them by these.
+
+    A plain copy renames a node that is called like a builtin, as ``input`` is.
+    """
+    copied = copy.deepcopy(graph)
+    for ours, theirs in zip(copied.nodes, graph.nodes, strict=True):
+        ours.name = theirs.name
+    return copied
