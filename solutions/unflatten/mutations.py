@@ -34,8 +34,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
 
     Args:
         graph: a flat graph. It is changed: every mutation is written back, what comes after sees
-            the buffer or input itself (unless that is of another dtype and holds a rounded value),
-            and the ``output`` node returns the results alone.
+            the buffer or input itself (unless that has another dtype or shape, and so holds
+            something else), and the ``output`` node returns the results alone.
         signature: says which outputs are mutations, and of what.
 
     Returns:
