@@ -577,15 +577,15 @@ def settle_inputs_of(call, number, names) -> list:
     return call.inputs
 
 
-def settle_outputs_of(call, number, last_use) -> list:
+def settle_outputs_of(call, number, last_use, returned=()) -> list:
     """Settles what is inside first; returns what the caller has after the call."""
-    made = {}
+    made, in_it = {}, {*returned, *call.results}
     for item in call.body:
         inner = hasattr(item, "body")
-        made |= dict.fromkeys(settle_outputs_of(item, number, last_use) if inner else [item])
+        made |= dict.fromkeys(settle_outputs_of(item, number, last_use, in_it) if inner else [item])
     inside = range(number[call.first], number[call.last] + 1)
     here = [value for value in made if number[value] in inside]
-    call.outputs = [value for value in here if last_use[value] >= inside.stop]
+    call.outputs = [value for value in here if last_use[value] >= inside.stop or value in returned]
     return call.outputs + call.results
 
 
@@ -602,6 +602,9 @@ def settles_by_number_and_recursion(lesson):
     def settle_outputs(root):
         number = numbered(root)
         last_use = {node: max(map(number.get, node.users), default=-1) for node in number}
+        for call in root.walk():
+            for value in call.arguments:
+                last_use[value] = max(last_use[value], number[call.first])
         settle_outputs_of(root, number, last_use)
 
     replace(lesson, "settle_inputs", settle_inputs)
