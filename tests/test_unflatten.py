@@ -1491,7 +1491,7 @@ class Repeats(nn.Module):
 
 @pytest.mark.beyond("torch reads the buffer from then on")
 @pytest.mark.parametrize("model", [Rounds, Repeats])
-def test_a_value_that_a_buffer_can_not_hold_as_it_is_is_read_itself(lesson, model):
+def test_a_value_that_does_not_fit_a_buffer_is_read_itself(lesson, model):
     like_eager(lesson, model(), x(), functional=True)
 
 
@@ -2419,7 +2419,7 @@ class UsesTheSecond(nn.Module):
 
 
 class HandsOverPairs(nn.Module):
-    """Hands two values on, one of which is ignored in the end."""
+    """Hands two values on, of which the one made last is ignored: no node uses it."""
 
     def __init__(self):
         super().__init__()
@@ -2427,8 +2427,8 @@ class HandsOverPairs(nn.Module):
         self.uses = UsesTheSecond()
 
     def forward(self, x):
-        second, first = self.makes(x)
-        return self.uses(first, second)
+        made_first, made_last = self.makes(x)
+        return self.uses(made_last, made_first)
 
 
 @pytest.mark.stretch
