@@ -10,9 +10,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fx-kata")
     group.addoption(
         "--impl",
-        choices=("lessons", "solutions", "torch"),
+        choices=("lessons", "core", "solutions", "torch"),
         default="lessons",
-        help="whose code runs: your lessons (the default), the reference, or torch itself",
+        help="whose code runs: your lessons (the default), the reference (its cores, or all of it), "
+        "or torch itself",
     )
     group.addoption(
         "--lessons",

@@ -71,7 +71,7 @@ def compat(session: nox.Session, torch: str) -> None:
     wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
     session.install("--constraint", str(constraints), *wanted)
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
-    suite = sorted(str(path) for path in Path("tests").glob("test_*.py"))
+    suite = [*sorted(str(path) for path in Path("tests").glob("test_*.py")), "tests/stretch"]
     rules = [f"tests/house/test_{rule}.py" for rule in RULES]
     for implementation, files in {"solutions": [*suite, *rules], "torch": suite}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
@@ -152,7 +152,7 @@ def site(session: nox.Session) -> None:
 def judge(session: nox.Session, marked: str) -> None:
     """Run the suite on the reference and on torch, on two cores."""
     python = interpreter(session, "tests", "docs")
-    for implementation in ("solutions", "torch"):
+    for implementation in ("core", "solutions", "torch"):
         options = ("--impl", implementation, "-n", "2", "--dist", "worksteal", "-m", marked)
         run(session, python, "pytest", *options, *session.posargs)
 

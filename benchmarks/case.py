@@ -73,7 +73,7 @@ def torch_side(lesson: str, case: Case) -> Any:
 
 def reference(lesson: str) -> Any:
     """The lesson as solved in ``solutions/``."""
-    return importlib.import_module(f"solutions.{lesson}")
+    return importlib.import_module(f"solutions.stretch.{lesson}")
 
 
 def all_cases() -> dict[str, list[Case]]:

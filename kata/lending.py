@@ -1,8 +1,8 @@
-"""Lend what isn't written yet: ``lessons.X`` from the learner's folder, or from ``solutions/``.
+"""Lend what isn't written yet: ``lessons.X`` from the learner's folder, or from the reference.
 
 Lessons import their siblings (``from .create_arg import CreateArg``). While yours run, a sibling
-that is still its pristine stub, or that Python cannot compile, is *lent*: its source comes from
-``solutions/``. One that you touched is yours, right or wrong.
+that is still its pristine stub, or that Python cannot compile, is *lent*: its names are those of
+``solutions.stretch``. One that you touched is yours, right or wrong.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location
+from importlib.util import spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from kata.stubs import SOLUTIONS, modules_of, reference_text
+from kata.layers import reference
+from kata.stubs import modules_of
 from lessons import LESSONS
 
 PACKAGE = "lessons"
-BELOW = f"{PACKAGE}."
 
 
 @contextlib.contextmanager
-def only_these_lessons(
-    modules: dict[str, ModuleType],
+def only_these_modules(
+    package: str, modules: dict[str, ModuleType]
 ) -> Iterator[Callable[[], dict[str, ModuleType]]]:
-    """Let ``lessons.*`` in ``sys.modules`` be ``modules``, and restore it on the way out.
+    """Let ``package.*`` in ``sys.modules`` be ``modules``, and restore it on the way out.
 
     Yields a function that returns what is there now.
     """
-    before = present_lessons()
-    replace_lessons(before, modules)
+    before = present_modules(package)
+    replace_modules(package, before, modules)
     try:
-        yield present_lessons
+        yield lambda: present_modules(package)
     finally:
-        replace_lessons(present_lessons(), before)
+        replace_modules(package, present_modules(package), before)
 
 
-def present_lessons() -> dict[str, ModuleType]:
-    """The modules below ``lessons``."""
-    return {name: sys.modules[name] for name in names_below(PACKAGE)}
+def present_modules(package: str) -> dict[str, ModuleType]:
+    """The modules below a package."""
+    return {name: sys.modules[name] for name in names_below(package)}
 
 
 def names_below(package: str) -> Iterator[str]:
@@ -57,25 +57,31 @@ def names_below(package: str) -> Iterator[str]:
                 yield from names_below(name)
 
 
-def replace_lessons(present: dict[str, ModuleType], wanted: dict[str, ModuleType]) -> None:
-    package = sys.modules[PACKAGE]
+def replace_modules(
+    package: str, present: dict[str, ModuleType], wanted: dict[str, ModuleType]
+) -> None:
     for name in present:
         del sys.modules[name]
-        vars(package).pop(name.removeprefix(BELOW), None)
+    for name in present:
+        owner, _, last = name.rpartition(".")
+        if owner == package:
+            vars(sys.modules[package]).pop(last, None)
     for name, module in wanted.items():
         sys.modules[name] = module
-        setattr(package, name.removeprefix(BELOW), module)
+        owner, _, last = name.rpartition(".")
+        if owner == package:
+            setattr(sys.modules[package], last, module)
 
 
 class LessonFinder(MetaPathFinder):
-    """Find ``lessons.X`` in the learner's folder, or lend it from ``solutions/``."""
+    """Find ``lessons.X`` in the learner's folder, or lend it from the reference."""
 
     def __init__(self, own: str, folder: Path) -> None:
         self.own = own
         self.folder = folder
         self.lent: list[str] = []
         # A lesson of several files is asked about once.
-        self.homes: dict[str, Path] = {}
+        self.is_own: dict[str, bool] = {}
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -84,7 +90,9 @@ class LessonFinder(MetaPathFinder):
         if package != PACKAGE or not inner:
             return None
         lesson = inner.split(".")[0]
-        source = source_file(self.home_of(lesson), inner)
+        if self.is_lent(lesson):
+            return spec_from_loader(fullname, Loan(lesson)) if inner == lesson else None
+        source = source_file(self.folder, inner)
         if source is None:
             return None
         is_package = source.name == "__init__.py"
@@ -95,14 +103,14 @@ class LessonFinder(MetaPathFinder):
             submodule_search_locations=[str(source.parent)] if is_package else None,
         )
 
-    def home_of(self, lesson: str) -> Path:
-        """The folder a lesson's source comes from, noting it where that is a loan."""
-        if lesson not in self.homes:
-            is_own = lesson == self.own or is_written(lesson, self.folder)
-            self.homes[lesson] = self.folder if is_own else SOLUTIONS
-            if not is_own and any(lesson == row.name for row in LESSONS):
+    def is_lent(self, lesson: str) -> bool:
+        """Whether a sibling comes from the reference, noting it."""
+        if lesson not in self.is_own:
+            is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
+            self.is_own[lesson] = not is_sibling or is_written(lesson, self.folder)
+            if not self.is_own[lesson]:
                 self.lent.append(lesson)
-        return self.homes[lesson]
+        return not self.is_own[lesson]
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -113,13 +121,21 @@ class LessonFinder(MetaPathFinder):
             sys.meta_path.remove(self)
 
 
+class Loan(Loader):
+    """Fill a module with what the reference's module of that lesson has."""
+
+    def __init__(self, lesson: str) -> None:
+        self.lesson = lesson
+
+    def exec_module(self, module: ModuleType) -> None:
+        names = vars(reference(self.lesson)).items()
+        vars(module).update({name: value for name, value in names if not name.startswith("__")})
+
+
 class FreshSource(SourceFileLoader):
     """Compile what the file holds now: cached bytecode misses a second save in one second."""
 
     def get_code(self, fullname: str) -> CodeType:
-        path = Path(self.path)
-        if path.is_relative_to(SOLUTIONS):
-            return self.source_to_code(reference_text(path.relative_to(SOLUTIONS)), self.path)
         return self.source_to_code(self.get_data(self.path), self.path)
 
 

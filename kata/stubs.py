@@ -32,7 +32,8 @@ from kata.unused import (
 from lessons import LESSONS
 
 ROOT = Path(__file__).resolve().parent.parent
-SOLUTIONS = ROOT / "solutions"
+CORES = ROOT / "solutions"
+SOLUTIONS = CORES / "stretch"
 STUBS = ROOT / "lessons"
 GIVEN = re.compile(r"#\s*given\b")
 OMITTED = re.compile(r"#\s*reference only\b")
@@ -149,8 +150,11 @@ KEPT: dict[Path, str] = {}
 
 
 def reference_text(path: Path) -> str:
-    """The text of a file below ``solutions/``."""
-    return KEPT[path] if path in KEPT else (SOLUTIONS / path).read_text(encoding="utf-8")
+    """The text of the file from which a stub is cut: the core, where there is one."""
+    if path in KEPT:
+        return KEPT[path]
+    file = CORES / path
+    return (file if file.exists() else SOLUTIONS / path).read_text(encoding="utf-8")
 
 
 class Module(NamedTuple):
@@ -172,7 +176,7 @@ class Module(NamedTuple):
 
 def modules_of(lesson: str) -> list[Module]:
     """A solution's public modules: its one file, or a package's files that aren't private."""
-    if (SOLUTIONS / f"{lesson}.py").exists():
+    if any((folder / f"{lesson}.py").exists() for folder in (CORES, SOLUTIONS)):
         return [Module(Path(f"{lesson}.py"), Path(f"{lesson}.py"))]
     files = [path.relative_to(SOLUTIONS) for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
     public = [path for path in files if is_public(path.stem)]

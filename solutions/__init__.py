@@ -1,1 +1,1 @@
-"""The reference: the same files as in ``lessons/``, solved."""
+"""The reference: ``<lesson>.py`` is the core, ``stretch/`` what PyTorch does besides."""

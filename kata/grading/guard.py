@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from kata import layers
 from kata.grading.seal import Seal
-from kata.stubs import KEPT, ROOT, SOLUTIONS, reference_text
+from kata.layers import KEPT
+from kata.stubs import KEPT as TEXTS
+from kata.stubs import ROOT, modules_of, reference_text
 from lessons import LESSONS
 
 SEAL = pytest.StashKey[Seal]()
@@ -81,7 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep what may be lent, then close the doors."""
     sys.dont_write_bytecode = True
     for lesson in lessons_judged(config):
-        KEPT.update({path: reference_text(path) for path in lendable(lesson)})
+        for needed in needed_by(lesson):
+            KEPT[needed] = layers.reference(needed)
+            paths = [module.solution for module in modules_of(needed)]
+            TEXTS.update({path: reference_text(path) for path in paths})
     for name in [name for name in sys.modules if is_closed_module(name)]:
         del sys.modules[name]
     folders = [ROOT / part for part in CLOSED]
@@ -105,17 +111,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def lessons_judged(config: pytest.Config) -> list[str]:
     names = [Path(word.split("::")[0]).stem.removeprefix("test_") for word in config.args]
     return [lesson.name for lesson in LESSONS if lesson.name in names]
-
-
-def lendable(lesson: str) -> Iterator[Path]:
-    """The reference's files on which a lesson may stand: of those it needs, however indirectly."""
-    needs = needed_by(lesson)
-    for path in SOLUTIONS.rglob("*.py"):
-        inner = path.relative_to(SOLUTIONS)
-        name = inner.parts[0].removesuffix(".py")
-        shared = name.startswith("_") and name != "__init__"
-        if name in needs or (needs and shared):
-            yield inner
 
 
 def needed_by(lesson: str) -> set[str]:

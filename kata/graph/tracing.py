@@ -13,7 +13,7 @@ from torch.fx import Graph
 
 from kata import places
 from kata.graph.errors import GraphError
-from kata.lending import LessonFinder, is_written, only_these_lessons
+from kata.lending import LessonFinder, is_written, only_these_modules
 from lessons import LESSONS
 
 TRACER = "tracer"
@@ -38,7 +38,7 @@ def trace(model: nn.Module, impl: str) -> Traced:
     """
     if impl == "lessons":
         return trace_by_lesson(model, places.HERE.lessons)
-    module = torch.fx if impl == "torch" else importlib.import_module("solutions.tracer")
+    module = torch.fx if impl == "torch" else importlib.import_module("solutions.stretch.tracer")
     try:
         return Traced(module.Tracer().trace(model))
     except Exception as error:
@@ -50,7 +50,7 @@ def trace_by_lesson(model: nn.Module, folder: Path) -> Traced:
     refuse_unwritten(folder)
     finder = LessonFinder(TRACER, folder)
     try:
-        with only_these_lessons({}), finder.installed():
+        with only_these_modules("lessons", {}), finder.installed():
             graph = importlib.import_module(f"lessons.{TRACER}").Tracer().trace(model)
     except Exception as error:
         raise GraphError(explained(error, folder)) from error

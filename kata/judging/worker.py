@@ -31,6 +31,7 @@ from kata.judging.limits import OUT_OF_MEMORY, limit
 from kata.judging.preparing import Preparations
 from kata.judging.request import Request
 from kata.judging.run import Run
+from kata.layers import suites
 
 # What a run needs of pytest; the rest costs time, or would answer in its place.
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
@@ -185,14 +186,13 @@ def without_terminal(*_: object, **__: object) -> NoReturn:
 
 def arguments(run: Run, request: Request) -> list[str]:
     first = [f"--first={nodeid}" for nodeid in request.first]
-    test = f"tests/test_{request.lesson}.py"
     return [
         f"--lessons={run.lessons}",
         f"--reports={run.events}",
         "-m",
         request.marks,
         *first,
-        test,
+        *suites(request.lesson),
         *request.options,
     ]
 

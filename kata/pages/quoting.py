@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from kata.stubs import SOLUTIONS, first_line
+from kata.stubs import CORES, first_line
 from kata.unused import DEFINITIONS, bound_names
 
 REMARK = re.compile(r"\s*#\s*(given|reference only|type: ignore|noqa)\b.*$")
@@ -38,13 +38,13 @@ def quote(reference: str) -> str:
     Raises:
         UnknownNameError: there is no such file, or no such name in it.
 
-    >>> print(quote("path_of_module.py: PathOfModule.path_of_module").splitlines()[0])
+    >>> print(quote("stretch/path_of_module.py: PathOfModule.path_of_module").splitlines()[0])
     def path_of_module(self, mod: nn.Module) -> str:
     """
     path, _, names = reference.partition(":")
-    if not (SOLUTIONS / path).is_file():
+    if not (CORES / path).is_file():
         raise UnknownNameError(f"there is no file solutions/{path}")
-    source = (SOLUTIONS / path).read_text(encoding="utf-8")
+    source = (CORES / path).read_text(encoding="utf-8")
     tree = ast.parse(source)
     wanted = [name.strip() for name in names.split(",")]
     return "\n\n\n".join(code_of(source, definition(tree, name, path)) for name in wanted)

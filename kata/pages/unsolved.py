@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kata.layers import suites
 from kata.pages.fences import Fence, fences
 from kata.pages.lesson import page_of
 from kata.stubs import ROOT, write
@@ -41,7 +42,7 @@ def counts(text: str) -> dict[str, int]:
 
 def came(lesson: str, folder: Path) -> str:
     """What pytest says of the stubs in a folder, without its opening lines and the seconds."""
-    words = [f"tests/test_{lesson}.py", "--lessons", str(folder)]
+    words = [*suites(lesson), "--lessons", str(folder)]
     screen = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", *words]
     run = subprocess.run(command, cwd=ROOT, env=screen, capture_output=True, text=True, check=False)

@@ -12,9 +12,9 @@ from kata.drawing import Link, Node, Panel, Picture
 from kata.pictures.models import Nested, Net, Values, scaled
 from kata.pictures.record import panel, target_of
 from kata.torchvision_compat import torchvision
-from solutions.create_arg import CreateArg
-from solutions.custom_tracers import LowerReluTracer
-from solutions.tracer import Tracer
+from solutions.stretch.create_arg import CreateArg
+from solutions.stretch.custom_tracers import LowerReluTracer
+from solutions.stretch.tracer import Tracer
 
 
 def resnet18() -> Picture:

@@ -14,10 +14,10 @@ from kata.drawing import Link, Picture
 from kata.pictures.models import Residual, TwoBranches
 from kata.pictures.record import panel
 from kata.torchvision_compat import torchvision
-from solutions.inlining import inline_all
-from solutions.inversion import invert
-from solutions.split_module import split_module
-from solutions.tracer import symbolic_trace
+from solutions.stretch.inlining import inline_all
+from solutions.stretch.inversion import invert
+from solutions.stretch.split_module import split_module
+from solutions.stretch.tracer import symbolic_trace
 
 CALLS = ("call_function", "call_method", "call_module")
 PARTITIONS = 4

@@ -12,9 +12,9 @@ from torch.fx import Node as FxNode
 from kata.drawing import Link, Node, Panel, Picture
 from kata.pictures.models import Exported, OutOfOrder
 from kata.pictures.record import target_of
-from solutions.exec_order import ExecOrderTracer, ExecutionInfo
-from solutions.tracer import Tracer
-from solutions.unflatten import unflatten
+from solutions.stretch.exec_order import ExecOrderTracer, ExecutionInfo
+from solutions.stretch.tracer import Tracer
+from solutions.stretch.unflatten import unflatten
 
 
 def exported() -> Picture:

@@ -25,7 +25,7 @@ from torch.fx import _symbolic_trace as torch_fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
-from solutions._torch import tracing_flag
+from solutions.stretch._torch import tracing_flag
 from tests.suite.answers import right, wrong
 
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__

@@ -12,7 +12,7 @@ class PathOfModule:
 """
 TAMPERING = {
     "imports_solutions": """
-from solutions.path_of_module import PathOfModule
+from solutions.stretch.path_of_module import PathOfModule
 """,
     "imports_solutions_by_name": """
 import importlib

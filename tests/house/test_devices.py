@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule
 
-from solutions.inlining import inline_all
-from solutions.split_module import split_module
-from solutions.tracer import symbolic_trace
-from solutions.unflatten import unflatten
+from solutions.stretch.inlining import inline_all
+from solutions.stretch.split_module import split_module
+from solutions.stretch.tracer import symbolic_trace
+from solutions.stretch.unflatten import unflatten
 from tests import zoo
 from tests.suite.expect import same_numbers
 

@@ -126,9 +126,9 @@ def test_a_folder_without_submissions_is_refused(tmp_path: Path):
     "line",
     [
         "import solutions",
-        "from solutions.tracer import Tracer",
+        "from solutions.stretch.tracer import Tracer",
         "__import__('solutions')",
-        "exec('import solutions.tracer')",
+        "exec('import solutions.stretch.tracer')",
         "open('../solutions/tracer.py')",
         "from kata.stubs import SOLUTIONS",
         "from tests.suite import expect",

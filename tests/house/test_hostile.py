@@ -12,15 +12,15 @@ from torch import nn
 from torch.fx import GraphModule
 from torch.fx.proxy import TraceError
 
-from solutions.create_arg import CreateArg
-from solutions.custom_tracers import ModulePathTracer, TaggingTracer
-from solutions.exec_order import ExecOrderTracer
-from solutions.inlining import inline_all
-from solutions.inversion import NotInvertibleError, invert
-from solutions.path_of_module import PathOfModule
-from solutions.split_module import split_module
-from solutions.tracer import Tracer, symbolic_trace
-from solutions.unflatten import unflatten
+from solutions.stretch.create_arg import CreateArg
+from solutions.stretch.custom_tracers import ModulePathTracer, TaggingTracer
+from solutions.stretch.exec_order import ExecOrderTracer
+from solutions.stretch.inlining import inline_all
+from solutions.stretch.inversion import NotInvertibleError, invert
+from solutions.stretch.path_of_module import PathOfModule
+from solutions.stretch.split_module import split_module
+from solutions.stretch.tracer import Tracer, symbolic_trace
+from solutions.stretch.unflatten import unflatten
 from tests.suite import same_graph, same_numbers
 
 SECONDS = 30

@@ -9,9 +9,9 @@ import pytest
 from torch import nn
 from torch.fx import _symbolic_trace as torch_fx
 
+from kata.layers import suites
 from lessons import LESSONS
-from tests.suite.answers import judge_folder
-from tests.suite.implementations import SOLUTIONS
+from tests.suite.answers import run_suite
 from tests.suite.network import NetworkError
 from tests.suite.plugin import nothing_left_patched
 
@@ -22,14 +22,14 @@ NAMES = [lesson.name for lesson in LESSONS]
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_passes_in_any_order(lesson: str, seed: int):
-    suite = f"tests/test_{lesson}.py"
-    verdict = judge_folder(SOLUTIONS, suite, "-m", "not slow", f"--shuffle={seed}")
+    options = ("-m", "not slow", f"--shuffle={seed}")
+    verdict = run_suite(*suites(lesson), *options, impl="solutions")
     assert not verdict.texts(), "\n".join(verdict.texts())
     assert verdict.count("passed") > 0
 
 
 def order(*arguments: str) -> list[str]:
-    verdict = judge_folder(SOLUTIONS, "tests/test_path_of_module.py", *arguments)
+    verdict = run_suite("tests/test_path_of_module.py", *arguments, impl="solutions")
     return [report.nodeid for report in verdict.reports]
 
 

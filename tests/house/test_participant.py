@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kata.layers import suites
 from kata.stubs import ROOT, write
 from tests.suite.answers import Verdict, judge_folder
 from tests.suite.expect import WIDTH
@@ -114,6 +115,6 @@ def test_a_misspelt_method_is_not_answered_by_torchs(lesson: str, tmp_path: Path
     source = (ROOT / "solutions" / f"{lesson}.py").read_text()
     method = {"placeholders": "create_args_for_root"}.get(lesson, lesson)
     file.write_text(source.replace(f"def {method}(", f"def {method}s("))
-    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-m", "core")
+    verdict = judge_folder(tmp_path, *suites(lesson), "-m", "core")
     assert verdict.count("passed") == 0
     assert all(f"a method `{method}`" in text for text in verdict.texts())

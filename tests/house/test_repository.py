@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kata.layers import suites
 from kata.stubs import ROOT, modules_of, stale_in, write
 from lessons import LESSONS
 from tests.suite.answers import judge_folder
@@ -99,7 +100,7 @@ def test_the_stubs_are_fresh(tmp_path: Path):
 )
 def test_on_the_pristine_stub_every_test_is_todo(lesson: str, part: str, tmp_path: Path):
     write(tmp_path)
-    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-m", part)
+    verdict = judge_folder(tmp_path, *suites(lesson), "-m", part)
     strangers = [report for report in verdict.reports if not getattr(report, "todo", False)]
     without_cuda = [report for report in strangers if "CUDA" in str(report.longrepr)]
     assert [report.nodeid for report in strangers] == [report.nodeid for report in without_cuda]
@@ -113,7 +114,7 @@ def test_a_trivial_body_passes_no_lesson(lesson: str, body: str, tmp_path: Path)
     for module in modules_of(lesson):
         file = tmp_path / module.stub
         file.write_text(with_trivial_bodies(file.read_text(), body))
-    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-m", "not slow", "-x")
+    verdict = judge_folder(tmp_path, *suites(lesson), "-m", "not slow", "-x")
     assert verdict.texts(), f"{lesson} is passed by `{body}`"
 
 

@@ -79,7 +79,9 @@ def test_the_result_is_the_same_where_solutions_cannot_be_imported(
 
 def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
     """The other way round: there, ``solutions`` really cannot be imported."""
-    (learner.lessons / f"{LESSON}.py").write_text("from solutions.path_of_module import *\n")
+    (learner.lessons / f"{LESSON}.py").write_text(
+        "from solutions.stretch.path_of_module import *\n"
+    )
     (verdict,) = checked_by(without_solutions, LESSON)
     assert verdict["state"] == "red"
     assert "solutions was imported" in verdict["failures"][0]["text"]

@@ -9,8 +9,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.proxy import TraceError
 from torch.utils._pytree import tree_map
 
-from solutions.tracer import Tracer
-from solutions.unflatten import unflatten
+from solutions.stretch.tracer import Tracer
+from solutions.stretch.unflatten import unflatten
 from tests import zoo
 from tests.suite import equal, same_graph
 

@@ -1,6 +1,7 @@
 """Answers that a learner might write, and how the suite judges them.
 
-An answer is a change to a fresh copy of the reference. ``tests/answers/<lesson>.py`` holds them::
+An answer is a change to a fresh copy of the reference: of its core, where a test of the core is to
+notice it. ``tests/answers/<lesson>.py`` holds them::
 
     @wrong(fails="test_the_first_of_two_names_is_the_path", says="first registered name")
     def the_last_name_wins(lesson):
@@ -29,9 +30,10 @@ from types import ModuleType
 
 import pytest
 
+from kata.layers import has_core, suites
 from kata.stubs import ROOT
 from lessons import LESSONS
-from tests.suite.implementations import Implementation, changed_reference
+from tests.suite.implementations import Implementation, fresh_reference
 from tests.suite.plugin import LOADER
 
 Change = Callable[[ModuleType], None]
@@ -56,6 +58,12 @@ class Answer:
     @property
     def lesson(self) -> str:
         return self.change.__module__.rpartition(".")[2]
+
+    @property
+    def is_of_the_core(self) -> bool:
+        """Whether it changes the core alone: what is asked of it stands in the core's suite."""
+        asked = self.core_only or (self.fails and defines(suites(self.lesson)[0], self.fails))
+        return has_core(self.lesson) and bool(asked)
 
     def __str__(self) -> str:
         return f"{self.lesson}-{self.change.__name__}"
@@ -129,15 +137,22 @@ def judge(
     """Run the lesson's tests on an answer, or one of them, up to its first failure."""
 
     def load(lesson: str) -> Implementation:
-        implementation = changed_reference(lesson)
+        implementation = fresh_reference(lesson, core=answer.is_of_the_core)
         if lesson == answer.lesson:
             with implementation.active() as module:
                 answer.change(module)
         return implementation
 
-    tests = f"tests/test_{answer.lesson}.py" + (f"::{test}" if test else "")
+    files = suites(answer.lesson)
+    if test:
+        files = [f"{file}::{test}" for file in files if defines(file, test)]
     stop = "-x" if test else "-q"
-    return run_suite(tests, stop, "-m", marks, plugins=[Loading(load), *plugins])
+    return run_suite(*files, stop, "-m", marks, plugins=[Loading(load), *plugins])
+
+
+def defines(file: str, test: str) -> bool:
+    """Whether a test of this name stands in a file of the suite."""
+    return f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) -> Verdict:
@@ -149,10 +164,10 @@ def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) 
 SWITCHED_OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception")
 
 
-def run_suite(*arguments: str, plugins: Iterable[object]) -> Verdict:
+def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] = ()) -> Verdict:
     """Run pytest in this process, as a learner sees it, and collect what it says."""
     verdict = Verdict()
-    quiet = [*(f"-pno:{name}" for name in SWITCHED_OFF), "--impl=lessons"]
+    quiet = [*(f"-pno:{name}" for name in SWITCHED_OFF), f"--impl={impl}"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
         pytest.main([*arguments, *quiet], plugins=[verdict, *plugins])
     verdict.terminal = out.getvalue()

@@ -19,6 +19,7 @@ from tests.suite.imports import about_import, about_renamed_name, about_syntax, 
 LINES = 25
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
+TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
 
 
 def explain(error: BaseException, folder: Path) -> str:
@@ -97,13 +98,13 @@ def is_skip(error: BaseException) -> bool:
 def is_missing_name(error: BaseException) -> bool:
     """Whether a test asked a lesson's module for what isn't there."""
     asked = getattr(error, "obj", None)
-    return isinstance(asked, ModuleType) and asked.__name__.startswith("lessons.")
+    return isinstance(asked, ModuleType) and asked.__name__.startswith(("lessons.", "solutions."))
 
 
 def line_of_the_test(error: BaseException) -> str:
     """Where the test stood, if none of the judged code was running."""
     frames = traceback.extract_tb(error.__traceback__)
-    tests = [frame for frame in frames if Path(frame.filename).parent == ROOT / "tests"]
+    tests = [frame for frame in frames if Path(frame.filename).parent in TESTS]
     return f"raised by the test's line: {tests[-1].line}" if tests else "no line of yours ran"
 
 

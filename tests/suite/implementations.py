@@ -11,8 +11,9 @@ from types import ModuleType, SimpleNamespace, TracebackType
 
 import pytest
 
-from kata.lending import PACKAGE, LessonFinder, only_these_lessons
-from kata.stubs import ROOT, SOLUTIONS
+from kata import layers
+from kata.lending import PACKAGE, LessonFinder, only_these_modules
+from kata.stubs import CORES, ROOT, SOLUTIONS
 
 
 @dataclass
@@ -26,7 +27,8 @@ class Implementation:
         error: what its import raised.
         traceback: where it was raised.
         lent: the siblings that came from the reference.
-        modules: what ``sys.modules`` holds below ``lessons`` while its tests run.
+        modules: what ``sys.modules`` holds below ``package`` while its tests run.
+        package: where its modules are found by name.
     """
 
     lesson: str
@@ -36,6 +38,7 @@ class Implementation:
     traceback: TracebackType | None = None
     lent: tuple[str, ...] = ()
     modules: dict[str, ModuleType] = field(default_factory=dict)
+    package: str = PACKAGE
 
     @contextlib.contextmanager
     def active(self) -> Iterator[ModuleType]:
@@ -44,7 +47,7 @@ class Implementation:
             # The traceback of the import alone: each raise would add to it.
             raise self.error.with_traceback(self.traceback)
         assert self.module is not None
-        with only_these_lessons(self.modules):
+        with only_these_modules(self.package, self.modules):
             yield self.module
 
 
@@ -54,8 +57,13 @@ def star_import(module: ModuleType) -> SimpleNamespace:
 
 
 def reference(lesson: str) -> Implementation:
-    """The lesson as solved in ``solutions/``."""
-    return Implementation(lesson, SOLUTIONS, importlib.import_module(f"solutions.{lesson}"))
+    """The lesson as solved in ``solutions/``: the stretch, which stands on the core."""
+    return Implementation(lesson, SOLUTIONS, layers.reference(lesson))
+
+
+def core(lesson: str) -> Implementation:
+    """The core of the reference alone."""
+    return Implementation(lesson, CORES, layers.core(lesson))
 
 
 def torch_itself(lesson: str) -> Implementation:
@@ -81,7 +89,7 @@ def learners(lesson: str, folder: Path) -> Implementation:
     """The lesson as written in ``folder``, its unwritten siblings lent from the reference."""
     finder = LessonFinder(lesson, folder)
     implementation = Implementation(lesson, folder)
-    with only_these_lessons({}) as modules, finder.installed():
+    with only_these_modules(PACKAGE, {}) as modules, finder.installed():
         try:
             implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
         except KeyboardInterrupt:
@@ -93,6 +101,8 @@ def learners(lesson: str, folder: Path) -> Implementation:
     return implementation
 
 
-def changed_reference(lesson: str) -> Implementation:
-    """A fresh copy of the reference under the lessons' names, for an answer to change."""
-    return learners(lesson, SOLUTIONS)
+def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:
+    """A fresh copy of the reference, or of its core, for an answer to change."""
+    with only_these_modules("solutions", {}) as modules:
+        module = layers.core(lesson) if core else layers.reference(lesson)
+        return Implementation(lesson, CORES, module, modules=modules(), package="solutions")

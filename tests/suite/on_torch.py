@@ -1,7 +1,7 @@
 """The reference on torch's own tracer: how the suite judges a lesson that torch has no code for.
 
 Some lessons build on a tracer, and torch has the tracer and not the rest. Here the reference of
-such a lesson imports torch's ``Tracer`` where it says ``from ..tracer import Tracer``. Its tests
+such a lesson imports torch's ``Tracer`` where it says ``from .tracer import Tracer``. Its tests
 are then true of torch's tracer too, and not just of ours.
 """
 
@@ -11,7 +11,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from kata.stubs import SOLUTIONS
+from kata.stubs import CORES
 
 PACKAGE = "reference_on_torch"
 
@@ -26,7 +26,9 @@ def on_torch(lesson: str) -> ModuleType:
         The lesson's module.
     """
     package = ModuleType(PACKAGE)
-    package.__path__ = [str(SOLUTIONS)]
+    package.__path__ = [str(CORES)]
     sys.modules.setdefault(PACKAGE, package)
-    sys.modules.setdefault(f"{PACKAGE}.tracer", importlib.import_module("tests.oracle.tracer"))
-    return importlib.import_module(f"{PACKAGE}.{lesson}")
+    oracle = importlib.import_module("tests.oracle.tracer")
+    for name in ("tracer", "stretch.tracer"):
+        sys.modules.setdefault(f"{PACKAGE}.{name}", oracle)
+    return importlib.import_module(f"{PACKAGE}.stretch.{lesson}")

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import torch
 
+from kata.layers import has_core
 from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
 from tests.suite import scoreboard
 from tests.suite.explain import explain
 from tests.suite.implementations import (
     Implementation,
+    core,
     learners,
     reference,
     torch_itself,
@@ -33,6 +35,7 @@ LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in LESSONS)
 HOUSE = ROOT / "tests" / "house"
+STRETCH = ROOT / "tests" / "stretch"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Judged:
         return self.impl == "lessons"
 
     def loader(self) -> Loader:
-        load = {"solutions": reference, "torch": torch_itself}.get(self.impl)
+        load = {"core": core, "solutions": reference, "torch": torch_itself}.get(self.impl)
         return cache(load or (lambda lesson: learners(lesson, self.folder)))
 
 
@@ -65,13 +68,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The maintainer's own tests (the house rules, the answers) run beside the reference only."""
     house = collection_path == HOUSE or HOUSE in collection_path.parents
-    return True if house and config.getoption("--impl") != "solutions" else None
+    impl = config.getoption("--impl")
+    if house:
+        return True if impl != "solutions" else None
+    stretch = collection_path == STRETCH or STRETCH in collection_path.parents
+    return True if stretch and impl == "core" else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
+    items[:] = [item for item in items if is_asked(item, config.getoption("--impl"))]
     for item in items:
+        if STRETCH in item.path.parents:
+            item.add_marker(pytest.mark.stretch)
         if not any(item.get_closest_marker(name) for name in ("stretch", "beyond", "slow", "gpu")):
             item.add_marker(pytest.mark.core)
         marker = item.get_closest_marker("beyond")
@@ -85,6 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LEFT_OUT] = leave_out_slow(items)
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
+
+
+def is_asked(item: pytest.Item, impl: str) -> bool:
+    """Whether a test is meant for these lessons: some have no core yet, curiosities cost no star."""
+    if impl == "core":
+        return has_core(lesson_of(item) or "")
+    return impl != "lessons" or item.get_closest_marker("curiosity") is None
 
 
 def leave_out_slow(items: list[pytest.Item]) -> int:

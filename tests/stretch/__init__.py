@@ -1,0 +1,1 @@
+"""The rest of each lesson's suite: stretch, beyond, sweeps, curiosities."""
