@@ -12,7 +12,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--impl",
         choices=("lessons", "core", "solutions", "torch"),
         default="lessons",
-        help="whose code runs: your lessons (the default), the reference (its cores, or all of it), "
+        help="whose code runs: your lessons (the default), the reference (its cores, or whole), "
         "or torch itself",
     )
     group.addoption(

@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
-    """Whether a test is meant for these lessons: some have no core yet, curiosities cost no star."""
+    """Whether a test is meant for this code: some lessons have no core, curiosities no star."""
     if impl == "core":
         return has_core(lesson_of(item) or "")
     return impl != "lessons" or item.get_closest_marker("curiosity") is None
