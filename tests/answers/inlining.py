@@ -299,7 +299,7 @@ def knows_elements_from_the_front_only(lesson):
 
 @wrong(
     fails="test_picking_what_the_result_does_not_have_is_left_to_the_run",
-    says="an index was looked up that isn't there",
+    says="IndexError: tuple index out of range",
 )
 def looks_every_index_up(lesson):
     """Takes whatever is picked for something that is there."""

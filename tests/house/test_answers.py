@@ -62,7 +62,9 @@ def screen(monkeypatch):
 def assert_says(answer: Answer, text: str) -> None:
     """The words of the mistake stand on the screen, and the screen fits the terminal."""
     lines = text.splitlines()
-    assert answer.says in " ".join(" ".join(lines[:LINES]).split()), f"{answer}:\n{text}"
+    words = " ".join(" ".join(lines[:LINES]).split())
+    assert answer.says in words, f"{answer}:\n{text}"
+    assert not answer.never or answer.never not in words, f"{answer}:\n{text}"
     assert len(lines) <= LINES, text
     assert max(map(len, lines)) <= WIDTH, text
 

@@ -5,7 +5,7 @@ the comparisons exported here.
 """
 
 from tests.suite.cost import growth, lines_run
-from tests.suite.expect import barred, equal, holds, own, refuses, same_numbers, warns_of
+from tests.suite.expect import barred, equal, holds, is_value, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 from tests.suite.implementations import star_import
 from tests.suite.marks import asking_more
@@ -17,6 +17,7 @@ __all__ = [
     "equal",
     "growth",
     "holds",
+    "is_value",
     "lines_run",
     "noting",
     "own",

@@ -47,12 +47,14 @@ class Answer:
         change: edits the fresh copy of the reference.
         fails: the test that must catch a wrong answer; empty for a right one.
         says: the words its failure must show the learner.
+        never: words that no failure may show: a cause that is not the mistake.
         core_only: a right answer that passes the core, and leaves the stretch.
     """
 
     change: Change
     fails: str = ""
     says: str = ""
+    never: str = ""
     core_only: bool = False
 
     @property
@@ -69,9 +71,9 @@ class Answer:
         return f"{self.lesson}-{self.change.__name__}"
 
 
-def wrong(*, fails: str, says: str) -> Callable[[Change], Answer]:
+def wrong(*, fails: str, says: str, never: str = "") -> Callable[[Change], Answer]:
     """Mark a change as a wrong answer: the test that must catch it, the words it must show."""
-    return lambda change: Answer(change, fails=fails, says=says)
+    return lambda change: Answer(change, fails=fails, says=says, never=never)
 
 
 def right(change: Change | None = None, *, core_only: bool = False):

@@ -1,4 +1,18 @@
-"""Comparisons that say what was expected, what came, the likely cause and what to try next."""
+"""Comparisons that say what was expected, what came, the cause if it was seen, and what to try.
+
+A false cause is worse than none: ``cause=`` comes with what shows it, the most specific first::
+
+    equal(path, "a", cause=(is_value("b"), "the last of two names was taken"))
+    holds(fired == 2, "the hook fires twice", got=fired, cause=[
+        (is_value(1), "there are two modules, and the hook stands on one"),
+        (lambda fired: fired > 2, "a call runs more than once"),
+    ])
+
+A predicate gets what came: the value, the graph, the warnings, the error (``None``: no error was
+raised). One that raises has seen nothing. A bare string is always printed: it is for what the
+failed comparison itself proves; ``refuses`` prints it only where nothing was raised. Otherwise
+expected and got are enough, and an error of the learner's own code is shown with its line alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +20,8 @@ import contextlib
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten
@@ -15,6 +30,9 @@ from tests.suite.todo import is_todo
 
 WIDTH = 80
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+Seen = tuple[Callable[[Any], object] | bool, str]
+Cause = str | Seen | Sequence[Seen]
 
 
 class Mismatch(AssertionError):
@@ -25,6 +43,29 @@ def mismatch(*, expected: object, got: object, cause: str, hint: str) -> Mismatc
     """Compose the four lines that every failure has."""
     lines = {"expected": shown(expected), "got": shown(got), "likely cause": cause, "try": hint}
     return Mismatch("\n".join(labelled(label, text) for label, text in lines.items() if text))
+
+
+def words_of(cause: Cause, got: object) -> str:
+    """The first cause that what came shows to be so; empty if there is none."""
+    if isinstance(cause, str):
+        return cause
+    pairs: Any = [cause] if isinstance(cause[-1], str) else cause
+    return next((words for predicate, words in pairs if has_seen(predicate, got)), "")
+
+
+def has_seen(predicate: Callable[[Any], object] | bool, got: object) -> bool:
+    """Whether a predicate holds; what it can't read it hasn't seen."""
+    if isinstance(predicate, bool):
+        return predicate
+    try:
+        return bool(predicate(got))
+    except Exception:
+        return False
+
+
+def is_value(value: object) -> Callable[[object], bool]:
+    """A predicate of a cause: this very value came."""
+    return lambda got: type(got) is type(value) and got == value
 
 
 def labelled(label: str, text: str) -> str:
@@ -54,21 +95,21 @@ class Words(str):
         return str(self)
 
 
-def equal(actual: object, expected: object, *, cause: str = "", hint: str = "") -> None:
+def equal(actual: object, expected: object, *, cause: Cause = "", hint: str = "") -> None:
     """Fail unless ``actual`` is of the type of ``expected`` and equal to it."""
     if type(actual) is not type(expected) or actual != expected:
-        raise mismatch(expected=expected, got=actual, cause=cause, hint=hint)
+        raise mismatch(expected=expected, got=actual, cause=words_of(cause, actual), hint=hint)
 
 
 def holds(
-    condition: object, expected: str, *, got: object = "", cause: str = "", hint: str = ""
+    condition: object, expected: str, *, got: object = "", cause: Cause = "", hint: str = ""
 ) -> None:
     """Fail with the sentence ``expected`` unless ``condition`` is true."""
     if not condition:
-        raise mismatch(expected=Words(expected), got=got, cause=cause, hint=hint)
+        raise mismatch(expected=Words(expected), got=got, cause=words_of(cause, got), hint=hint)
 
 
-def same_numbers(actual: object, expected: object, *, cause: str = "", hint: str = "") -> None:
+def same_numbers(actual: object, expected: object, *, cause: Cause = "", hint: str = "") -> None:
     """Fail unless two (nested) results agree in structure, shape, dtype and numbers.
 
     Tensors agree within the tolerances of ``torch.testing.assert_close``; anything else is equal.
@@ -76,12 +117,13 @@ def same_numbers(actual: object, expected: object, *, cause: str = "", hint: str
     ours, our_structure = tree_flatten(actual)
     theirs, their_structure = tree_flatten(expected)
     if our_structure != their_structure:
-        raise mismatch(expected=expected, got=actual, cause=cause, hint=hint)
+        raise mismatch(expected=expected, got=actual, cause=words_of(cause, actual), hint=hint)
     for our, their in zip(ours, theirs, strict=True):
         difference = numeric_difference(our, their)
         if difference:
             expected_words = Words("the numbers that the eager model gives")
-            raise mismatch(expected=expected_words, got=Words(difference), cause=cause, hint=hint)
+            seen = words_of(cause, actual)
+            raise mismatch(expected=expected_words, got=Words(difference), cause=seen, hint=hint)
 
 
 def numeric_difference(our: object, their: object) -> str:
@@ -99,18 +141,19 @@ def numeric_difference(our: object, their: object) -> str:
 def refuses(
     error_type: type[Exception] | tuple[type[Exception], ...],
     *words: str,
-    cause: str = "",
+    cause: Cause = "",
     hint: str = "",
 ) -> Iterator[None]:
     """Fail unless the block raises ``error_type`` (or one of them) with ``words`` in its message.
 
     The ``NotImplementedError`` of a stub passes through, though it is a ``RuntimeError`` too: a
     lesson that isn't started has refused nothing. So does the ``NameError`` of a misspelt name.
+    A bare string as a cause says what happened instead, where nothing was raised.
     """
     types = error_type if isinstance(error_type, tuple) else (error_type,)
     names = " or ".join(each.__name__ for each in types)
     expected = Words(f"{names}{' that names ' if words else ''}{', '.join(words)}")
-    got: object = Words("no error")
+    got: Exception | None = None
     try:
         yield
     except error_type as error:
@@ -119,7 +162,11 @@ def refuses(
         got = error
         if all(word in str(error) for word in words):
             return
-    raise mismatch(expected=expected, got=got, cause=cause, hint=hint)
+    if isinstance(cause, str):
+        cause = (got is None, cause)
+    shown_got = Words("no error") if got is None else got
+    # The error is the cause of the failure: its line is shown as well.
+    raise mismatch(expected=expected, got=shown_got, cause=words_of(cause, got), hint=hint) from got
 
 
 def is_misspelling(error: BaseException) -> bool:
@@ -168,7 +215,7 @@ def barred(owner: type, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warns_of(*words: str, cause: str = "", hint: str = "") -> Iterator[None]:
+def warns_of(*words: str, cause: Cause = "", hint: str = "") -> Iterator[None]:
     """Fail unless the block warns with all of ``words`` in one message.
 
     Unlike ``pytest.warns`` it lets an error pass: a stub's, or the learner's own.
@@ -180,4 +227,4 @@ def warns_of(*words: str, cause: str = "", hint: str = "") -> Iterator[None]:
     if not any(all(word in message for word in words) for message in messages):
         expected = Words(f"a warning that names {', '.join(words)}")
         got = Words("; ".join(messages) or "no warning")
-        raise mismatch(expected=expected, got=got, cause=cause, hint=hint)
+        raise mismatch(expected=expected, got=got, cause=words_of(cause, messages), hint=hint)

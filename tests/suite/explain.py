@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import textwrap
 import traceback
@@ -11,31 +12,52 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from kata.stubs import ROOT
 from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
 from tests.suite.imports import about_import, about_renamed_name, about_syntax, import_message
 
 LINES = 25
+LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
 TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
 
 
-def explain(error: BaseException, folder: Path) -> str:
+def explain(error: BaseException, folder: Path, module: ModuleType | None = None) -> str:
     """The failure in at most 25 lines of 80 columns.
 
     Args:
         error: what the test, or the import of the lesson, raised.
         folder: where the judged code lies; only its frames are shown.
+        module: the lesson, if it could be imported.
     """
     linecache.checkcache()
-    return "\n".join(clipped(lines_about(error, folder)))
+    return "\n".join(clipped(itertools.chain(lines_about(error, folder), about_helpers(module))))
+
+
+def about_helpers(module: ModuleType | None) -> Iterator[str]:
+    """Say which helpers two classes define that become one object: one hides the other."""
+    for cls in [each for each in vars(module or object).values() if isinstance(each, type)]:
+        mixins = [each for each in cls.__mro__[1:] if each.__module__.startswith(LESSONS)]
+        for one, other in itertools.combinations(mixins, 2):
+            both = {name for name in vars(one) if name in vars(other) and not name.startswith("__")}
+            if both and not issubclass(one, other) and not any(map(is_torchs, both)):
+                names = f"{one.__name__} and {other.__name__} both define `{min(both)}`"
+                yield labelled("note", f"{names}, and a {cls.__name__} has only the first")
+
+
+def is_torchs(name: str) -> bool:
+    """Whether a method is there to be overridden, and not a helper."""
+    return hasattr(torch.fx.Tracer, name)
 
 
 def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
     if isinstance(error, Mismatch):
         yield from str(error).splitlines()
+        if error.__cause__ is not None:
+            yield from frame_lines(own_frames(error.__cause__, folder)[-1:], folder)
     elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
         yield from about_syntax(error, short_path(error.filename, folder))
     elif isinstance(error, RecursionError):
@@ -59,9 +81,7 @@ def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
 def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     yield from message_lines(error, folder)
     frames = own_frames(error, folder)
-    for frame in frames[-FRAMES:]:
-        yield f"  {place(frame, folder)}"
-        yield f"      {(frame.line or '').strip()}"
+    yield from frame_lines(frames[-FRAMES:], folder)
     if is_missing_name(error):
         yield from about_renamed_name()
     elif isinstance(error, ImportError):
@@ -75,6 +95,13 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield labelled("try", "answer it: only a test that passes is green")
     elif not frames:
         yield f"  {line_of_the_test(error)}"
+
+
+def frame_lines(frames: list[traceback.FrameSummary], folder: Path) -> Iterator[str]:
+    """Where the judged code stood, and its line."""
+    for frame in frames:
+        yield f"  {place(frame, folder)}"
+        yield f"      {(frame.line or '').strip()}"
 
 
 def is_reading(error: BaseException) -> bool:

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 
 from torch.fx import Graph
 
 from kata.comparing import Row, first_difference, rows, short
-from tests.suite.expect import Mismatch, labelled
+from tests.suite.expect import Cause, Mismatch, labelled, words_of
 
 COLUMN = 38
 CONTEXT = 2
 LINES_SHOWN = 12
 
-CAUSES = {
-    "op": "another kind of node was recorded: compare who decides it (leaf module? attribute?)",
-    "target": "the node calls or reads something else: compare the path or the function",
-    "name": "a node was created twice, too early, or under a name of its own",
-    "args": "a positional argument was dropped, changed, or turned into a node of its own",
-    "kwargs": "keyword arguments were dropped, or moved to the positional ones",
-    "type": "the annotation was not carried over to the node",
-    "missing": "the call was never recorded: it ran for real, or the trace stopped early",
-    "extra": "something is recorded that torch evaluates, or is recorded twice",
-}
-META_CAUSE = "the node's metadata was not set, or set at another moment"
 STACK = 'meta["nn_module_stack"]'
 PROXY = "a proxy went into the graph as it is: `create_arg` makes a node of it"
+DROPPED = "the keyword arguments were dropped"
+MOVED = "the keyword arguments became positional ones"
+UNTYPED = "the annotation was not carried over to the node"
+TYPED = "the node carries an annotation that it must not have"
+REORDERED = "the nodes are the same, in another order"
+UNSET = "the node has no such metadata"
 STAYED = "a call that has ended is still on the stack: it wasn't taken off on leaving it"
 ROOT_CALL = "the root's own call is on the stack: there belong the calls inside it"
+LEFT_OUT = "a call that is not over yet is missing on the stack"
+UNNUMBERED = "calls of one module are told apart by a number, `path@1` for the second: it differs"
 
 
 def same_graph(
-    actual: Graph, expected: Graph, *, meta: tuple[str, ...] = (), cause: str = "", hint: str = ""
+    actual: Graph, expected: Graph, *, meta: tuple[str, ...] = (), cause: Cause = "", hint: str = ""
 ) -> None:
     """Fail unless both graphs have the same nodes in the same order.
 
@@ -40,7 +38,7 @@ def same_graph(
         actual: the graph to judge.
         expected: the graph it must be.
         meta: keys of ``node.meta`` that are compared as well.
-        cause: the likely cause, where the test knows better than the field that differs.
+        cause: the cause, where the test sees more than the two graphs show.
         hint: what to try next.
 
     Raises:
@@ -51,30 +49,64 @@ def same_graph(
     if difference is None:
         return
     position, fields = difference
+    seen = words_of(cause, actual) or "".join(causes(ours, theirs, position, fields[0])[:1])
     raise Mismatch(
         "\n".join(
             [
                 f"the graphs differ from node {position} on ({', '.join(fields)})",
                 *side_by_side(ours, theirs, position),
                 *details(ours, theirs, position, fields),
-                labelled("likely cause", cause or likely_cause(ours, theirs, position, fields[0])),
+                *([labelled("likely cause", seen)] if seen else []),
                 *([labelled("try", hint)] if hint else []),
             ]
         )
     )
 
 
-def likely_cause(ours: list[Row], theirs: list[Row], position: int, field: str) -> str:
-    """What leads to such a difference, as a rule."""
+def causes(ours: list[Row], theirs: list[Row], position: int, field: str) -> list[str]:
+    """What the two graphs show to be the cause of a difference, the most specific first."""
     if field in ("missing", "extra"):
-        return CAUSES[field]
+        return []
     our, their = ours[position], theirs[position]
-    if field == "args" and "Proxy(" in repr(our.args):
-        return PROXY
-    too_many = keys_of_stack(our) - keys_of_stack(their)
-    if field == STACK and keys_of_stack(their) < keys_of_stack(our):
-        return ROOT_CALL if "" in too_many else STAYED
-    return CAUSES.get(field, META_CAUSE)
+    calls = Counter(row.target for row in ours if row.op == "call_module")
+    seen = {
+        PROXY: field == "args" and "Proxy(" in repr(our.args),
+        DROPPED: field == "kwargs" and not our.kwargs,
+        MOVED: bool(their.kwargs) and our.args == (*their.args, *their.kwargs.values()),
+        UNTYPED: field == "type" and our.type is None,
+        TYPED: field == "type" and their.type is None,
+        f"no node calls the module `{their.target}`": (
+            their.op == "call_module" and not calls[their.target]
+        ),
+        REORDERED: field in ("op", "target")
+        and Counter(map(kind, ours)) == Counter(map(kind, theirs)),
+        **about_metadata(our, their, field),
+    }
+    return [words for words, is_so in seen.items() if is_so]
+
+
+def kind(row: Row) -> tuple[str, object]:
+    """What a node does, whatever it is called and given."""
+    return row.op, row.target
+
+
+def about_metadata(our: Row, their: Row, field: str) -> dict[str, bool]:
+    """What can be seen where a node's metadata differs."""
+    if not field.startswith("meta"):
+        return {}
+    ours, theirs = keys_of_stack(our), keys_of_stack(their)
+    on_stack = field == STACK and ours != theirs
+    return {
+        ROOT_CALL: on_stack and theirs < ours and "" in ours - theirs,
+        STAYED: on_stack and theirs < ours,
+        UNSET: our.meta[field[6:-2]] is None,
+        LEFT_OUT: on_stack and ours < theirs,
+        UNNUMBERED: on_stack and unnumbered(ours) == unnumbered(theirs),
+    }
+
+
+def unnumbered(keys: set[str]) -> set[str]:
+    return {key.partition("@")[0] for key in keys}
 
 
 def keys_of_stack(row: Row) -> set[str]:

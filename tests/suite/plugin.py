@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from kata.layers import has_core
 from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
 from tests.suite import scoreboard
+from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain
 from tests.suite.implementations import (
     Implementation,
@@ -36,6 +38,8 @@ LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in LESSONS)
 HOUSE = ROOT / "tests" / "house"
 STRETCH = ROOT / "tests" / "stretch"
+# What a trace patches.
+UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
 
 
 @dataclass(frozen=True)
@@ -144,12 +148,32 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     # Up to torch 2.13 the flag is a global beside the patcher, later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
     copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
-    with kept(torch.nn.Module, "__call__", "__getattr__"):
+    with kept(nn.Module, *UNPATCHED):
         try:
             yield
         finally:
             for each, copy in copies:
                 restore(each, copy)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves ``nn.Module`` patched: the tests after it would name other causes."""
+    yield
+    if lesson_of(item) is not None:
+        nothing_is_patched()
+
+
+def nothing_is_patched() -> None:
+    """Fail unless both methods of ``nn.Module`` that a trace patches are torch's own."""
+    left = [name for name, method in UNPATCHED.items() if getattr(nn.Module, name) is not method]
+    if left:
+        raise mismatch(
+            expected=Words("`nn.Module` as it was before the test"),
+            got=Words(f"`nn.Module.{left[0]}` is still patched"),
+            cause="a trace has ended, in success or by an error, and its patches are still there",
+            hint="put the methods back in a `finally`",
+        )
 
 
 @contextlib.contextmanager
@@ -196,7 +220,7 @@ def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation
     """Let a report say why a test failed; one that its lesson skipped, or expects to fail, did."""
     report.outcome = "failed"
     vars(report).pop("wasxfail", None)
-    report.longrepr = explain(error, lesson.folder)
+    report.longrepr = explain(error, lesson.folder, lesson.module)
     if error is lesson.error:
         # It isn't about what the test asks.
         report.title = f"{scoreboard.place_of(lesson.lesson)} can't be imported"
