@@ -1,0 +1,162 @@
+"""The two layers of a lesson: a core that is small and whole, and a stretch that stands on it.
+
+What is asked of a core is asked of each lesson that has one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kata.layers import has_core, lesson_files, suites
+from kata.stubs import CORES, ROOT, SOLUTIONS, STUBS
+from lessons import LESSONS
+from tests.suite.sizes import bodies, code_lines, first_statement, functions, nodes
+
+# The largest a core may be, in nodes of its syntax tree: see tests/suite/sizes.py.
+LIMITS = {
+    "proxy": 350,
+    "graph": 600,
+    "code": 600,
+    "interpreter": 350,
+    "path_of_module": 100,
+    "create_arg": 330,
+    "placeholders": 330,
+    "tracer": 700,
+    "custom_tracers": 400,
+    "exec_order": 380,
+    "inlining": 500,
+    "inversion": 700,
+    "rewriting": 350,
+    "split_module": 900,
+    "unflatten": 2000,
+}
+FIRST_STATEMENT = 60
+LONGEST_BODY = 25
+LONGEST_SUITE = 900
+MOST_GIVEN = 0.4
+LEAST_STEPS, SHORT_LESSON = 3, 30
+NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|curiosity)\b|asking_more\(")
+KNOWN = {*sys.stdlib_module_names, "torch"}
+
+NAMES = [lesson.name for lesson in LESSONS]
+every_core = pytest.mark.parametrize("lesson", [name for name in NAMES if has_core(name)])
+
+
+def core_of(lesson: str) -> str:
+    return (CORES / f"{lesson}.py").read_text(encoding="utf-8")
+
+
+@every_core
+def test_a_core_is_no_larger_than_its_limit(lesson: str):
+    assert nodes(core_of(lesson)) <= LIMITS[lesson]
+
+
+@every_core
+def test_the_code_of_a_core_begins_on_the_first_screen(lesson: str):
+    assert first_statement(core_of(lesson)) < FIRST_STATEMENT
+
+
+@every_core
+def test_no_body_of_a_core_is_long(lesson: str):
+    lengths = [(function.name, length) for function, length in bodies(core_of(lesson))]
+    assert not [(name, length) for name, length in lengths if length > LONGEST_BODY]
+
+
+@every_core
+def test_the_core_of_a_suite_is_short_and_asks_for_nothing_more(lesson: str):
+    text = (ROOT / f"tests/test_{lesson}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_SUITE
+    assert not NOT_IN_A_CORE.findall(text)
+
+
+@every_core
+def test_a_long_lesson_is_written_in_steps(lesson: str):
+    (minutes,) = [each.minutes for each in LESSONS if each.name == lesson]
+    steps = [function for function in functions(stub_of(lesson)) if is_step(function)]
+    assert len(steps) >= (LEAST_STEPS if minutes > SHORT_LESSON else 1)
+
+
+@every_core
+def test_most_of_a_stub_is_left_to_write(lesson: str):
+    stub = stub_of(lesson)
+    given = sum(length for function, length in bodies(stub) if not is_step(function))
+    assert given <= MOST_GIVEN * len(code_lines(stub))
+
+
+def stub_of(lesson: str) -> str:
+    return (STUBS / f"{lesson}.py").read_text(encoding="utf-8")
+
+
+def is_step(function: ast.FunctionDef) -> bool:
+    """Whether a function of a stub is left to write."""
+    return isinstance(function.body[-1], ast.Raise)
+
+
+@every_core
+def test_the_stretch_says_what_it_adds_to_the_core(lesson: str):
+    first, *_ = lesson_files(SOLUTIONS, lesson)
+    package = SOLUTIONS / lesson / "__init__.py"
+    file = package if package.exists() else first
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    assert docstring.startswith("Unlike the core: ")
+
+
+# What each layer may import.
+
+
+def test_a_lesson_imports_exactly_the_siblings_it_needs():
+    for lesson in LESSONS:
+        files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
+        siblings = {name for file in files for name in siblings_of(file)}
+        assert siblings - {lesson.name} == set(lesson.needs), lesson.name
+
+
+def siblings_of(file: Path) -> Iterator[str]:
+    """The lessons that a file of the reference imports."""
+    for module in imported(file):
+        parts = module.removeprefix("stretch.").split(".")
+        if parts[0] in NAMES:
+            yield parts[0]
+
+
+@every_core
+def test_a_core_imports_cores_of_its_siblings_and_torch(lesson: str):
+    """So it can be read on its own; and what it lends to nobody stands nowhere else."""
+    strangers = {module for module in imported(CORES / f"{lesson}.py") if module not in NAMES}
+    assert not {each for each in strangers if each.split(".")[0] not in KNOWN}
+
+
+@every_core
+def test_a_stretch_stands_on_its_core(lesson: str):
+    """It imports the core, and those pieces of other lessons that have a stretch from there."""
+    modules = {module for file in lesson_files(SOLUTIONS, lesson) for module in imported(file)}
+    assert lesson in modules
+    assert not modules & set(NAMES) - {lesson}
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The modules that a file imports; those of the reference by their names below it."""
+    package = file.relative_to(CORES).parent.parts
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            if node.module:
+                yield ".".join([*base, node.module])
+            else:
+                yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_what_nobody_need_know_is_not_in_a_core(lesson: str):
+    """A curiosity is judged on the reference and on torch: it must not make a lesson red."""
+    core, *rest = suites(lesson)
+    assert rest or not has_core(lesson)
+    assert "mark.curiosity" not in (ROOT / core).read_text(encoding="utf-8")
