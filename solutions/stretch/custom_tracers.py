@@ -1,0 +1,281 @@
+"""Unlike the core: options reach the tracer, tags survive a copy, and three more tracers.
+
+- ``ModulePathTracer``, ``LowerReluTracer`` and ``TaggingTracer`` stand on the whole tracer, whose
+  options they take. ``create_proxy`` names its parameters, because the tracer looks for one of
+  them in the signature; and the tag is in ``node.meta`` too, which a copy of a graph takes along.
+- ``LowerTracer`` looks inside modules of any types.
+- ``SourceLineTracer`` notes the line of your code that asked for a node.
+- ``OutOfPlaceTracer`` refuses what changes a tensor in place.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch._ops import OpOverload
+from torch.fx import Node, Proxy
+from torch.fx.node import Target
+
+from .. import custom_tracers as core
+from .tracer import Tracer
+
+__all__ = [
+    "InPlaceError",
+    "LowerReluTracer",
+    "LowerTracer",
+    "ModulePathTracer",
+    "OutOfPlaceTracer",
+    "SourceLine",
+    "SourceLineTracer",
+    "TaggingTracer",
+]
+
+
+class ModulePathTracer(core.ModulePathTracer, Tracer):
+    """Record, for each node, the path of the module whose ``forward`` made it.
+
+    It is the core's, but for the signature of ``create_proxy``.
+
+    >>> tracer = ModulePathTracer(param_shapes_constant=True)
+    >>> graph = tracer.trace(nn.Sequential(nn.ReLU()))
+    >>> list(tracer.node_to_originating_module.values())
+    ['', '0']
+    """
+
+    def create_proxy(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any | None = None,
+        proxy_factory_fn: Callable[[Node], Proxy] | None = None,
+    ) -> Proxy:
+        """Create the proxy as every tracer does, and note the current path for its node.
+
+        In torch: ``TracerBase.create_proxy``; the tracer passes ``proxy_factory_fn`` only where it
+        finds a parameter of that name.
+
+        Args:
+            kind: the node's opcode.
+            target: what the node calls or reads.
+            args: its positional arguments, proxies among them.
+            kwargs: its keyword arguments.
+            name: the name the node should have.
+            type_expr: its annotation.
+            proxy_factory_fn: makes the proxy.
+
+        Returns:
+            The proxy.
+        """
+        return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+
+
+class LowerReluTracer(core.LowerReluTracer, Tracer):
+    """Trace through every ``nn.ReLU``, and treat other modules as every tracer does.
+
+    >>> graph = LowerReluTracer().trace(nn.Sequential(nn.ReLU()))
+    >>> [node.op for node in graph.nodes]
+    ['placeholder', 'call_function', 'output']
+    """
+
+
+class LowerTracer(Tracer):
+    """Trace through modules of the given types, and treat others as every tracer does.
+
+    In torch: a subclass of ``torch.fx.Tracer``.
+
+    Args:
+        *types: the classes of modules to look into; their subclasses count too.
+        **options: what ``Tracer`` takes.
+
+    >>> model = nn.Sequential(nn.GELU(), nn.Sigmoid())
+    >>> for node in LowerTracer(nn.GELU).trace(model).nodes:
+    ...     print(node.op, node.name)
+    placeholder input_1
+    call_function gelu
+    call_module _1
+    output output
+    """
+
+    def __init__(self, *types: type[nn.Module], **options: Any) -> None:
+        super().__init__(**options)
+        self.types = types
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Decide whether a call of ``m`` is one node: never if it is of the given types.
+
+        Args:
+            m: the module that is called.
+            module_qualified_name: its path.
+
+        Returns:
+            Whether it is a leaf.
+        """
+        return not isinstance(m, self.types) and super().is_leaf_module(m, module_qualified_name)
+
+
+class TaggingTracer(core.TaggingTracer, Tracer):
+    """Put a tag on every node, as ``node.tag`` and as ``node.meta["tag"]``.
+
+    A copy of a graph takes ``meta`` along, and leaves other attributes behind.
+
+    >>> from copy import deepcopy
+    >>> graph = deepcopy(TaggingTracer("encoder").trace(lambda x: x + 1))
+    >>> [node.meta["tag"] for node in graph.nodes]
+    ['encoder', 'encoder', 'encoder']
+    """
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        """Create the node as every tracer does, and put the tag on it.
+
+        Args:
+            *args: what ``Tracer.create_node`` takes.
+            **kwargs: the same, by name.
+
+        Returns:
+            The node.
+        """
+        node = super().create_node(*args, **kwargs)
+        node.meta["tag"] = self.tag
+        return node
+
+
+class SourceLine(NamedTuple):
+    """A line of code: the file, the line's number, and the function it is in."""
+
+    filename: str
+    lineno: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.lineno} in {self.function}"
+
+
+class SourceLineTracer(Tracer):
+    """Note, for each operation, the line of your code that asked for it.
+
+    The line is the innermost one, of those that run because of the trace, that lies outside torch
+    and outside this package. It is in ``node.meta["source_line"]`` as a ``SourceLine``. Nodes that
+    no line of yours asked for have no entry: placeholders, the output, and what torch's own
+    containers call.
+
+    In torch: ``Tracer.record_stack_traces`` keeps the whole stack, as text.
+
+    >>> from colorsys import rgb_to_yiq
+    >>> operation = SourceLineTracer().trace(rgb_to_yiq).output_node().prev
+    >>> print(operation.op, "from", operation.meta["source_line"].function)
+    call_function from rgb_to_yiq
+    """
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        """Create the node as every tracer does, and note the line that asked for it.
+
+        Args:
+            *args: what ``Tracer.create_node`` takes.
+            **kwargs: the same, by name.
+
+        Returns:
+            The node.
+        """
+        node = super().create_node(*args, **kwargs)
+        line = next(_source_lines(), None)
+        if line is not None:
+            node.meta["source_line"] = line
+        return node
+
+
+def _source_lines() -> Iterator[SourceLine]:
+    """Yield the lines outside torch and outside this package that run now, innermost first."""
+    for frame in _frames_of_the_run():
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in ("torch", __name__.partition(".")[0]):
+            code = frame.f_code
+            yield SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+
+
+def _frames_of_the_run() -> Iterator[FrameType]:
+    """Yield the frames below ``trace``: what called ``trace`` isn't part of the run."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not Tracer.trace.__code__:
+        yield frame
+        frame = frame.f_back
+
+
+class InPlaceError(RuntimeError):
+    """An operation changes a tensor in place, and the tracer was asked to refuse that."""
+
+
+class OutOfPlaceTracer(Tracer):
+    """Refuse to record what changes a tensor in place.
+
+    In place are: methods and functions whose name ends in one underscore (``add_``), augmented
+    operators (``operator.iadd``, ``operator.setitem``), modules and functions with
+    ``inplace=True``, whatever writes to ``out=``, and operators whose schema says so.
+
+    In torch: ``Tracer.check_mutable_operations``, which judges functions by their schemas, and
+    doesn't look at methods and modules.
+
+    >>> try:
+    ...     OutOfPlaceTracer().trace(lambda x: x.add(1).relu_())
+    ... except InPlaceError as error:
+    ...     print(error)
+    node 'relu_' (call_method relu_) works in place: use the form that returns a new tensor
+    """
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        """Create the node as every tracer does, unless it works in place.
+
+        Args:
+            *args: what ``Tracer.create_node`` takes.
+            **kwargs: the same, by name.
+
+        Returns:
+            The node.
+
+        Raises:
+            InPlaceError: the operation works in place; the error names the node and its target.
+        """
+        node = super().create_node(*args, **kwargs)
+        if _is_in_place(node, self):
+            raise InPlaceError(
+                f"node {node.name!r} ({node.op} {_name_of(node.target)}) works in place: "
+                "use the form that returns a new tensor"
+            )
+        return node
+
+
+def _is_in_place(node: Node, tracer: Tracer) -> bool:
+    """Whether a node changes one of its arguments, or is a call of a module that does."""
+    if node.op == "call_module":
+        return bool(getattr(tracer.root.get_submodule(str(node.target)), "inplace", False))
+    if node.op not in ("call_function", "call_method"):
+        return False
+    writes_to_argument = node.kwargs.get("inplace") or node.kwargs.get("out") is not None
+    return bool(writes_to_argument) or _mutates(node.target)
+
+
+def _mutates(target: Callable[..., Any] | str) -> bool:
+    """Whether a function or method changes its argument, by its schema or by its name."""
+    if isinstance(target, OpOverload):
+        return target._schema.is_mutable
+    name = _name_of(target)
+    return target in _AUGMENTED or (name.endswith("_") and not name.endswith("__"))
+
+
+def _name_of(target: Any) -> str:
+    return target if isinstance(target, str) else target.__name__
+
+
+# `iadd`, which has `__add__` beside it, and so on.
+_AUGMENTED = {operator.setitem, operator.delitem} | {
+    function
+    for name, function in vars(operator).items()
+    if name.startswith("i") and hasattr(operator, f"__{name[1:]}__")
+}

@@ -1,0 +1,125 @@
+"""Models for ``custom_tracers``: who calls whom, and who fails; and what a tracer noted."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.fx import Graph, Node
+
+from tests.suite import equal, holds
+
+
+class Scaled(nn.Module):
+    """An operation before and one after a call of its child, and a parameter of its own."""
+
+    def __init__(self, child: nn.Module):
+        super().__init__()
+        self.child = child
+        self.weight = nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return torch.neg(self.child(torch.exp(x)) * self.weight)
+
+
+class Between(nn.Module):
+    """A function and a method between two calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)).tanh())
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise LookupError("on purpose")
+
+
+class Survives(nn.Module):
+    """Goes on after its child has failed."""
+
+    def __init__(self):
+        super().__init__()
+        self.child = Fails()
+
+    def forward(self, x):
+        try:
+            x = self.child(x)
+        except LookupError:
+            x = torch.exp(x)
+        return x
+
+
+class Annotated(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def helper(x):
+    return torch.exp(x)
+
+
+class Lines(nn.Module):
+    """Operations on lines that the tests know."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def forward(self, x):
+        x = torch.neg(x)
+        x = helper(x)
+        return self.body(x).sin() + 1
+
+
+HELPER_LINE = helper.__code__.co_firstlineno + 1
+FORWARD_LINE = Lines.forward.__code__.co_firstlineno
+
+
+def plain(model: object) -> Graph:
+    """The graph that torch's own tracer records."""
+    return torch.fx.Tracer().trace(model)
+
+
+def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
+    """The path noted for each node, by the node's name."""
+    table = tracer.node_to_originating_module
+    holds(
+        all(isinstance(key, Node) for key in table),
+        "nodes as the keys of `node_to_originating_module`",
+        got=next(iter(table), None),
+        cause=(lambda key: isinstance(key, str), "the table is keyed by the names of the nodes"),
+        hint="the key is the node itself: `proxy.node`",
+    )
+    return {node.name: table.get(node) for node in graph.nodes}
+
+
+def traced_paths(lesson, model: nn.Module) -> dict[str, str | None]:
+    """The paths that a new tracer notes for a model."""
+    tracer = lesson.ModulePathTracer()
+    return paths(tracer, tracer.trace(model))
+
+
+def source_lines(lesson) -> dict[str, tuple[int, str] | None]:
+    """Line and function noted for each node of ``Lines``, by the node's name."""
+    graph = lesson.SourceLineTracer().trace(Lines())
+    lines = {node.name: node.meta.get("source_line") for node in graph.nodes}
+    return {name: line and (line.lineno, line.function) for name, line in lines.items()}
+
+
+def all_tagged(graph: Graph, tag: object) -> None:
+    """Fail unless every node has the tag as an attribute."""
+    tags = {node.name: getattr(node, "tag", None) for node in graph.nodes}
+    in_meta = all(node.meta.get("tag") == tag for node in graph.nodes)
+    equal(
+        [name for name in tags if tags[name] != tag],
+        [],
+        cause=[
+            (in_meta and not any(tags.values()), "the tag is in `node.meta` alone"),
+            (lambda names: names == list(tags) and any(tags.values()), "all have another tag"),
+            (lambda names: "output" in names and len(names) < len(tags), "the output has no tag"),
+        ],
+        hint="every node passes through `create_node`: set the attribute `node.tag` there",
+    )
