@@ -59,7 +59,7 @@ LESSONS = (
     Lesson(
         name="custom_tracers",
         title="Decide what is recorded",
-        minutes=40,
+        minutes=25,
         needs=("tracer",),
         summary="decide what is recorded, and what about it",
     ),

@@ -58,7 +58,7 @@ class TaggingTracer(Tracer):
     In torch: a subclass of ``torch.fx.Tracer``.
 
     Args:
-        tag: what to put on the nodes.
+        tag: what to put on the nodes; each tracer has its own.
         **options: what ``Tracer`` takes.
 
     >>> graph = TaggingTracer("encoder").trace(lambda x: x + 1)
@@ -91,6 +91,7 @@ class ModulePathTracer(Tracer):
     """Record, for each node, the path of the module whose ``forward`` made it.
 
     A graph is a flat chain of operations. This tracer keeps the link back to the tree of modules.
+    It can trace more than once.
 
     In torch: ``node.meta["nn_module_stack"]`` keeps all modules on the way, outermost first.
 
@@ -100,8 +101,9 @@ class ModulePathTracer(Tracer):
     Attributes:
         current_module_qualified_name: the path of the module whose ``forward`` runs now; ``""``
             for the root.
-        node_to_originating_module: the path for each node that was made by an operation. The
-            output isn't, and has no entry. Each tracer has a dict of its own.
+        node_to_originating_module: the path for each node that ``create_proxy`` made: inputs,
+            operations, parameters that are read. The output has no entry. Each tracer has a dict
+            of its own.
 
     >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sigmoid())
     >>> tracer = ModulePathTracer()
@@ -129,7 +131,7 @@ class ModulePathTracer(Tracer):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Call ``m`` as every tracer does, and let its path be the current one meanwhile.
+        """Call ``m`` as every tracer does, with its path as the current one.
 
         Afterwards the caller's path is current again, also if the call failed: a model may catch
         the error and go on.
@@ -137,7 +139,8 @@ class ModulePathTracer(Tracer):
         In torch: ``torch.fx.Tracer.call_module``.
 
         Args:
-            m: the module that is called; ``path_of_module`` knows its path.
+            m: the module that is called; its path is what ``path_of_module`` says, however the
+                caller reached it.
             forward: runs the module for real.
             args: its positional arguments.
             kwargs: its keyword arguments.
@@ -153,7 +156,7 @@ class ModulePathTracer(Tracer):
             self.current_module_qualified_name = caller
 
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
-        """Create the proxy as every tracer does, and note the current path for its node.
+        """Create the proxy as every tracer does, and note the current path of its node.
 
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
 

@@ -34,7 +34,7 @@ def test_a_quotation_is_the_code_without_docstring_and_remarks():
 
 
 def test_a_class_is_quoted_without_the_docstrings_of_its_methods():
-    code = quote("custom_tracers/tagging.py: TaggingTracer")
+    code = quote("custom_tracers.py: TaggingTracer")
     assert code.startswith("class TaggingTracer(Tracer):\n    def __init__(")
     assert '"""' not in code
 

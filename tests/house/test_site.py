@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kata.layers import suites
 from kata.pages.lesson import LessonPage
 from kata.pages.unsolved import counts, shown, stale
 from kata.stubs import ROOT, modules_of
@@ -170,10 +171,10 @@ def definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
 @cache
 def collected() -> Counter[str]:
     """How many tests a participant's run of each lesson has; slow ones are left out."""
-    files = [f"tests/test_{lesson.name}.py" for lesson in LESSONS]
+    files = [file for lesson in LESSONS for file in suites(lesson.name)]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", *files]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return Counter(re.findall(r"^tests/test_(\w+)\.py::", run.stdout, re.MULTILINE))
+    return Counter(re.findall(r"^tests/(?:stretch/)?test_(\w+)\.py::", run.stdout, re.MULTILINE))
 
 
 @every_lesson

@@ -16,7 +16,13 @@ import torch
 
 from kata.stubs import ROOT
 from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
-from tests.suite.imports import about_import, about_renamed_name, about_syntax, import_message
+from tests.suite.imports import (
+    about_import,
+    about_renamed_name,
+    about_syntax,
+    import_message,
+    names_of_stub,
+)
 
 LINES = 25
 LESSONS = ("lessons.", "solutions.")
@@ -126,6 +132,14 @@ def is_missing_name(error: BaseException) -> bool:
     """Whether a test asked a lesson's module for what isn't there."""
     asked = getattr(error, "obj", None)
     return isinstance(asked, ModuleType) and asked.__name__.startswith(("lessons.", "solutions."))
+
+
+def unwritten_name(error: BaseException) -> str:
+    """The name that a test asked of a lesson and that its stub leaves out: one of the stretch."""
+    if not is_missing_name(error) or not isinstance(error, AttributeError):
+        return ""
+    lesson = error.obj.__name__.split(".")[1]
+    return "" if error.name in names_of_stub(f"lessons.{lesson}") else str(error.name)
 
 
 def line_of_the_test(error: BaseException) -> str:

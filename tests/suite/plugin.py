@@ -20,7 +20,7 @@ from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
 from tests.suite import scoreboard
 from tests.suite.expect import Words, mismatch
-from tests.suite.explain import explain
+from tests.suite.explain import explain, unwritten_name
 from tests.suite.implementations import (
     Implementation,
     core,
@@ -208,9 +208,11 @@ def pytest_runtest_makereport(
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
     if lesson is None or call.excinfo is None:
         return report
-    if report.failed and is_todo(call.excinfo.value):
+    unwritten = unwritten_name(call.excinfo.value) if report.is_stretch else ""
+    if report.failed and (unwritten or is_todo(call.excinfo.value)):
         report.outcome, report.todo = "skipped", True
-        report.longrepr = (str(item.path), 0, str(call.excinfo.value))
+        words = f"{lesson}: write `{unwritten}`" if unwritten else str(call.excinfo.value)
+        report.longrepr = (str(item.path), 0, words)
     elif judged(item.config).is_learners and not item.get_closest_marker("skip"):
         fail(report, call.excinfo.value, item.config.stash[LOADER](lesson))
     return report

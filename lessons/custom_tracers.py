@@ -1,0 +1,168 @@
+"""Decide what is recorded, and what about it.
+
+A tracer takes every decision in a small method of its own, so that a subclass can change one of
+them and leave the rest to ``super()``. Here are three subclasses:
+
+- ``LowerReluTracer`` records what ``nn.ReLU`` does, instead of a call of it;
+- ``TaggingTracer`` puts a tag on every node;
+- ``ModulePathTracer`` remembers which module each node comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+from torch.fx import Node, Proxy
+
+from .tracer import Tracer
+
+
+class LowerReluTracer(Tracer):
+    """Trace through every ``nn.ReLU``, and treat other modules as every tracer does.
+
+    Modules of ``torch.nn`` are leaves: each call is one ``call_module`` node. This tracer records
+    what the ``forward`` of ``nn.ReLU``, and of its subclasses, does.
+
+    In torch: a subclass of ``torch.fx.Tracer``.
+
+    >>> for node in LowerReluTracer().trace(nn.Sequential(nn.ReLU(), nn.Sigmoid())).nodes:
+    ...     print(node.op, node.name, dict(node.kwargs))
+    placeholder input_1 {}
+    call_function relu {'inplace': False}
+    call_module _1 {}
+    output output {}
+    """
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Decide whether a call of ``m`` is one node: never if it is a ReLU.
+
+        In torch: ``torch.fx.Tracer.is_leaf_module``.
+
+        Args:
+            m: the module that is called.
+            module_qualified_name: its path.
+
+        Returns:
+            Whether it is a leaf.
+        """
+        raise NotImplementedError(
+            "custom_tracers: decide whether a call of ``m`` is one node: never if it is a ReLU"
+        )
+
+
+class TaggingTracer(Tracer):
+    """Put a tag on every node: placeholders, attributes and the output included.
+
+    The tag is the attribute ``node.tag``. Whatever else a node has, it keeps: its annotation, say.
+
+    In torch: a subclass of ``torch.fx.Tracer``.
+
+    Args:
+        tag: what to put on the nodes; each tracer has its own.
+        **options: what ``Tracer`` takes.
+
+    >>> graph = TaggingTracer("encoder").trace(lambda x: x + 1)
+    >>> [node.tag for node in graph.nodes]
+    ['encoder', 'encoder', 'encoder']
+    """
+
+    def __init__(self, tag: Any = "foo", **options: Any) -> None:
+        raise NotImplementedError("custom_tracers: write TaggingTracer.__init__")
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        """Create the node as every tracer does, and put the tag on it.
+
+        In torch: ``torch.fx.proxy.TracerBase.create_node``.
+
+        Args:
+            *args: what ``Tracer.create_node`` takes: kind, target, args, kwargs, name, type_expr.
+            **kwargs: the same, by name.
+
+        Returns:
+            The node.
+        """
+        raise NotImplementedError(
+            "custom_tracers: create the node as every tracer does, and put the tag on it"
+        )
+
+
+class ModulePathTracer(Tracer):
+    """Record, for each node, the path of the module whose ``forward`` made it.
+
+    A graph is a flat chain of operations. This tracer keeps the link back to the tree of modules.
+    It can trace more than once.
+
+    In torch: ``node.meta["nn_module_stack"]`` keeps all modules on the way, outermost first.
+
+    Args:
+        **options: what ``Tracer`` takes.
+
+    Attributes:
+        current_module_qualified_name: the path of the module whose ``forward`` runs now; ``""``
+            for the root.
+        node_to_originating_module: the path for each node that ``create_proxy`` made: inputs,
+            operations, parameters that are read. The output has no entry. Each tracer has a dict
+            of its own.
+
+    >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sigmoid())
+    >>> tracer = ModulePathTracer()
+    >>> for node in tracer.trace(model).nodes:
+    ...     print(node, repr(tracer.node_to_originating_module.get(node)))
+    input_1 ''
+    _0_0 '0.0'
+    _0_1 '0.1'
+    _1 '1'
+    output None
+    """
+
+    current_module_qualified_name: str
+    node_to_originating_module: dict[Node, str]
+
+    def __init__(self, **options: Any) -> None:
+        raise NotImplementedError("custom_tracers: write ModulePathTracer.__init__")
+
+    def call_module(
+        self,
+        m: nn.Module,
+        forward: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call ``m`` as every tracer does, with its path as the current one.
+
+        Afterwards the caller's path is current again, also if the call failed: a model may catch
+        the error and go on.
+
+        In torch: ``torch.fx.Tracer.call_module``.
+
+        Args:
+            m: the module that is called; its path is what ``path_of_module`` says, however the
+                caller reached it.
+            forward: runs the module for real.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
+
+        Returns:
+            What the module returns.
+        """
+        raise NotImplementedError(
+            "custom_tracers: call ``m`` as every tracer does, with its path as the current one"
+        )
+
+    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
+        """Create the proxy as every tracer does, and note the current path of its node.
+
+        In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
+
+        Args:
+            *args: what ``Tracer.create_proxy`` takes: kind, target, args, kwargs, name, …
+            **kwargs: the same, by name.
+
+        Returns:
+            The proxy; its node is ``proxy.node``.
+        """
+        raise NotImplementedError(
+            "custom_tracers: create the proxy as every tracer does, and note the current path of its node"
+        )
