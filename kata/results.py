@@ -122,7 +122,7 @@ def key_of(lesson: str) -> str:
 def key_of_the_judge() -> str:
     """A hash of the suite, the reference that lends pieces, and the packages below them."""
     state = hashlib.sha256()
-    folders = (CORES, *(ROOT / "tests" / name for name in ("stretch", "suite", "oracle")))
+    folders = (CORES, *(ROOT / "tests" / name for name in ("stretch", "models", "suite", "oracle")))
     files = [*(ROOT / "tests").glob("*.py"), *(f for each in folders for f in each.rglob("*.py"))]
     for file in sorted(files):
         add(state, file.relative_to(ROOT), file)

@@ -3,10 +3,6 @@
 A graph has no pointers into the model, only names: a ``call_module`` node says
 ``"layer1.0.conv2"``. So the first thing a tracer needs is the way back, from a module object to
 its path below the root.
-
-Three things make that harder than one loop over ``named_modules()``. Two modules may compare
-equal and still be two modules. A model may grow while it is traced. And a loop per call is a
-loop per node.
 """
 
 from __future__ import annotations
@@ -29,15 +25,16 @@ class PathOfModule:
             mod: A module somewhere below ``self.root``, or the root itself.
 
         Returns:
-            The path, such as ``"layer1.0.conv2"``; ``""`` for the root; the first one registered
-            where several lead to the same module. Equal is not the same: only this very object
-            counts. A module registered a moment ago is found as well.
+            The path, such as ``"layer1.0.conv2"``; ``""`` for the root. Modules are told apart by
+            identity: equal is not the same. Where several paths lead to one module, the first one
+            in the order of ``named_modules()``, which finishes a branch before the next one.
 
         Raises:
-            NameError: The root doesn't hold this module. The message names the classes of both.
+            NameError: The root doesn't hold this module.
 
-        A scan of all modules a call is a right answer. An index by identity, built once a root,
-        makes the call constant time. In torch: ``torch.fx.Tracer.path_of_module``.
+        At the next call ``self.root`` may be another module. Nothing is written on the modules.
+
+        In torch: ``torch.fx.Tracer.path_of_module``.
 
         >>> from torch import nn
         >>> namer = PathOfModule()
@@ -46,10 +43,6 @@ class PathOfModule:
         '1.0'
         >>> namer.path_of_module(namer.root)
         ''
-        >>> namer.path_of_module(nn.Tanh())
-        Traceback (most recent call last):
-            ...
-        NameError: this Tanh is not a submodule of the Sequential being traced: register it there
         """
         raise NotImplementedError(
             "path_of_module: return the dotted path that leads from the root to a module"

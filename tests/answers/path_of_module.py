@@ -50,8 +50,8 @@ def modules_are_compared_by_text(lesson):
 
 
 @wrong(
-    fails="test_a_module_that_claims_to_equal_every_other_is_no_trap",
-    says="compared with `==`",
+    fails="test_a_module_that_equals_another_is_not_that_module",
+    says="modules that are equal were taken for one: they were compared with `==`",
 )
 def modules_are_compared_with_equality(lesson):
     """``==`` asks the module's class, which may say yes to anything."""
@@ -82,7 +82,10 @@ def a_dict_keyed_by_module(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(fails="test_a_foreign_module_is_refused", says="None was returned")
+@wrong(
+    fails="test_a_foreign_module_is_refused",
+    says="the search ended without finding it, and returned None",
+)
 def a_foreign_module_has_no_path(lesson):
     """A search that finds nothing ends without a word."""
 
@@ -98,7 +101,10 @@ def a_foreign_module_has_no_path(lesson):
 # --- wrong: where is searched -------------------------------------------------------------------
 
 
-@wrong(fails="test_a_descendant_is_called_by_its_dotted_path", says="only the direct children")
+@wrong(
+    fails="test_a_descendant_is_called_by_its_dotted_path",
+    says="the search doesn't reach level 2 of the tree",
+)
 def only_the_direct_children_are_searched(lesson):
     """``named_children`` is one level deep."""
 
@@ -114,7 +120,10 @@ def only_the_direct_children_are_searched(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(fails="test_the_root_is_the_empty_string", says="the root isn't among the modules")
+@wrong(
+    fails="test_the_root_is_the_empty_string",
+    says="the root isn't among the modules that were looked through",
+)
 def the_root_is_not_searched(lesson):
     """The root is left out, as if it had no path."""
 
@@ -264,7 +273,7 @@ def the_last_of_two_names_wins(lesson):
 
 @wrong(
     fails="test_the_path_follows_the_root",
-    says="an index that was built for one root answered for another",
+    says="a path below the first root was the answer for another",
 )
 def the_index_is_built_once_and_for_all(lesson):
     """The first root that a tracer sees is taken for its only one."""
@@ -278,7 +287,7 @@ def the_index_is_built_once_and_for_all(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(fails="test_the_path_follows_the_root", says="answered for another")
+@wrong(fails="test_the_path_follows_the_root", says="was the answer for another")
 def the_path_is_written_on_the_modules(lesson):
     """Each module carries its path, as if it had one for itself and not below a root."""
 
@@ -294,7 +303,7 @@ def the_path_is_written_on_the_modules(lesson):
 
 @wrong(
     fails="test_a_module_registered_later_is_found",
-    says="knows only what was registered when it was built",
+    says="only what was registered at the first call is known",
 )
 def the_index_never_learns(lesson):
     """A module that isn't in the index is refused without another look."""

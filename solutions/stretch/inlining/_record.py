@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import Argument, map_arg
 from torch.fx.proxy import TraceError
 
-from .._paths import module_places
+from ..path_of_module import named_modules
 from ..tracer import Tracer
 
 # What norm layers call to look at their input.
@@ -125,7 +125,7 @@ def _undone_on_failure(graph: Graph) -> Iterator[None]:
 @contextmanager
 def _without_input_checks(gm: GraphModule) -> Iterator[None]:
     """Switch off the check that norm layers make: it branches on a shape, and a proxy has none."""
-    modules = [place.value for place in module_places(gm).values()]
+    modules = [module for _, module in named_modules(gm)]
     tables = [vars(module) for module in modules if hasattr(module, _CHECK)]
     before = [(table, table.get(_CHECK)) for table in tables]
     for table in tables:

@@ -1,0 +1,72 @@
+"""What the tests of ``path_of_module`` are written with."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tests.suite import own
+
+
+def plugged(lesson) -> torch.fx.Tracer:
+    """torch's ``Tracer`` with the lesson's method in front."""
+    return type("Plugged", (own(lesson.PathOfModule, "path_of_module"), torch.fx.Tracer), {})()
+
+
+def tracer_at(lesson, root: nn.Module) -> torch.fx.Tracer:
+    """A tracer with the lesson's method that stands at ``root``."""
+    tracer = plugged(lesson)
+    tracer.root = root
+    return tracer
+
+
+def path_of(tracer: torch.fx.Tracer, mod: nn.Module) -> str | NameError:
+    """The path, or the refusal that came instead: a comparison tells the cause of that too."""
+    try:
+        return tracer.path_of_module(mod)
+    except NameError as error:
+        if error.name is not None:  # Python's own, for a name that the code misspells
+            raise
+        return error
+
+
+def is_refused(got: object) -> bool:
+    """Whether a ``NameError`` came instead of a path."""
+    return isinstance(got, NameError)
+
+
+class Equal(nn.Module):
+    """A module that equals every other, and has the hash that every object has."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def forward(self, x):
+        return x + 1
+
+
+class EqualWithOneHash(Equal):
+    """A module that equals every other, in sets and dicts too."""
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Unhashable(nn.Module):
+    """A module that defines ``__eq__`` and thereby loses its hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def forward(self, x):
+        return x + 1
+
+
+class GrowsInForward(nn.Module):
+    """Registers a child while it runs."""
+
+    def forward(self, x):
+        self.late = nn.ReLU()
+        return self.late(x)

@@ -1,0 +1,167 @@
+"""``path_of_module``: models that change, classes with their own ``__eq__``, constant time."""
+
+from __future__ import annotations
+
+import pytest
+from torch import nn
+
+from tests.models.path_of_module import (
+    EqualWithOneHash,
+    GrowsInForward,
+    Unhashable,
+    is_refused,
+    path_of,
+    plugged,
+    tracer_at,
+)
+from tests.models.subclass import likely_names
+from tests.suite import equal, holds, is_value, lines_run, noting, refuses
+
+
+def test_a_module_registered_later_is_found(lesson):
+    root = nn.Sequential(nn.ReLU())
+    tracer = tracer_at(lesson, root)
+    path_of(tracer, root[0])
+    root.append(nn.Sequential(nn.Tanh()))
+    equal(
+        path_of(tracer, root[1][0]),
+        "1.0",
+        cause=(is_refused, "only what was registered at the first call is known"),
+        hint="where a module isn't in the index, look once more before you refuse",
+    )
+
+
+def test_a_module_that_was_removed_is_refused(lesson):
+    root = nn.Sequential(nn.ReLU(), nn.Tanh())
+    tracer, removed = tracer_at(lesson, root), root[1]
+    path_of(tracer, removed)
+    del root[1]
+    got = path_of(tracer, removed)
+    holds(
+        is_refused(got),
+        "NameError",
+        got=got,
+        cause=(is_value("1"), "the answer is a path that leads nowhere by now"),
+        hint="check that the path in the index still leads to this module",
+    )
+
+
+def test_a_module_that_moved_is_found_at_its_new_place(lesson):
+    root = nn.Sequential(nn.ReLU(), nn.Tanh())
+    tracer, moved = tracer_at(lesson, root), root[0]
+    path_of(tracer, moved)
+    root[0], root[1] = root[1], moved
+    equal(
+        path_of(tracer, moved),
+        "1",
+        cause=(is_value("0"), "the answer is a path that leads to another module by now"),
+        hint="check that the path in the index still leads to this module",
+    )
+
+
+OWNER = (
+    is_value("0.0"),
+    "the module is still where it was in its owner, and the owner isn't: only one was checked",
+)
+OWNER_HINT = "check the path from the root on, or climb up from owner to owner as far as the root"
+
+
+def test_a_module_whose_owner_was_removed_is_refused(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    tracer, inner = tracer_at(lesson, root), root[0][0]
+    path_of(tracer, inner)
+    del root[0]
+    got = path_of(tracer, inner)
+    holds(is_refused(got), "NameError", got=got, cause=OWNER, hint=OWNER_HINT)
+
+
+def test_a_module_whose_owner_moved_is_found_at_its_new_place(lesson):
+    root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    tracer, inner = tracer_at(lesson, root), root[0][0]
+    path_of(tracer, inner)
+    root[0], root[1] = root[1], root[0]
+    equal(path_of(tracer, inner), "1.0", cause=OWNER, hint=OWNER_HINT)
+
+
+@pytest.mark.beyond("torch looks a module up in a table made before the trace")
+def test_a_module_registered_during_the_trace_is_found(lesson):
+    graph = plugged(lesson).trace(GrowsInForward())
+    equal([node.target for node in graph.nodes if node.op == "call_module"], ["late"])
+
+
+@pytest.mark.beyond("torch says only that the module is not installed as a submodule")
+def test_the_error_names_the_class_of_the_module_and_of_the_root(lesson):
+    tracer = tracer_at(lesson, nn.Sequential(nn.ReLU()))
+    with refuses(
+        NameError,
+        "Bilinear",
+        "Sequential",
+        hint="name `type(mod).__name__` and `type(self.root).__name__`",
+    ):
+        tracer.path_of_module(nn.Bilinear(1, 1, 1))
+
+
+@pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
+def test_a_module_that_claims_to_equal_every_other_is_no_trap(lesson):
+    root = nn.Sequential(EqualWithOneHash(), nn.ReLU(), EqualWithOneHash())
+    tracer = tracer_at(lesson, root)
+    equal(
+        [path_of(tracer, module) for module in root],
+        ["0", "1", "2"],
+        cause=(
+            lambda got: got[0] == got[2],
+            "modules were compared with `==` (a dict does so too)",
+        ),
+        hint="`named_modules`, `named_children` and `children` pass over what equals a module they "
+        "have met: walk down `module._modules`, and remember the `id` of each module",
+    )
+
+
+HASH = (
+    "a class with its own `__eq__` has no hash, and modules went into a set or became keys of a "
+    "dict: one of yours, or the one inside `named_modules`, `named_children` and `children`"
+)
+
+
+@pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
+def test_a_module_without_a_hash_has_a_path(lesson):
+    root = nn.Sequential(Unhashable(), Unhashable())
+    tracer = tracer_at(lesson, root)
+    with noting(
+        cause=(lambda error: "unhashable" in str(error), HASH),
+        hint="index by `id(module)`, and walk down `module._modules` yourself",
+        on=(TypeError,),
+    ):
+        got = path_of(tracer, root[1])
+    equal(
+        got,
+        "1",
+        cause=(is_value("0"), "modules were compared with `==`: these are equal, and two"),
+        hint="compare with `is`, or index by `id(module)`",
+    )
+
+
+def cost_of_a_lookup(lesson, size: int) -> int:
+    root = nn.Sequential(*(nn.ReLU() for _ in range(size)))
+    tracer = tracer_at(lesson, root)
+    path_of(tracer, root[0])
+    return lines_run(lambda: tracer.path_of_module(root[size - 1]))
+
+
+@pytest.mark.beyond("outside a trace torch scans all modules for each lookup")
+def test_a_lookup_costs_the_same_in_a_large_model(lesson):
+    small, large = cost_of_a_lookup(lesson, 10), cost_of_a_lookup(lesson, 1000)
+    holds(
+        large <= 2 * small,
+        "about as many steps among 1000 modules as among 10",
+        got=f"{small} and {large} lines of Python",
+        cause=(large >= 1000, "every call searches all modules (a linear scan per lookup)"),
+        hint="walk the tree once per root, remember `id(module) -> path`, then look it up",
+    )
+
+
+@pytest.mark.curiosity
+def test_helper_names_are_free_for_subclasses(lesson):
+    tracer = type("Subclass", (type(plugged(lesson)),), likely_names())()
+    tracer.root = nn.Sequential(nn.ReLU(), nn.Tanh())
+    equal([path_of(tracer, module) for module in tracer.root], ["0", "1"])
