@@ -19,7 +19,7 @@ from torch.fx import Proxy
 from torch.fx._symbolic_trace import _proxyable_classes
 from torch.utils._pytree import TreeSpec
 
-from ._paths import join, path_index
+from ._paths import join, registered_path, value_at
 from ._torch import is_opaque_by_reference
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ class CreateArg:
 
     def _path_of_value(self, a: Any) -> str | None:
         """Return the path under which the root holds ``a``, once a constant is stored there."""
-        index = path_index(self)
         if isinstance(a, nn.Parameter):
-            path = index.path_of(a, "_parameters")
+            path = registered_path(self, a, "_parameters")
             if path is None:
                 raise NameError(
                     f"a parameter of shape {tuple(a.shape)} is not a member of the "
@@ -152,8 +151,11 @@ class CreateArg:
                 )
             return path
         if isinstance(a, nn.Module):
-            return index.path_of(a, "_modules")
-        if isinstance(a, torch.Tensor) and (path := index.path_of(a, "_buffers")) is not None:
+            return registered_path(self, a, "_modules")
+        if (
+            isinstance(a, torch.Tensor)
+            and (path := registered_path(self, a, "_buffers")) is not None
+        ):
             return path
         if isinstance(a, _CONSTANTS) or is_opaque_by_reference(type(a)):
             return self._path_of_constant(a)
@@ -184,7 +186,7 @@ class CreateArg:
 
     def _still_holds(self, path: str, a: Any) -> bool:
         # forward may have replaced the attribute; equal will do for all constants but tensors
-        held = path_index(self).value_at(path, "__dict__")
+        held = value_at(self.root, path, "__dict__")
         return held is a or (not isinstance(a, torch.Tensor) and held == a)
 
     def _is_taken(self, name: str) -> bool:

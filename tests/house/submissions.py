@@ -6,14 +6,24 @@ import inspect
 import re
 from pathlib import Path
 
-from kata.stubs import SOLUTIONS, stubs
+from kata.layers import has_core
+from kata.stubs import CORES, SOLUTIONS, stubs
 from lessons import LESSONS
+from tests.answers.path_of_module import ParentPointers, foreign
 from tests.house.tampering import TAMPERING
 from tests.suite.answers import Answer, all_answers
 
 IMPORTS = re.compile(r"^from tests\.suite\.answers import .*\n", re.MULTILINE)
 PRIVATE = re.compile(r"^from \.+(?P<name>_\w+) import .*\n", re.MULTILINE)
 FUTURE = "from __future__ import annotations\n"
+# A whole path_of_module.py, right in the stretch as well.
+STARRED = "\n\n".join(
+    [
+        FUTURE,
+        inspect.getsource(foreign),
+        inspect.getsource(ParentPointers).replace("ParentPointers", "PathOfModule"),
+    ]
+)
 # What an answer is written with, where the suite isn't at hand.
 STAND_INS = """
 def wrong(**_):
@@ -41,11 +51,13 @@ def hand_in(folder: Path, name: str, files: dict[str, str] | None = None) -> Pat
 
 
 def solved(*lessons: str) -> dict[str, str]:
-    """The files of somebody who solved these lessons: the reference, each lesson standing alone."""
+    """The files of somebody who solved these lessons: the cores, or all where there are none."""
     return {path: text for lesson in lessons for path, text in solution_of(lesson).items()}
 
 
 def solution_of(lesson: str) -> dict[str, str]:
+    if has_core(lesson):
+        return {f"{lesson}.py": (CORES / f"{lesson}.py").read_text(encoding="utf-8")}
     files = {
         str(path.relative_to(SOLUTIONS)): path.read_text(encoding="utf-8")
         for path in [SOLUTIONS / f"{lesson}.py", *(SOLUTIONS / lesson).glob("*.py")]

@@ -23,24 +23,22 @@ import sys
 PathOfModule = sys.modules["solu" "tions.path_of_module"].PathOfModule
 """,
     "asks_kata_for_solutions": """
-from kata.stubs import SOLUTIONS
-exec((SOLUTIONS / "_paths.py").read_text())
-exec((SOLUTIONS / "path_of_module.py").read_text().replace("from ._paths import path_index", ""))
+from kata.stubs import CORES
+exec((CORES / "path_of_module.py").read_text())
 """,
     "reads_the_reference_by_path": """
 import pathlib
 place = next(p for p in pathlib.Path(REPOSITORY).glob("solu*"))
-exec((place / "_paths.py").read_text())
-exec((place / "path_of_module.py").read_text().replace("from ._paths import path_index", ""))
+exec((place / "path_of_module.py").read_text())
 """,
     "imports_a_right_answer": """
 from tests.answers.path_of_module import ParentPointers as PathOfModule
 """,
     "borrows_the_private_helpers": """
-from ._paths import path_index
+from ._paths import registered_path
 class PathOfModule:
     def path_of_module(self, mod):
-        return path_index(self.root).path_of(mod)
+        return registered_path(self, mod, "_modules")
 """,
     "prints_fake_results": WRONG
     + """

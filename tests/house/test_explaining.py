@@ -11,7 +11,7 @@ import pytest
 from kata.grading.checking import Exam
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.showing import show
-from kata.stubs import ROOT, SOLUTIONS, write
+from kata.stubs import CORES, ROOT, write
 from kata.terminal import open_console
 from tests.house.terminal import terminal
 from tests.suite.answers import judge_folder
@@ -63,7 +63,7 @@ def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
         def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
             items[0].add_marker(pytest.mark.skip(reason="needs CUDA"))
 
-    shutil.copy(SOLUTIONS / f"{LESSON}.py", lessons)
+    shutil.copy(CORES / f"{LESSON}.py", lessons)
     verdict = judge_folder(lessons, f"tests/test_{LESSON}.py", plugins=[NeedsMore()])
     assert (verdict.count("skipped"), verdict.count("failed")) == (1, 0)
     assert "skipped: 1 (needs CUDA)" in verdict.terminal

@@ -12,7 +12,7 @@ import pytest
 
 from kata.hints import hints_of, next_hint
 from kata.solution import sources
-from kata.stubs import ROOT, SOLUTIONS
+from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
 from tests.house.stage import a_learner, play, pristine
 
@@ -82,8 +82,8 @@ def normalised(text: str) -> str:
 
 
 def test_a_line_that_a_hint_gives_away_is_noticed():
-    source = (SOLUTIONS / "path_of_module.py").read_text()
-    line = next(line for line in source.splitlines() if "path_index(" in line)
+    source = (CORES / "path_of_module.py").read_text()
+    line = next(line for line in source.splitlines() if "id(module)" in line)
     assert normalised(line) in lines_of_code(source)
     assert normalised(line) in normalised(f"Write\n\n    {line.replace(' = ', '  =  ')}\n\nthere.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT, SOLUTIONS, write
+from kata.stubs import ROOT, write
+from tests.house.submissions import STARRED
 from kata.watch.changes import PATIENCE, Changes
 from tests.house.terminal import Terminal, terminal
 
@@ -69,7 +69,7 @@ def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal
     assert "expected:     ''\ngot:          'root'" in shown
     save(file, FORGETS_THE_ROOT.replace(' or "root"', ""))
     watch.until("done      path_of_module: core ", "q quit")
-    shutil.copy(SOLUTIONS / "path_of_module.py", file)
+    save(file, STARRED)
     watch.until("starred   path_of_module: core ", "q quit")
     watch.press("n")
     watch.until("create_arg: not started", "q quit")
@@ -122,7 +122,7 @@ def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
     watch.until("not started")
     save(file, LOOPS)
     watch.until("judging path_of_module")
-    save(file, SOLUTIONS.joinpath("path_of_module.py").read_text())
+    save(file, STARRED)
     assert "time limit" not in watch.until("starred   path_of_module", "q quit")
 
 
@@ -133,7 +133,7 @@ def test_an_endless_loop_is_told_and_the_next_save_is_judged(watch: Terminal, le
     save(file, LOOPS)
     shown = watch.until("path_of_module: time limit", "q quit")
     assert "lessons/path_of_module.py, line 4" in shown or "line 5" in shown
-    save(file, SOLUTIONS.joinpath("path_of_module.py").read_text())
+    save(file, STARRED)
     watch.until("starred   path_of_module", "q quit")
 
 

@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import Argument, map_arg
 from torch.fx.proxy import TraceError
 
-from ..path_of_module import named_modules
+from .._paths import named_modules
 from ..tracer import Tracer
 
 # What norm layers call to look at their input.

@@ -25,7 +25,7 @@ from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
 from .._nodes import add_node
-from .._paths import path_index
+from .._paths import registered_path
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
@@ -234,9 +234,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         """Return the path of a tensor that is read through a proxy, ``None`` for all others."""
         path = None
         if isinstance(tensor, nn.Parameter):
-            path = path_index(self).path_of(tensor, "_parameters")
+            path = registered_path(self, tensor, "_parameters")
         if path is None and self.proxy_buffer_attributes:
-            path = path_index(self).path_of(tensor, "_buffers")
+            path = registered_path(self, tensor, "_buffers")
         return path
 
     def create_node(  # reference only: the inherited one does the same, and more slowly
