@@ -37,9 +37,11 @@ def registered_path(tracer: Any, value: object, table: str) -> str | None:
 
 def checked_paths(tracer: Any, value: object, table: str) -> dict[int, str]:
     """Return the paths of a table by ``id``, read again unless they are right about the value."""
+    root: nn.Module | None
+    tables: dict[str, dict[int, str]]
     root, tables = getattr(tracer, "_root_and_tables", (None, {}))
     if root is not tracer.root:
-        root, tables = tracer._root_and_tables = tracer.root, {}
+        tracer._root_and_tables = root, tables = tracer.root, {}
     path = tables.get(table, {}).get(id(value))
     if path is None or value_at(root, path, table) is not value:
         tables[table] = paths_by_id(root, table)

@@ -10,8 +10,8 @@ import pytest
 
 from kata.judging import End, Judge, Request, Verdict, landlock
 from kata.judging.room import Room
-from kata.naming import NAMES
 from kata.layers import has_core
+from kata.naming import NAMES
 from kata.stubs import CORES, ROOT, SOLUTIONS, write
 from tests.house.submissions import STARRED
 

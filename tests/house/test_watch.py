@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kata.stubs import ROOT, write
-from tests.house.submissions import STARRED
 from kata.watch.changes import PATIENCE, Changes
+from tests.house.submissions import STARRED
 from tests.house.terminal import Terminal, terminal
 
 WATCH = [sys.executable, "-m", "kata", "watch"]
