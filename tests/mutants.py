@@ -1,10 +1,13 @@
-"""Change the reference in one place after the other: the lesson's tests must notice each change.
+"""Change the reference in one place after the other: the tests of the lesson must notice each.
 
-``python -m tests.mutants inversion inlining`` judges the mutants of these lessons, each by the
-tests of its own lesson; without names, of all lessons. mutmut says where a change is to be made.
-It doesn't run the tests: its trampolines, which stand in for every function, are seen by code that
-looks at signatures and frames, and here both do. Instead each mutant is a folder of lessons, judged
-as a learner's is, in a fork of a process that has torch and the suite in memory.
+``python -m tests.mutants inversion inlining`` judges the mutants of these lessons; without names,
+of all. A mutant of a core is judged by the core's tests, on the core alone. A mutant of either
+layer that these don't notice is judged by all of the lesson's tests, on the stretch.
+
+mutmut says where a change is to be made. It doesn't run the tests: its trampolines, which stand in
+for every function, are seen by code that looks at signatures and frames, and here both do. Instead
+each mutant is a copy of ``solutions/``, which is imported in a fork of a process that has torch and
+the suite in memory.
 
 A mutant that behaves like the original is listed, with the reason, in ``tests/mutants.toml``.
 """
@@ -14,7 +17,9 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import sys
@@ -31,25 +36,27 @@ import libcst as cst
 import pytest
 from mutmut.mutation.file_mutation import create_mutations
 
-from kata.stubs import ROOT, SOLUTIONS
+from kata.layers import has_core, lesson_files, suites
+from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
-from tests.suite.answers import judge_folder
+from tests.suite.answers import run_suite
 
 EQUIVALENT = ROOT / "tests" / "mutants.toml"
-WANTED = 0.95
-# What several lessons stand on is judged by one after the other.
-SHARED = {"path_of_module": ["_paths.py"], "split_module": ["_nodes.py"]}
-ALSO_JUDGES = {"_paths.py": ["create_arg", "tracer"]}
+NAMES = [lesson.name for lesson in LESSONS]
+# Which share the core's tests must notice of the changes to a core, and all tests of all changes.
+WANTED = {"core": 0.95, "solutions": 0.98}
+# A small core has few mutants: so many may survive in any case.
+FEW = 2
 # What stands before a line that mutmut isn't to see.
 HIDDEN = "# hidden: "
-# Seconds a test: an endless loop is a change that was noticed.
+# Seconds per test: an endless loop is a change that was noticed.
 SECONDS = 30
 # The plugin is imported here already; pytest would like to do that itself.
 QUICKLY = ("-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 class Mutant(NamedTuple):
-    """One change of one file."""
+    """One change of one file, whose path is relative to ``solutions/``."""
 
     lesson: str
     file: str
@@ -60,11 +67,15 @@ class Mutant(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.number}  {self.change}"
 
+    @property
+    def is_of_a_core(self) -> bool:
+        return not self.file.startswith("stretch/")
+
 
 def mutants_of(lesson: str) -> Iterator[Mutant]:
     """Every mutant of a lesson's files."""
     for file in files_of(lesson):
-        original = (SOLUTIONS / file).read_text(encoding="utf-8")
+        original = (CORES / file).read_text(encoding="utf-8")
         module, mutations, *_ = create_mutations(file, without_decorators(original))
         for number, mutation in enumerate(mutations):
             mutated = module.deep_replace(mutation.original_node, mutation.mutated_node)
@@ -94,9 +105,20 @@ def is_prose(node: cst.CSTNode) -> bool:
 
 
 def files_of(lesson: str) -> list[str]:
-    package = sorted((SOLUTIONS / lesson).glob("*.py"))
-    own = [path.relative_to(SOLUTIONS).as_posix() for path in package] or [f"{lesson}.py"]
-    return own + SHARED.get(lesson, [])
+    """A lesson's files in both layers, and those beside them that it is the first to import."""
+    own = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
+    shared = [file for file in sorted(SOLUTIONS.glob("_[a-z]*.py")) if users(file)[:1] == [lesson]]
+    return [file.relative_to(CORES).as_posix() for file in (*own, *shared)]
+
+
+def users(file: Path) -> list[str]:
+    """The lessons whose stretch imports a file that lies beside it."""
+    imports = re.compile(rf"^from \.+{file.stem} import", re.MULTILINE)
+    return [
+        lesson
+        for lesson in NAMES
+        if any(imports.search(each.read_text("utf-8")) for each in lesson_files(SOLUTIONS, lesson))
+    ]
 
 
 def change(original: str, source: str) -> str:
@@ -106,36 +128,46 @@ def change(original: str, source: str) -> str:
     return " ".join(f"{line[0]} {' '.join(line[1:].split())}" for line in changed)
 
 
-def is_killed(mutant: Mutant) -> bool:
-    """Whether a test fails on a mutant, or doesn't come to an end."""
+class Outcome(NamedTuple):
+    """Who noticed a mutant: the core's tests, or all."""
+
+    by_core: bool
+    by_all: bool
+
+
+def judge(mutant: Mutant) -> Outcome:
+    """Judge a mutant by the core's tests, if it is one of a core, and then by all."""
     with tempfile.TemporaryDirectory() as folder:
-        lessons = Path(folder) / "lessons"
-        shutil.copytree(SOLUTIONS, lessons, ignore=shutil.ignore_patterns("__pycache__"))
-        (lessons / mutant.file).write_text(mutant.source, encoding="utf-8")
-        judges = [mutant.lesson, *ALSO_JUDGES.get(mutant.file, [])]
-        return any(Judge.of(judge).kills(lessons) for judge in judges)
+        copy = Path(folder) / "solutions"
+        shutil.copytree(CORES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / mutant.file).write_text(mutant.source, encoding="utf-8")
+        by_core = mutant.is_of_a_core and Judge.of(mutant.lesson, "core").kills(copy)
+        judges = dict.fromkeys([mutant.lesson, *users(CORES / mutant.file)])
+        by_all = by_core or any(Judge.of(judge, "solutions").kills(copy) for judge in judges)
+        return Outcome(by_core, by_all)
 
 
 class Judge:
-    """A lesson's tests: those that noticed a change lately come first."""
+    """A lesson's tests, on its core or on all of it; what noticed a change lately comes first."""
 
-    def __init__(self, lesson: str) -> None:
-        self.lesson = lesson
+    def __init__(self, lesson: str, impl: str) -> None:
+        self.lesson, self.impl = lesson, impl
         self.killers: list[str] = []
 
     @staticmethod
     @cache
-    def of(lesson: str) -> Judge:
-        return Judge(lesson)
+    def of(lesson: str, impl: str) -> Judge:
+        return Judge(lesson, impl)
 
-    def kills(self, folder: Path) -> bool:
-        """Judge a folder of lessons in a fork of this process, which stays as it was."""
+    def kills(self, solutions: Path) -> bool:
+        """Judge a copy of ``solutions/`` in a fork of this process, which stays as it was."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.dup2(os.open(os.devnull, os.O_RDWR), 2)
             try:
-                os.write(writing, self.killer_of(folder).encode())
+                import_from(solutions)
+                os.write(writing, self.killer().encode())
             finally:
                 os._exit(0)
         os.close(writing)
@@ -146,14 +178,25 @@ class Judge:
             self.killers = [killer, *(each for each in self.killers if each != killer)]
         return bool(killer) or status != 0
 
-    def killer_of(self, folder: Path) -> str:
+    def killer(self) -> str:
         """The first test that fails; empty if none does."""
+        files = suites(self.lesson)[: 1 if self.impl == "core" else None]
         order = Order(tuple(self.killers))
-        tests = f"tests/test_{self.lesson}.py"
-        verdict = judge_folder(folder, tests, "-x", *QUICKLY, plugins=[order])
-        if verdict.count("todo") or not verdict.reports:
+        verdict = run_suite(*files, "-x", *QUICKLY, impl=self.impl, plugins=[order])
+        if not verdict.reports:
             return "collection"
         return next((report.nodeid for report in verdict.reports if report.failed), "")
+
+
+def import_from(solutions: Path) -> None:
+    """Let every import of the reference in this process find another folder's."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "solutions"]:
+        del sys.modules[name]
+    spec = importlib.util.spec_from_file_location(
+        "solutions", solutions / "__init__.py", submodule_search_locations=[str(solutions)]
+    )
+    assert spec is not None
+    sys.modules["solutions"] = importlib.util.module_from_spec(spec)
 
 
 class Order(NamedTuple):
@@ -169,6 +212,9 @@ class Order(NamedTuple):
     def pytest_runtest_logstart(self) -> None:
         signal.alarm(SECONDS)
 
+    def pytest_sessionfinish(self) -> None:
+        signal.alarm(0)
+
 
 def equivalent() -> dict[tuple[str, str], str]:
     """The reasons why listed mutants can't be noticed, by file and change."""
@@ -178,26 +224,37 @@ def equivalent() -> dict[tuple[str, str], str]:
 
 def judge_lesson(lesson: str) -> bool:
     """Judge a lesson's mutants, print each that survives, and say whether these are few enough."""
-    mutants = list(mutants_of(lesson))
-    reasons = equivalent()
-    survivors: list[Mutant] = []
-    unlisted: list[Mutant] = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
-        for mutant, killed in zip(mutants, pool.map(is_killed, mutants)):
-            if killed:
-                continue
-            survivors.append(mutant)
-            if (mutant.file, mutant.change) not in reasons:
-                unlisted.append(mutant)
-                print(f"  survived: {mutant}", flush=True)
+        mutants = list(mutants_of(lesson))
+        outcomes = dict(zip(mutants, pool.map(judge, mutants), strict=True))
+    reasons = equivalent()
+    killed = {
+        "core": {mutant: each.by_core for mutant, each in outcomes.items() if mutant.is_of_a_core},
+        "solutions": {mutant: each.by_all for mutant, each in outcomes.items()},
+    }
+    enough = [
+        is_enough(f"{lesson}, {impl}", killed[impl], reasons, WANTED[impl]) for impl in WANTED
+    ]
+    survivors = [mutant for found in killed.values() for mutant in found if not found[mutant]]
+    return all(enough) and no_reason_is_idle(lesson, survivors, reasons)
+
+
+def is_enough(
+    title: str, killed: dict[Mutant, bool], reasons: dict[tuple[str, str], str], wanted: float
+) -> bool:
+    """Print which mutants survived, but for those that are listed, and their share of all."""
+    survivors = [mutant for mutant in killed if not killed[mutant]]
+    unlisted = [mutant for mutant in survivors if (mutant.file, mutant.change) not in reasons]
+    for mutant in unlisted:
+        print(f"  survived: {mutant}", flush=True)
     same = len(survivors) - len(unlisted)
-    share = 1 - len(unlisted) / max(1, len(mutants) - same)
+    share = 1 - len(unlisted) / max(1, len(killed) - same)
     print(
-        f"{lesson}: {len(mutants)} mutants, {len(mutants) - len(survivors)} killed, "
+        f"{title}: {len(killed)} mutants, {len(killed) - len(survivors)} killed, "
         f"{same} equivalent, {len(unlisted)} survived: {share:.1%}",
         flush=True,
     )
-    return share >= WANTED and no_reason_is_idle(lesson, survivors, reasons)
+    return share >= wanted or len(unlisted) <= FEW
 
 
 def no_reason_is_idle(
@@ -213,14 +270,14 @@ def no_reason_is_idle(
 
 def main() -> int:
     """Judge the mutants of the lessons named, or of all."""
-    names = [lesson.name for lesson in LESSONS]
     parser = argparse.ArgumentParser(description="Judge mutants of the reference.")
-    parser.add_argument("lessons", nargs="*", choices=[*names, []], help="all if none is named")
-    wanted = parser.parse_args().lessons or names
+    parser.add_argument("lessons", nargs="*", choices=[*NAMES, []], help="all if none is named")
+    wanted = parser.parse_args().lessons or NAMES
     for lesson in wanted:  # loads torch and the suite before the first fork
-        if judge_folder(SOLUTIONS, f"tests/test_{lesson}.py", *QUICKLY).texts():
-            print(f"{lesson}: the reference itself fails")
-            return 1
+        for impl in ("core", "solutions") if has_core(lesson) else ("solutions",):
+            if Judge(lesson, impl).killer():
+                print(f"{lesson}: the reference itself fails")
+                return 1
     return int(not all([judge_lesson(lesson) for lesson in wanted]))
 
 
