@@ -18,12 +18,12 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.fx import _symbolic_trace as torch_fx
 
+from solutions.inversion import INVERSES
 from solutions.stretch._torch import tracing_flag
 from solutions.stretch.custom_tracers import ModulePathTracer
 from solutions.stretch.exec_order import ExecOrderTracer
 from solutions.stretch.inlining import inline_all, inline_module
 from solutions.stretch.inversion import NotInvertibleError, add_inverse, inverse_of, invert
-from solutions.stretch.inversion.inverses import INVERSES
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer
 from tests.suite import rows, same_graph

@@ -1,0 +1,222 @@
+"""Run a graph backwards, operation by inverse operation.
+
+To solve ``y = exp(tan(x) * 3)`` for ``x``, undo the last operation first: ``log``, then ``/ 3``,
+then ``arctan``. The graph of the inverse is built in the same order. The output becomes the
+placeholder, each step becomes the step that undoes it, and the placeholder becomes the output.
+
+This works for a *chain*: one value goes in, and each step makes one value of the value before it
+and of constants. Whatever is no chain is refused, because a wrong inverse is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Graph, GraphModule, Node
+
+__all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
+
+Function = Callable[..., Any]
+
+
+class NotInvertibleError(RuntimeError):
+    """A graph or a function has no known inverse; the message names it and says why."""
+
+
+def invert(model: nn.Module | Function) -> GraphModule:
+    """Return the module that computes the input of ``model`` from its output.
+
+    In torch: no such function; its documentation has an example for functions of one argument.
+
+    Args:
+        model: a module or function of one input. It isn't changed (a trace writes constants onto
+            its root, so your ``Tracer`` gets a copy); its parameters are shared with the inverse.
+
+    Returns:
+        A new module; its placeholder has the name of the model's output node.
+
+    Raises:
+        NotInvertibleError: it names a node that is to blame, and says why.
+
+    >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
+    def forward(self, output):
+        log = torch.log(output);  output = None
+        arctan = torch.arctan(log);  log = None
+        return arctan
+    """
+    raise NotImplementedError(
+        "inversion: return the module that computes the input of ``model`` from its output"
+    )
+
+
+INVERSES: dict[Function, Function] = {
+    torch.sin: torch.arcsin,
+    torch.cos: torch.arccos,
+    torch.tan: torch.arctan,
+    torch.exp: torch.log,
+    torch.arcsin: torch.sin,
+    torch.arccos: torch.cos,
+    torch.arctan: torch.tan,
+    torch.log: torch.exp,
+}
+
+
+def add_inverse(f: Function, g: Function) -> None:
+    """Register two functions of one argument as inverses of each other.
+
+    A later pair replaces what earlier pairs say of the same function. Two functions may have the
+    same ``__name__``.
+
+    >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
+    >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
+    True
+    """
+    raise NotImplementedError(
+        "inversion: register two functions of one argument as inverses of each other"
+    )
+
+
+def inverse_of(f: Function) -> Function:
+    """Return the registered inverse of a function.
+
+    Raises:
+        NotInvertibleError: there is none; it names the function.
+
+    >>> inverse_of(torch.exp) is torch.log
+    True
+    """
+    raise NotImplementedError("inversion: return the registered inverse of a function")
+
+
+def find_chain(graph: Graph) -> list[Node]:
+    """Follow the one value of a graph from its placeholder to its output.
+
+    Returns:
+        The nodes in order: the placeholder, the steps, the output node. Constants aren't in it.
+
+    Raises:
+        NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
+            node, or the output isn't one value that depends on the input.
+
+    >>> graph = torch.fx.symbolic_trace(lambda x: torch.exp(torch.tan(x))).graph
+    >>> find_chain(graph)
+    [x, tan, exp, output]
+    """
+    raise NotImplementedError(
+        "inversion: follow the one value of a graph from its placeholder to its output"
+    )
+
+
+def solve(
+    function: Function, operands: Sequence[Any], place: int, result: Any
+) -> tuple[Function, tuple[Any, ...]]:
+    """Solve ``result = function(*operands)`` for the operand at ``place``.
+
+    Args:
+        function: a function of one operand with a registered inverse, or ``operator.add``,
+            ``sub``, ``mul`` or ``truediv``.
+        operands: one or two; the one at ``place`` is the unknown.
+        place: 0 or 1.
+        result: what the function returns.
+
+    Returns:
+        The function to call, and its operands, to compute the unknown.
+
+    Raises:
+        NotInvertibleError: it isn't such a function.
+
+    >>> solve(operator.sub, (2, "x"), 1, "y")
+    (<built-in function sub>, (2, 'y'))
+    """
+    raise NotImplementedError(
+        "inversion: solve ``result = function(*operands)`` for the operand at ``place``"
+    )
+
+
+class InverseBuilder:
+    """Build the inverse of a chain.
+
+    Args:
+        root: the module whose attributes the chain's graph reads.
+        chain: the placeholder, the steps and the output node.
+
+    Attributes:
+        graph: the graph of the inverse.
+        copies: for each constant of the chain's graph its copy in the inverse.
+        values: for each constant of the chain's graph its value.
+    """
+
+    def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
+        self.root = root
+        self.chain = chain
+        self.graph = Graph()
+        self.copies: dict[Node, Node] = {}
+        self.values: dict[Node, Any] = {}
+
+    def build(self) -> GraphModule:
+        """Undo the steps, the last one first.
+
+        Returns:
+            The module that runs ``self.graph``.
+
+        Raises:
+            NotInvertibleError: a constant or a step is refused; the error names its node.
+        """
+        raise NotImplementedError("inversion: undo the steps, the last one first")
+
+    def copy_constants(self) -> None:
+        """Enter every node that isn't in the chain in ``copies`` and ``values``."""
+        raise NotImplementedError(
+            "inversion: enter every node that isn't in the chain in ``copies`` and ``values``"
+        )
+
+    def value_of(self, constant: Node) -> Any:
+        """Return the attribute of ``root`` that a ``get_attr`` node reads.
+
+        Raises:
+            NotInvertibleError: the node is of another kind. What ``forward`` computes may be
+                random, or change the model: ``x + self.weight.mul_(2)``.
+        """
+        raise NotImplementedError(
+            "inversion: return the attribute of ``root`` that a ``get_attr`` node reads"
+        )
+
+    def undo(self, step: Node, source: Node, result: Node) -> Node:
+        """Add to ``graph`` the node that computes a step's input from its result.
+
+        Args:
+            step: a node of the chain.
+            source: the step's input, the node before it in the chain.
+            result: the node of ``graph`` that holds the step's result.
+
+        Raises:
+            NotInvertibleError: the input isn't exactly one of the operands, or ``solve`` or
+                ``check_constant`` refuses.
+        """
+        raise NotImplementedError(
+            "inversion: add to ``graph`` the node that computes a step's input from its result"
+        )
+
+    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:
+        """Return the function that a step calls, and its operands.
+
+        Raises:
+            NotInvertibleError: it calls a method or a module, or has arguments by keyword.
+        """
+        raise NotImplementedError(
+            "inversion: return the function that a step calls, and its operands"
+        )
+
+    def check_constant(self, value: Any, inverse: Function) -> None:
+        """Refuse a factor or dividend that is zero, or contains one: ``0 * x`` loses ``x``.
+
+        Args:
+            value: a number or a tensor.
+            inverse: what undoes the step: it multiplies, divides, adds or subtracts.
+        """
+        raise NotImplementedError(
+            "inversion: refuse a factor or dividend that is zero, or contains one: ``0 * x`` loses ``x``"
+        )

@@ -1,0 +1,287 @@
+"""Run a graph backwards, operation by inverse operation.
+
+To solve ``y = exp(tan(x) * 3)`` for ``x``, undo the last operation first: ``log``, then ``/ 3``,
+then ``arctan``. The graph of the inverse is built in the same order. The output becomes the
+placeholder, each step becomes the step that undoes it, and the placeholder becomes the output.
+
+This works for a *chain*: one value goes in, and each step makes one value of the value before it
+and of constants. Whatever is no chain is refused, because a wrong inverse is worse than none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Graph, GraphModule, Node
+
+from .stretch.tracer import Tracer
+
+__all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
+
+Function = Callable[..., Any]
+
+
+class NotInvertibleError(RuntimeError):
+    """A graph or a function has no known inverse; the message names it and says why."""
+
+
+def invert(model: nn.Module | Function) -> GraphModule:
+    """Return the module that computes the input of ``model`` from its output.
+
+    In torch: no such function; its documentation has an example for functions of one argument.
+
+    Args:
+        model: a module or function of one input. It isn't changed (a trace writes constants onto
+            its root, so your ``Tracer`` gets a copy); its parameters are shared with the inverse.
+
+    Returns:
+        A new module; its placeholder has the name of the model's output node.
+
+    Raises:
+        NotInvertibleError: it names a node that is to blame, and says why.
+
+    >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
+    def forward(self, output):
+        log = torch.log(output);  output = None
+        arctan = torch.arctan(log);  log = None
+        return arctan
+    """
+    tracer = Tracer()
+    chain = find_chain(tracer.trace(copy.copy(model)))
+    return InverseBuilder(tracer.root, chain).build()
+
+
+INVERSES: dict[Function, Function] = {
+    torch.sin: torch.arcsin,
+    torch.cos: torch.arccos,
+    torch.tan: torch.arctan,
+    torch.exp: torch.log,
+    torch.arcsin: torch.sin,
+    torch.arccos: torch.cos,
+    torch.arctan: torch.tan,
+    torch.log: torch.exp,
+}
+
+
+def add_inverse(f: Function, g: Function) -> None:
+    """Register two functions of one argument as inverses of each other.
+
+    A later pair replaces what earlier pairs say of the same function. Two functions may have the
+    same ``__name__``.
+
+    >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
+    >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
+    True
+    """
+    INVERSES[f] = g
+    INVERSES[g] = f
+
+
+def inverse_of(f: Function) -> Function:
+    """Return the registered inverse of a function.
+
+    Raises:
+        NotInvertibleError: there is none; it names the function.
+
+    >>> inverse_of(torch.exp) is torch.log
+    True
+    """
+    if f not in INVERSES:
+        name = getattr(f, "__name__", f)
+        raise NotInvertibleError(f"no inverse of {name} is known: register one with add_inverse")
+    return INVERSES[f]
+
+
+def find_chain(graph: Graph) -> list[Node]:
+    """Follow the one value of a graph from its placeholder to its output.
+
+    Returns:
+        The nodes in order: the placeholder, the steps, the output node. Constants aren't in it.
+
+    Raises:
+        NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
+            node, or the output isn't one value that depends on the input.
+
+    >>> graph = torch.fx.symbolic_trace(lambda x: torch.exp(torch.tan(x))).graph
+    >>> find_chain(graph)
+    [x, tan, exp, output]
+    """
+    inputs = graph.find_nodes(op="placeholder")
+    if len(inputs) != 1:
+        raise _refusal([graph.output_node(), *inputs][-1], f"the model has {len(inputs)} inputs")
+    chain = inputs
+    while chain[-1].op != "output":
+        users = list(chain[-1].users)
+        if len(users) != 1:
+            raise _refusal(chain[-1], f"its value is used by {users}, and must be used once")
+        chain += users
+    *_, result, output = chain
+    if output.args != (result,):
+        raise _refusal(output, f"it is {output.args[0]}, and must be one value")
+    return chain
+
+
+# For an operator and the place of the value in it: what undoes it, and the place of the result.
+UNDONE_BY = {  # reference only
+    (operator.add, 0): (operator.sub, 0),  # y = x + c, so x = y - c
+    (operator.add, 1): (operator.sub, 0),  # y = c + x, so x = y - c
+    (operator.sub, 0): (operator.add, 0),  # y = x - c, so x = y + c
+    (operator.sub, 1): (operator.sub, 1),  # y = c - x, so x = c - y
+    (operator.mul, 0): (operator.truediv, 0),  # y = x * c, so x = y / c
+    (operator.mul, 1): (operator.truediv, 0),  # y = c * x, so x = y / c
+    (operator.truediv, 0): (operator.mul, 0),  # y = x / c, so x = y * c
+    (operator.truediv, 1): (operator.truediv, 1),  # y = c / x, so x = c / y
+}
+
+
+def solve(
+    function: Function, operands: Sequence[Any], place: int, result: Any
+) -> tuple[Function, tuple[Any, ...]]:
+    """Solve ``result = function(*operands)`` for the operand at ``place``.
+
+    Args:
+        function: a function of one operand with a registered inverse, or ``operator.add``,
+            ``sub``, ``mul`` or ``truediv``.
+        operands: one or two; the one at ``place`` is the unknown.
+        place: 0 or 1.
+        result: what the function returns.
+
+    Returns:
+        The function to call, and its operands, to compute the unknown.
+
+    Raises:
+        NotInvertibleError: it isn't such a function.
+
+    >>> solve(operator.sub, (2, "x"), 1, "y")
+    (<built-in function sub>, (2, 'y'))
+    """
+    if len(operands) == 1:
+        return inverse_of(function), (result,)
+    if (function, place) not in UNDONE_BY:
+        name = getattr(function, "__name__", function)
+        raise NotInvertibleError(f"no inverse of {name} with these operands is known")
+    inverse, result_place = UNDONE_BY[function, place]
+    arguments = (result, operands[1 - place])
+    return inverse, arguments if result_place == 0 else arguments[::-1]
+
+
+class InverseBuilder:
+    """Build the inverse of a chain.
+
+    Args:
+        root: the module whose attributes the chain's graph reads.
+        chain: the placeholder, the steps and the output node.
+
+    Attributes:
+        graph: the graph of the inverse.
+        copies: for each constant of the chain's graph its copy in the inverse.
+        values: for each constant of the chain's graph its value.
+    """
+
+    def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
+        self.root = root
+        self.chain = chain
+        self.graph = Graph()
+        self.copies: dict[Node, Node] = {}
+        self.values: dict[Node, Any] = {}
+
+    def build(self) -> GraphModule:
+        """Undo the steps, the last one first.
+
+        Returns:
+            The module that runs ``self.graph``.
+
+        Raises:
+            NotInvertibleError: a constant or a step is refused; the error names its node.
+        """
+        *steps, output = self.chain
+        result = self.graph.placeholder(output.name)
+        self.copy_constants()
+        for step, source in pairwise(reversed(steps)):
+            with _naming(step):
+                result = self.undo(step, source, result)
+        self.graph.output(result)
+        return GraphModule(self.root, self.graph)
+
+    def copy_constants(self) -> None:
+        """Enter every node that isn't in the chain in ``copies`` and ``values``."""
+        chain = set(self.chain)
+        for node in self.chain[-1].graph.nodes:
+            if node not in chain:
+                with _naming(node):
+                    self.values[node] = self.value_of(node)
+                self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
+
+    def value_of(self, constant: Node) -> Any:
+        """Return the attribute of ``root`` that a ``get_attr`` node reads.
+
+        Raises:
+            NotInvertibleError: the node is of another kind. What ``forward`` computes may be
+                random, or change the model: ``x + self.weight.mul_(2)``.
+        """
+        if constant.op != "get_attr":
+            raise NotInvertibleError("a constant must be a number or an attribute of the model")
+        return operator.attrgetter(str(constant.target))(self.root)
+
+    def undo(self, step: Node, source: Node, result: Node) -> Node:
+        """Add to ``graph`` the node that computes a step's input from its result.
+
+        Args:
+            step: a node of the chain.
+            source: the step's input, the node before it in the chain.
+            result: the node of ``graph`` that holds the step's result.
+
+        Raises:
+            NotInvertibleError: the input isn't exactly one of the operands, or ``solve`` or
+                ``check_constant`` refuses.
+        """
+        function, operands = self.call_of(step)
+        if operands.count(source) != 1:
+            raise NotInvertibleError(f"{source} must be one of its operands, and only once")
+        place = operands.index(source)
+        inverse, arguments = solve(function, operands, place, result)
+        for each in operands:
+            if each is not source:
+                self.check_constant(self.values.get(each, each), inverse)
+        copied = tuple(self.copies.get(each, each) for each in arguments)
+        return self.graph.call_function(inverse, copied)
+
+    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:
+        """Return the function that a step calls, and its operands.
+
+        Raises:
+            NotInvertibleError: it calls a method or a module, or has arguments by keyword.
+        """
+        if isinstance(step.target, str) or step.kwargs:
+            raise NotInvertibleError(f"no inverse of this {step.op} is known")
+        return step.target, step.args
+
+    def check_constant(self, value: Any, inverse: Function) -> None:
+        """Refuse a factor or dividend that is zero, or contains one: ``0 * x`` loses ``x``.
+
+        Args:
+            value: a number or a tensor.
+            inverse: what undoes the step: it multiplies, divides, adds or subtracts.
+        """
+        if inverse in (operator.mul, operator.truediv) and torch.as_tensor(value == 0).any():
+            raise NotInvertibleError("a factor is or contains zero, and the input is lost")
+
+
+@contextlib.contextmanager
+def _naming(node: Node) -> Iterator[None]:
+    """Name the node in an error that says the reason alone."""
+    try:
+        yield
+    except NotInvertibleError as error:
+        raise _refusal(node, error) from None
+
+
+def _refusal(node: Node, reason: object) -> NotInvertibleError:
+    return NotInvertibleError(f"cannot invert node {node.name}: {reason}")

@@ -1,0 +1,310 @@
+"""What is inverted: chains, models with constants, what has no inverse; and how that is judged."""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+import re
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node, symbolic_trace
+
+from tests.suite.expect import Words, holds, mismatch, numeric_difference
+from tests.suite.todo import is_todo
+
+# Within these values every function of the tests has one inverse.
+X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
+
+
+# --- how it is judged -----------------------------------------------------------------------------
+
+
+def undone(lesson, model: Callable, x: Tensor = X) -> GraphModule:
+    """Fail unless the inverse gives back what the model was given; return the inverse."""
+    result = model(x)
+    inverse = lesson.invert(model)
+    gives(inverse, result, x)
+    return inverse
+
+
+def gives(inverse: GraphModule, given: Tensor, expected: Tensor, *, roughly: bool = False) -> None:
+    """Fail unless a module returns these numbers; show what it computes."""
+    got = inverse(given)
+    if roughly:
+        got, expected = got.float(), expected.float()
+    if numeric_difference(got, expected):
+        raise mismatch(
+            expected=expected.detach(),
+            got=f"{got.detach()}\nThe inverse is\n{operations(inverse)}",
+            cause="",
+            hint="solve y = f(x) for x on paper: what f does last is undone first",
+        )
+
+
+def operations(inverse: object) -> str:
+    """The operations of a module, one on each line."""
+    lines = getattr(inverse, "code", "").strip().splitlines()
+    return "\n".join(line.partition(";")[0] for line in lines)
+
+
+def refused(lesson, model: Callable, *names: str) -> str:
+    """Fail unless ``invert`` refuses the model and names one of these nodes; return its words."""
+    return refused_by(lesson, lambda: operations(lesson.invert(model)), *names)
+
+
+def refused_by(lesson, attempt: Callable[[], object], *names: str) -> str:
+    """Fail unless an attempt ends in ``NotInvertibleError`` with one of these names in it."""
+    named = f" that names the node {' or '.join(names)}" if names else ""
+    expected = f"NotInvertibleError{named}"
+    try:
+        got = attempt()
+    except lesson.NotInvertibleError as error:
+        message = str(error)
+        is_named = not names or any(re.search(rf"\b{name}\b", message) for name in names)
+        holds(is_named, expected, got=message, hint="say which node is to blame, and why")
+        return message
+    except Exception as error:
+        if not is_todo(error):
+            error.add_note(f"expected:     {expected}")
+        raise
+    raise mismatch(
+        expected=Words(expected),
+        got=got,
+        cause="there was no error",
+        hint="refuse what isn't known to have an inverse: a wrong one is worse than none",
+    )
+
+
+def chain_of(graph: Graph) -> list[Node]:
+    """The placeholder of a chain, its steps and the output node."""
+    chain = graph.find_nodes(op="placeholder")
+    while chain[-1].op != "output":
+        chain += chain[-1].users
+    return chain
+
+
+def constants_of(builder) -> list[Node]:
+    """The nodes that aren't in a builder's chain."""
+    chain = set(builder.chain)
+    return [node for node in builder.chain[0].graph.nodes if node not in chain]
+
+
+def builder_for(lesson, model: Callable):
+    """An ``InverseBuilder`` of the lesson for what torch records."""
+    gm = symbolic_trace(model)
+    return lesson.InverseBuilder(gm, chain_of(gm.graph))
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def seed_example(x: Tensor) -> Tensor:
+    return torch.exp(torch.tan(x))
+
+
+def numbers_of(model: nn.Module) -> dict[str, list]:
+    """The numbers of a model's parameters and buffers."""
+    return {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+
+
+class Affine(nn.Module):
+    """Constants of every kind: two parameters, a buffer, a plain tensor, one made on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([1.3, -0.2, 0.1, 0.5, 1.0], dtype=torch.float64))
+        self.shift = nn.Parameter(torch.rand(5, dtype=torch.float64))
+        self.register_buffer("mean", torch.rand(5, dtype=torch.float64))
+        self.unit = torch.tensor(2.0, dtype=torch.float64)
+
+    def forward(self, x):
+        x = (x - self.mean) * self.scale + self.shift
+        return x / self.unit + torch.tensor(0.25, dtype=torch.float64)
+
+
+class LogAffine(Affine):
+    """Constants that are computed from parameters, by functions, methods and a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5, dtype=torch.float64)
+
+    def forward(self, x):
+        return x * torch.exp(self.scale).add(0.5) + self.linear(self.linear.bias)
+
+
+class Sine(nn.Module):
+    def forward(self, x):
+        return torch.sin(x) * 0.5
+
+
+class DividesByABuffer(nn.Module):
+    def __init__(self, divisor: Tensor):
+        super().__init__()
+        self.register_buffer("divisor", divisor)
+
+    def forward(self, x):
+        return x / self.divisor
+
+
+class WithWeights(nn.Module):
+    """Adds a constant to the value, made from parameters, buffers and modules by a function."""
+
+    def __init__(self, constant: Callable[[WithWeights], Tensor]):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, 2.0]))
+        self.register_buffer("buffer", torch.tensor([3.0, 4.0]))
+        self.dropout = nn.Dropout()
+        self.relu = nn.ReLU(inplace=True)
+        self.norm = nn.BatchNorm1d(2)
+        self.constant = constant
+
+    def forward(self, x):
+        return x + self.constant(self)
+
+
+# --- random chains --------------------------------------------------------------------------------
+
+# Where each function has one inverse, and a gentle slope.
+DOMAINS = {
+    "sin": (-1.2, 1.2),
+    "cos": (0.3, 2.8),
+    "tan": (-1.2, 1.2),
+    "exp": (-4.0, 3.0),
+    "arcsin": (-0.9, 0.9),
+    "arccos": (-0.9, 0.9),
+    "arctan": (-5.0, 5.0),
+    "log": (0.05, math.inf),
+}
+EVERYWHERE = (-math.inf, math.inf)
+OPERATIONS = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+}
+
+
+def random_chain(seed: int, *, methods: bool = False) -> Callable[[Tensor], Tensor]:
+    """Up to 30 operations and constants, chosen so that each can be undone where it is applied."""
+    chance = random.Random(seed)
+    x = X.clone().requires_grad_()
+    value, steps, length = x, [], chance.randint(1, 30)
+    while len(steps) < length:
+        step, (low, high) = random_step(chance, methods)
+        if ((value > low) & (value < high)).all() and is_gentle(step(value), x):
+            value, steps = step(value), [*steps, step]
+
+    def chain(x: Tensor) -> Tensor:
+        for step in steps:
+            x = step(x)
+        return x
+
+    return chain
+
+
+def is_gentle(result: Tensor, x: Tensor) -> bool:
+    """Whether rounding errors stay small on the way back."""
+    (slope,) = torch.autograd.grad(result.sum(), x, retain_graph=True)
+    return bool(((slope.abs() > 1e-3) & (slope.abs() < 1e3) & (result.abs() < 1e3)).all())
+
+
+def random_step(chance: random.Random, methods: bool) -> tuple[Callable, tuple[float, float]]:
+    """A function (or method) or an operation with a constant, and its domain."""
+    constant = chance.uniform(0.5, 2)
+    name = chance.choice([*DOMAINS, *OPERATIONS])
+    if name in DOMAINS and methods and chance.random() < 0.5:
+        return lambda x: getattr(x, name)(), DOMAINS[name]
+    if name in DOMAINS:
+        return getattr(torch, name), DOMAINS[name]
+    operation = OPERATIONS[name]
+    if chance.random() < 0.5 and name != "divide":
+        return lambda x: operation(constant, x), EVERYWHERE
+    return lambda x: operation(x, constant), EVERYWHERE
+
+
+def long_chain(length: int) -> Callable[[Tensor], Tensor]:
+    def chain(x: Tensor) -> Tensor:
+        for number in range(length):
+            x = torch.arctan(x) if number % 2 else torch.tan(x)
+        return x
+
+    return chain
+
+
+# --- what can't be inverted -----------------------------------------------------------------------
+
+
+def unused(x, y):
+    return torch.exp(x)
+
+
+class ForgetsItsInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.answer = nn.Parameter(torch.rand(2))
+
+    def forward(self, x):
+        torch.exp(x)
+        return self.answer + 1
+
+
+# For each model the nodes that may be blamed.
+NO_CHAIN: dict[str, tuple[Callable, tuple[str, ...]]] = {
+    "a value used twice, then joined": (lambda x: x + torch.exp(x), ("x", "exp", "add")),
+    "a value used for nothing besides": (
+        lambda x: (torch.sin(x), torch.exp(x))[1],
+        ("x", "sin"),
+    ),
+    "an unused input": (unused, ("y", "output")),
+    "two inputs": (lambda x, y: x + y, ("x", "y", "add")),
+    "two inputs, one with a default": (lambda x, y=2: x * y, ("x", "y", "mul")),
+    "an output that is a tuple": (lambda x: (torch.exp(x),), ("output",)),
+    "an output that is a dict": (lambda x: {"y": torch.exp(x)}, ("output",)),
+    "an output that is a constant": (lambda x: 3, ("output", "x")),
+    "an output that the input doesn't reach": (
+        ForgetsItsInput(),
+        ("output", "x", "exp", "add"),
+    ),
+    "no input": (lambda: 3, ("output", "input")),
+}
+NO_STEP: dict[str, tuple[Callable, tuple[str, ...]]] = {
+    "a value used twice by one node": (lambda x: x * x, ("x", "mul")),
+    "an unknown function": (lambda x: torch.relu(x), ("relu",)),
+    "an unknown method": (lambda x: x.cumsum(0), ("cumsum",)),
+    "data moved without inverse: flatten": (lambda x: x.flatten(), ("flatten",)),
+    "data moved without inverse: cat": (lambda x: torch.cat([x]), ("cat",)),
+    "data dropped: an element": (lambda x: x[0], ("getitem",)),
+    "data dropped: the shape": (lambda x: x.shape, ("getattr", "getattr_1")),
+    "zero as a factor": (lambda x: 0 * x, ("mul",)),
+    "zero as a dividend": (lambda x: 0 / x, ("truediv",)),
+    "zero in a tensor": (
+        lambda x: x * torch.tensor([1.0, 0.0]),
+        ("mul", "_tensor_constant0"),
+    ),
+    "a square": (lambda x: x**2, ("pow", "pow_1")),
+    "torch.square": (lambda x: torch.square(x), ("square",)),
+    "an absolute value": (lambda x: torch.abs(x), ("abs", "abs_1")),
+    "rounding": (lambda x: torch.round(x), ("round", "round_1")),
+    "floor division": (lambda x: x // 2, ("floordiv",)),
+    "a remainder": (lambda x: x % 2, ("mod",)),
+    "rounding by keyword": (lambda x: torch.div(x, 2, rounding_mode="floor"), ("div",)),
+    "a cast to integers": (lambda x: x.int(), ("int", "int_1")),
+    "a cast by argument": (lambda x: x.to(torch.int64), ("to",)),
+    "a keyword that changes the meaning": (lambda x: torch.add(x, 2, alpha=0), ("add",)),
+    "an operation in place": (lambda x: x.mul_(2), ("mul_",)),
+    "a known function with more arguments": (lambda x: torch.logit(x, 0.4), ("logit",)),
+    "a leaf module": (nn.Sequential(nn.Linear(2, 2)), ("_0", "0", "Linear")),
+    "a value inside a structure": (lambda x: torch.stack([x]), ("stack",)),
+}
+LOST: dict[str, tuple[Callable, tuple[str, ...]]] = {
+    "infinity as a term": (lambda x: x + math.inf, ("add",)),
+    "no number as a factor": (lambda x: x * math.nan, ("mul",)),
+    "a list as a term": (lambda x: operator.add(x, [1, 2]), ("add",)),
+    "a third operand": (lambda x: x.add(2, 3), ("add",)),
+    "an operand that is a name": (lambda x: x + "a", ("add",)),
+}
+NOT_INVERTIBLE = {**NO_CHAIN, **NO_STEP}
