@@ -80,7 +80,7 @@ LESSONS = (
     Lesson(
         name="inversion",
         title="Run a graph backwards",
-        minutes=40,
+        minutes=50,
         needs=("tracer",),
         summary="run a graph backwards, operation by inverse operation",
     ),

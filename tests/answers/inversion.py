@@ -4,54 +4,50 @@ from __future__ import annotations
 
 import copy
 import operator
+from itertools import pairwise
+from types import SimpleNamespace
 
 import torch
-from torch import nn
-from torch.fx import Graph, GraphModule, symbolic_trace
+from torch.fx import Graph, GraphModule, Interpreter
 
 from tests.suite.answers import right, wrong
 
 
-def walks_back(lesson, *, undo=None, name=None, forwards=False):
-    """The well-known example: functions of one argument, and no questions asked."""
+def builds(lesson, *, name="", forwards=False, beside_the_chain=True):
+    """Put a walk of one's own in place of the reference's."""
 
-    def invert(model):
-        traced = symbolic_trace(model)
-        graph, values = Graph(), {}
-        nodes = list(traced.graph.nodes)
-        output = nodes[-1]
-        value = graph.placeholder(name or output.name)
-        steps = [node for node in nodes if node.op.startswith("call_")]
-        for node in steps if forwards else reversed(steps):
-            value = (undo or plainly_undone)(lesson, graph, node, value)
-            values[node] = value
-        graph.output(value)
-        return GraphModule(traced, graph)
+    class InverseBuilder(lesson.InverseBuilder):
+        def build(self):
+            *steps, output = self.chain
+            result = self.graph.placeholder(name or output.name)
+            if beside_the_chain:
+                self.copy_constants()
+            pairs = list(pairwise(steps))
+            for source, step in pairs if forwards else reversed(pairs):
+                result = self.undo(step, source, result)
+            self.graph.output(result)
+            return GraphModule(self.root, self.graph)
 
-    lesson.invert = invert
-
-
-def plainly_undone(lesson, graph, node, value):
-    function = node.target if node.op == "call_function" else getattr(torch, node.target)
-    return graph.call_function(lesson.inverse_of(function), (value,))
+    lesson.InverseBuilder = InverseBuilder
 
 
 @wrong(
-    fails="test_the_example_gives_back_the_numbers",
-    says="the steps are undone in another order",
+    fails="test_the_steps_are_undone_from_the_last_to_the_first",
+    says="the steps are undone in the order in which they were done",
 )
 def undoes_the_first_step_first(lesson):
-    """Walks the graph forwards."""
-    walks_back(lesson, forwards=True)
+    """Walks the chain forwards."""
+    builds(lesson, forwards=True)
 
 
 @wrong(
     fails="test_the_example_prints_the_code_of_its_inverse",
-    says="the output's name becomes the placeholder's",
+    says="the placeholder has another name",
+    never="in the order in which",
 )
 def names_the_input_itself(lesson):
     """Calls the new placeholder y."""
-    walks_back(lesson, name="y")
+    builds(lesson, name="y")
 
 
 @wrong(
@@ -60,80 +56,125 @@ def names_the_input_itself(lesson):
 )
 def ignores_the_place_of_the_constant(lesson):
     """Undoes ``2 - x`` like ``x - 2``."""
-    opposite = {
-        operator.add: operator.sub,
-        operator.sub: operator.add,
-        operator.mul: operator.truediv,
-        operator.truediv: operator.mul,
-    }
+    solve = lesson.solve
 
-    def undo(lesson, graph, node, value):
-        constants = [arg for arg in node.args if not isinstance(arg, torch.fx.Node)]
-        if node.target in opposite and constants:
-            return graph.call_function(opposite[node.target], (value, constants[0]))
-        return plainly_undone(lesson, graph, node, value)
+    def solve_for_the_first(function, operands, place, result):
+        return solve(function, (operands[place], operands[1 - place])[: len(operands)], 0, result)
 
-    walks_back(lesson, undo=undo)
+    lesson.solve = solve_for_the_first
 
 
 @wrong(
     fails="test_what_has_no_inverse_is_refused",
-    says="inverted all the same",
+    says="there was no error",
 )
 def asks_no_questions(lesson):
-    """Takes every graph for a chain of known steps."""
+    """Takes every step that it doesn't know for one that does nothing."""
+    undo = lesson.InverseBuilder.undo
 
-    def undo(lesson, graph, node, value):
+    def undo_what_is_known(self, step, source, result):
         try:
-            return plainly_undone(lesson, graph, node, value)
-        except Exception:
-            return value
+            return undo(self, step, source, result)
+        except lesson.NotInvertibleError:
+            return result
 
-    walks_back(lesson, undo=undo)
+    lesson.InverseBuilder.undo = undo_what_is_known
+
+
+@wrong(
+    fails="test_what_has_no_inverse_is_refused",
+    says="say which node is to blame",
+    never="there was no error",
+)
+def blames_nobody(lesson):
+    """Refuses, and doesn't say which node is the reason."""
+    lesson._refusal = lambda node, reason: lesson.NotInvertibleError("this can't be inverted")
+
+
+@wrong(
+    fails="test_a_graph_that_is_no_chain_is_refused",
+    says="expected: NotInvertibleError that names the node",
+    never="there was no error",
+)
+def lets_another_error_out(lesson):
+    """Takes it for granted that a value has one user."""
+
+    def find_chain(graph):
+        chain = graph.find_nodes(op="placeholder")
+        while chain[-1].op != "output":
+            (user,) = chain[-1].users
+            chain.append(user)
+        return chain
+
+    lesson.find_chain = find_chain
 
 
 @wrong(
     fails="test_each_of_a_pair_is_the_inverse_of_the_other",
-    says="the pair was registered one way only",
+    says="`INVERSES` has both functions of a pair",
 )
-def registers_one_way(lesson):
-    """Knows the inverse of ``sin``, and not that of ``arcsin``."""
-    lesson.inverses.INVERSES.clear()
-    lesson.inverses.INVERSES.update(dict(lesson.inverses.PAIRS))
-    known = lesson.inverse_of
+def knows_one_way(lesson):
+    """Knows the inverse of ``sin``, and takes ``arcsin`` for its own."""
+    names = ("sin", "cos", "tan", "exp")
+    known = {getattr(torch, name): lesson.inverse_of(getattr(torch, name)) for name in names}
+    lesson.inverse_of = lambda function: known.get(function, function)
 
-    def inverse_of(function):
-        try:
-            return known(function)
-        except lesson.NotInvertibleError:
-            return None
 
-    lesson.inverse_of = inverse_of
+@wrong(fails="test_an_unknown_function_is_refused_by_name", says="KeyError")
+def lets_a_key_error_out(lesson):
+    """Looks the function up, and says nothing of its own."""
+    lesson.inverse_of = lambda function: lesson.INVERSES[function]
 
 
 @wrong(
-    fails="test_an_unknown_function_is_refused_by_name",
-    says="how to register its inverse",
+    fails="test_a_function_that_is_only_called_like_a_known_one_is_unknown",
+    says="functions were looked up by their names",
 )
-def lets_a_key_error_out(lesson):
-    """Looks the function up, and says nothing of its own."""
+def looks_functions_up_by_name(lesson):
+    """Takes every function called ``exp`` for ``torch.exp``."""
+    known = {f.__name__: g for f, g in lesson.INVERSES.items()}
+    by_identity = lesson.inverse_of
+    lesson.inverse_of = lambda f: known.get(getattr(f, "__name__", "")) or by_identity(f)
 
-    def inverse_of(function):
-        inverse = lesson.inverses.INVERSES.get(function)
-        if inverse is None:
-            raise lesson.NotInvertibleError("unknown")
+
+@wrong(
+    fails="test_a_new_pair_takes_nothing_from_a_function_of_the_same_name",
+    says="functions are registered by their names",
+)
+def registers_functions_by_name(lesson):
+    """Lets the last function called ``exp`` have the entry, and knows the others from before."""
+    by_name = {f.__name__: (f, g) for f, g in lesson.INVERSES.items()}
+
+    def add_inverse(f, g):
+        by_name[f.__name__], by_name[g.__name__] = (f, g), (g, f)
+
+    def inverse_of(f):
+        owner, inverse = by_name.get(getattr(f, "__name__", ""), (None, None))
+        if inverse is None or (owner is not f and f not in lesson.INVERSES):
+            raise lesson.NotInvertibleError(f"no inverse of {f.__name__} is known")
         return inverse
 
-    lesson.inverse_of = inverse_of
+    lesson.add_inverse, lesson.inverse_of = add_inverse, inverse_of
+
+
+@wrong(fails="test_a_later_pair_wins", says="the first pair with a function stays for ever")
+def keeps_the_first_pair(lesson):
+    """Registers a function once and for all."""
+
+    def add_inverse(f, g):
+        lesson.INVERSES.setdefault(f, g)
+        lesson.INVERSES.setdefault(g, f)
+
+    lesson.add_inverse = add_inverse
 
 
 @wrong(
     fails="test_the_model_given_is_not_changed",
-    says="the trace stored a constant on the model",
+    says="the trace stored a constant on it",
 )
 def traces_the_model_itself(lesson):
     """Lets the tracer write its constants onto the model."""
-    lesson._chain._twin = lambda model: model
+    lesson.copy = SimpleNamespace(copy=lambda model: model)
 
 
 @wrong(
@@ -142,31 +183,125 @@ def traces_the_model_itself(lesson):
 )
 def copies_the_model(lesson):
     """Protects the model by a deep copy."""
-    lesson._chain._twin = copy.deepcopy
+    lesson.copy = SimpleNamespace(copy=copy.deepcopy)
+
+
+@wrong(
+    fails="test_a_graph_module_is_inverted_and_not_changed",
+    says="the graph that was given was edited",
+    never="undone",
+)
+def edits_the_graph_given(lesson):
+    """Turns the steps of a graph module round where they are."""
+    invert = lesson.invert
+
+    def invert_in_place(model):
+        if not isinstance(model, GraphModule):
+            return invert(model)
+        inverse = invert(model)
+        model.graph = Graph()
+        model.graph.output(model.graph.graph_copy(inverse.graph, {}))
+        model.recompile()
+        return model
+
+    lesson.invert = invert_in_place
 
 
 @wrong(
     fails="test_a_buffer_that_holds_zero_is_no_factor",
-    says="look the attribute up and check all its elements",
+    says="there was no error",
 )
 def trusts_attributes(lesson):
     """Checks numbers only."""
-    check = lesson._undo.Undoing.check_constant
+    check = lesson.InverseBuilder.check_constant
 
-    def check_constant(self, step, constant, is_factor):
-        if not isinstance(constant, torch.fx.Node):
-            check(self, step, constant, is_factor)
+    def check_constant(self, value, inverse):
+        if not isinstance(value, torch.nn.Parameter) and getattr(value, "numel", int)() != 2:
+            check(self, value, inverse)
 
-    lesson._undo.Undoing.check_constant = check_constant
+    lesson.InverseBuilder.check_constant = check_constant
+
+
+def computes(lesson, is_refused):
+    """Let constants be what functions and methods make of attributes, but for some."""
+    look_up = lesson.InverseBuilder.value_of
+
+    def value_of(self, constant):
+        if constant.op == "get_attr" or is_refused(constant):
+            return look_up(self, constant)
+        interpreter = Interpreter(self.root, graph=constant.graph)
+        interpreter.env = self.values
+        with torch.no_grad():
+            return interpreter.run_node(constant)
+
+    lesson.InverseBuilder.value_of = value_of
+
+
+@wrong(
+    fails="test_a_constant_that_changes_the_model_is_refused",
+    says="`invert` ran what changes the weight",
+)
+def computes_every_constant(lesson):
+    """Runs what doesn't depend on the input, whatever it does."""
+    computes(lesson, lambda node: False)
+
+
+@wrong(fails="test_a_constant_that_is_random_is_refused", says="there was no error")
+def forgets_that_numbers_may_be_random(lesson):
+    """Refuses what is done in place, and takes everything else for a constant."""
+    computes(lesson, lambda node: str(node.target).endswith("_"))
+
+
+@wrong(fails="test_a_change_beside_the_chain_is_refused", says="there was no error")
+def looks_at_the_chain_alone(lesson):
+    """Copies a constant when a step asks for it; the others are forgotten."""
+
+    class OnDemand(dict):
+        def __init__(self, make):
+            self.make = make
+
+        def get(self, node, default=None):
+            return self.make(node) if isinstance(node, torch.fx.Node) else default
+
+    class InverseBuilder(lesson.InverseBuilder):
+        def __init__(self, root, chain):
+            super().__init__(root, chain)
+            self.values = OnDemand(lambda node: self.value_of(node))
+            self.copies = OnDemand(
+                lambda node: self.graph.node_copy(node) if node.graph is not self.graph else node
+            )
+
+        def copy_constants(self):
+            pass
+
+    lesson.InverseBuilder = InverseBuilder
+
+
+@wrong(
+    fails="test_a_constant_with_side_effects_is_refused_and_not_computed",
+    says="`invert` ran what changes the model",
+)
+def knows_side_effects_by_their_spelling(lesson):
+    """Takes for a change what ends in an underscore, and for random what is called so."""
+    lesson.RefuseSideEffects = torch.no_grad
+    run = lesson.InverseBuilder.value_of
+
+    def value_of(self, constant):
+        name = getattr(constant.target, "__name__", str(constant.target))
+        if name.endswith("_") or "rand" in name:
+            raise lesson.NotInvertibleError(f"{name} has side effects")
+        return run(self, constant)
+
+    lesson.InverseBuilder.value_of = value_of
 
 
 @wrong(
     fails="test_a_module_with_an_inverse_is_one_step",
-    says="its value is used twice",
+    says="and must be used once",
 )
 def looks_into_modules(lesson):
     """Traces through modules that have an inverse of their own."""
-    del lesson._chain._StepTracer.is_leaf_module
+    del lesson.StepTracer.is_leaf_module
 
 
 @wrong(
@@ -186,15 +321,12 @@ def mends_in_the_same_order(lesson):
     lesson.RevBlock = RevBlock
 
 
-@right
+@right(core_only=True)
 def a_registry_of_its_own(lesson):
     """Keeps pairs in a list, and searches it from the end."""
-    pairs = list(lesson.inverses.PAIRS)
-
-    check_and_add = lesson.add_inverse
+    pairs = list(lesson.INVERSES.items())
 
     def add_inverse(f, g):
-        check_and_add(f, g)
         pairs.append((f, g))
 
     def inverse_of(function):
@@ -205,37 +337,57 @@ def a_registry_of_its_own(lesson):
         raise lesson.NotInvertibleError(f"{name} has no partner: add_inverse")
 
     lesson.add_inverse, lesson.inverse_of = add_inverse, inverse_of
-    lesson._undo.inverse_of = inverse_of
 
 
-@right
-def undoes_operators_in_words(lesson):
-    """Writes each operation with a constant out, instead of looking it up in a table."""
+@right(core_only=True)
+def solves_in_words(lesson):
+    """Writes each equation out, instead of looking it up in a table."""
 
-    def undo_operator(self, step, function, operands, value):
-        function = lesson._undo.OPERATORS.get(function, function)
-        x = self.chain.input_of(step)
-        if len(operands) != 2 or operands[0] is operands[1]:
-            raise lesson._chain.not_invertible(step, "it isn't x and a constant")
-        first = operands[0] is x
-        constant = operands[1] if first else operands[0]
-        steps = {
-            operator.add: lambda y, c: (operator.sub, (y, c)),
-            operator.sub: lambda y, c: (operator.add, (y, c)) if first else (operator.sub, (c, y)),
-            operator.mul: lambda y, c: (operator.truediv, (y, c)),
-            operator.truediv: lambda y, c: (
-                (operator.mul, (y, c)) if first else (operator.truediv, (c, y))
-            ),
-        }
-        if function not in steps:
-            raise lesson._chain.not_invertible(step, "the operator is unknown")
-        is_factor = function in (operator.mul, operator.truediv)
-        self.check_constant(step, constant, is_factor)
-        return self.graph.call_function(
-            *steps[function](value, self.copies.get(constant, constant))
-        )
+    def solve(function, operands, place, y):
+        if len(operands) == 1:
+            return lesson.inverse_of(function), (y,)
+        constant = operands[1 - place]
+        if function is operator.add:
+            return operator.sub, (y, constant)
+        if function is operator.mul:
+            return operator.truediv, (y, constant)
+        if function is operator.sub:
+            return (operator.sub, (constant, y)) if place else (operator.add, (constant, y))
+        if function is operator.truediv:
+            return (operator.truediv, (constant, y)) if place else (operator.mul, (constant, y))
+        raise lesson.NotInvertibleError(f"{function.__name__}: not one of the four operations")
 
-    lesson._undo.Undoing.undo_operator = undo_operator
+    lesson.solve = solve
+
+
+@right(core_only=True)
+def blames_other_nodes(lesson):
+    """Names the node at which a chain splits or joins, in words of its own."""
+
+    def find_chain(graph):
+        chain = graph.find_nodes(op="placeholder")[:1]
+        for node in graph.nodes:
+            values = [each for each in node.all_input_nodes if each in chain]
+            if len(values) > 1:
+                raise lesson.NotInvertibleError(f"{node} has two inputs")
+            if values and values[0] is not chain[-1]:
+                raise lesson.NotInvertibleError(f"{values[0]} is used by two nodes")
+            if values:
+                chain.append(node)
+            elif node.op == "output" or (node.op == "placeholder" and node is not chain[0]):
+                raise lesson.NotInvertibleError(f"{node} isn't reached from the input")
+        if list(chain[-1].args) != chain[-2:-1]:
+            raise lesson.NotInvertibleError(f"{chain[-1]} is more than one value")
+        return chain
+
+    lesson.find_chain = find_chain
+
+
+@right(core_only=True)
+def computes_constants_of_known_functions(lesson):
+    """Lets a constant be the sum or the exponential of parameters, and refuses other functions."""
+    known = (torch.exp, torch.log, operator.add, operator.mul)
+    computes(lesson, lambda node: node.target not in known)
 
 
 @right
@@ -256,40 +408,3 @@ def couples_by_slices(lesson):
             return self.changed(y, -1)
 
     lesson.AdditiveCoupling = AdditiveCoupling
-
-
-@right(core_only=True)
-def leaves_modules_out(lesson):
-    """Knows nothing of modules that have an inverse."""
-
-    def undo_module(self, step, value):
-        raise lesson._chain.not_invertible(step, "it is a module")
-
-    lesson._undo.Undoing.undo_module = undo_module
-    assert issubclass(lesson.RevBlock, nn.Module)
-
-
-@wrong(
-    fails="test_a_function_that_is_only_called_like_a_known_one_is_unknown",
-    says="two functions may have one name",
-)
-def looks_functions_up_by_name(lesson):
-    """Takes every function called ``exp`` for ``torch.exp``."""
-    known = {f.__name__: g for f, g in lesson.inverses.INVERSES.items()}
-    by_identity = lesson.inverse_of
-
-    def inverse_of(f):
-        return known.get(getattr(f, "__name__", "")) or by_identity(f)
-
-    lesson.inverse_of = lesson.inverses.inverse_of = lesson._undo.inverse_of = inverse_of
-
-
-@wrong(fails="test_a_later_pair_wins", says="overwrite what was registered before")
-def keeps_the_first_pair(lesson):
-    """Registers a function once and for all."""
-
-    def add_inverse(f, g):
-        lesson.inverses.INVERSES.setdefault(f, g)
-        lesson.inverses.INVERSES.setdefault(g, f)
-
-    lesson.add_inverse = add_inverse

@@ -40,7 +40,7 @@ def test_a_class_is_quoted_without_the_docstrings_of_its_methods():
 
 
 def test_a_table_is_quoted_with_its_comments():
-    assert "# y = x + c" in quote("inversion/_undo.py: UNDONE_BY")
+    assert "# y = x + c" in quote("inversion.py: UNDONE_BY")
 
 
 @pytest.mark.parametrize(
