@@ -164,10 +164,10 @@ def test_the_difference_turns_yours_into_the_reference(learner):
 
 
 def test_what_only_the_reference_has_is_shown_as_well(learner):
-    screen = play("solution", "inversion", "--show-me").screen
-    private = [path.name for path in Path(SOLUTIONS / "inversion").glob("_[a-z]*.py")]
+    screen = play("solution", "unflatten", "--show-me").screen
+    private = [path.name for path in Path(SOLUTIONS / "unflatten").glob("_[a-z]*.py")]
     assert private
-    assert all(f"+++ solutions/inversion/{name}" in screen for name in private)
+    assert all(f"+++ solutions/unflatten/{name}" in screen for name in private)
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,9 @@ def test_without_git_the_file_stays_and_the_new_stub_is_set_aside(learner, monke
 
 
 def test_a_new_step_of_a_lesson_in_several_files_is_written(learner):
-    step = modules_of("inversion")[0].stub
+    step = modules_of("unflatten")[0].stub
     (learner.lessons / step).unlink()
-    assert "is a new step" in play("update", "inversion").screen
+    assert "is a new step" in play("update", "unflatten").screen
     assert (learner.lessons / step).read_text() == pristine()[step]
 
 
