@@ -39,7 +39,7 @@ GREEN = ("done", "starred")
 # How many times the stretch is waited for: for some lessons it takes a quarter of a minute.
 TO_THE_END = 5
 # The module that is edited, where the first one of the folder is given, or is no part of the core.
-EDITED = {"exec_order": "watch.py", "unflatten": "outputs.py"}
+EDITED = {"unflatten": "outputs.py"}
 
 
 @dataclass

@@ -3,106 +3,216 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial, update_wrapper, wraps
 
 from torch.fx import Proxy
 
 from tests.suite.answers import right, wrong
 
 
-def replaced(tracer, lesson, name, around):
-    """The replacement of one method, as the reference makes it."""
-    method = getattr(tracer, name)
-    return method, lesson.watch.update_wrapper(partial(around, method), method)
+def replacements(watcher, lesson, tracer, root_module) -> dict:
+    """A new record, and what is called instead of the tracer's two methods."""
+    info = watcher.exec_info = lesson.ExecutionInfo(root_module)
+    parameters = dict(root_module.named_parameters())
+    create_proxy = partial(watcher.record_node, info, parameters, tracer.create_proxy)
+    return {
+        "call_module": partial(watcher.record_call, info, tracer.call_module),
+        "create_proxy": update_wrapper(create_proxy, tracer.create_proxy),
+    }
+
+
+def patching(lesson):
+    """Let a generator be the block."""
+
+    def replace(patch_tracer):
+        lesson.ExecOrderTracer.patch_tracer = contextmanager(patch_tracer)
+
+    return replace
 
 
 @wrong(
     fails="test_the_tracer_is_itself_again_after_a_failure",
-    says="put them back in a `finally`",
+    says="put the methods back in a `finally`",
 )
 def forgets_finally(lesson):
     """Puts the methods back only after a block that succeeded."""
 
-    @contextmanager
-    def watched(tracer, name, around):
-        _, replacement = replaced(tracer, lesson, name, around)
-        setattr(tracer, name, replacement)
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
+        vars(tracer).update(replacements(self, lesson, tracer, root_module))
         yield
-        delattr(tracer, name)
-
-    lesson.watch._watched = watched
+        del tracer.call_module, tracer.create_proxy
 
 
-@wrong(fails="test_only_this_tracer_is_watched", says="replace them on the object")
-def patches_the_class(lesson):
-    """Replaces the methods of the class: every tracer is watched."""
+@wrong(
+    fails="test_the_methods_are_put_back_when_the_block_ends",
+    says="`create_proxy` is still replaced",
+    never="an error skips",
+)
+def puts_one_method_back(lesson):
+    """Forgets ``create_proxy``, whether the block fails or not."""
 
-    @contextmanager
-    def watched(tracer, name, around):
-        original = getattr(type(tracer), name)
-
-        def watched_method(owner, *args, **kwargs):
-            return around(partial(original, owner), *args, **kwargs)
-
-        setattr(type(tracer), name, watched_method)
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
+        vars(tracer).update(replacements(self, lesson, tracer, root_module))
         try:
             yield
         finally:
-            setattr(type(tracer), name, original)
+            del tracer.call_module
 
-    lesson.watch._watched = watched
+
+@wrong(fails="test_only_this_tracer_is_watched", says="replace the methods on the object")
+def patches_the_class(lesson):
+    """Replaces the methods of the class: every tracer is watched."""
+
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
+        info = self.exec_info = lesson.ExecutionInfo(root_module)
+        parameters = dict(root_module.named_parameters())
+        owner = type(tracer)
+        call_module, create_proxy = owner.call_module, owner.create_proxy
+        owner.call_module = lambda tracer, *how: self.record_call(
+            info, partial(call_module, tracer), *how
+        )
+        owner.create_proxy = lambda tracer, *how, **more: self.record_node(
+            info, parameters, partial(create_proxy, tracer), *how, **more
+        )
+        try:
+            yield
+        finally:
+            owner.call_module, owner.create_proxy = call_module, create_proxy
+
+
+@wrong(
+    fails="test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
+    says="the second block has the record of the first",
+)
+def writes_into_the_first_record(lesson):
+    """Makes the record once, and goes on writing into it."""
+    patch_tracer = lesson.ExecOrderTracer.patch_tracer
+
+    @patching(lesson)
+    def patch_tracer_once(self, tracer, root_module):
+        first = self.exec_info
+        with patch_tracer(self, tracer, root_module):
+            self.exec_info = first or self.exec_info
+            yield
+
+
+def recording_calls(lesson, *, own=lambda module: list(module.named_parameters()), back=None):
+    """Replace what happens around a call, except for what the answer does differently."""
+
+    def record_call(self, info, call_module, module, *how):
+        info.module_forward_order.append(module)
+        lesson._note_usage(info, module, own(module))
+        caller, info.curr_module = info.curr_module, module
+        self.begin_usages(info, module)
+        result = call_module(module, *how)
+        info.curr_module = back(info) if back else caller
+        return result
+
+    lesson.ExecOrderTracer.record_call = record_call
 
 
 @wrong(
     fails="test_modules_come_in_the_order_of_their_calls",
-    says="recorded after the calls inside it",
+    says="the order in `modules` is another one",
 )
 def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
-    watcher = lesson.watch._Watcher
-    original = watcher.call_module
+    original = lesson.ExecOrderTracer.record_call
 
-    def call_module(self, method, module, *how):
-        position = len(self.info.module_forward_order)
-        result = original(self, method, module, *how)
-        self.info.module_forward_order.append(self.info.module_forward_order.pop(position))
+    def record_call(self, info, call_module, module, *how):
+        position = len(info.module_forward_order)
+        result = original(self, info, call_module, module, *how)
+        info.module_forward_order.append(info.module_forward_order.pop(position))
         return result
 
-    watcher.call_module = call_module
+    lesson.ExecOrderTracer.record_call = record_call
 
 
 @wrong(
     fails="test_each_call_is_noted_in_the_list_of_its_caller",
-    says="noted after the current module was changed",
+    says="in the list of the module that is called",
 )
 def notes_a_call_in_the_callees_list(lesson):
     """Makes the callee the current module before the usage is noted."""
 
-    def call_module(self, method, module, *how):
-        self.info.module_forward_order.append(module)
-        caller, self.own = (self.info.curr_module, self.own), list(module.named_parameters())
-        self.info.curr_module = module
-        self.rules.begin_usages(self.info, module)
-        self.note_usage(module, self.own)
-        result = method(module, *how)
-        self.info.curr_module, self.own = caller
+    def record_call(self, info, call_module, module, *how):
+        info.module_forward_order.append(module)
+        caller, info.curr_module = info.curr_module, module
+        self.begin_usages(info, module)
+        lesson._note_usage(info, module, list(module.named_parameters()))
+        result = call_module(module, *how)
+        info.curr_module = caller
         return result
 
-    lesson.watch._Watcher.call_module = call_module
+    lesson.ExecOrderTracer.record_call = record_call
+
+
+@wrong(
+    fails="test_the_record_is_the_one_of_torch",
+    says="usages are missing in the list of (root)",
+    never="another",
+)
+def notes_no_calls(lesson):
+    """Notes what operations use, and not what the modules that are called bring along."""
+    recording_calls(lesson, own=lambda module: [])
+
+
+@wrong(
+    fails="test_the_record_is_the_one_of_torch",
+    says="a usage has other parameters or names",
+)
+def forgets_the_parameters_of_children(lesson):
+    """Notes only the parameters that a module holds itself, as if it had some at least."""
+
+    def own(module):
+        everything = list(module.named_parameters())
+        return list(module.named_parameters(recurse=False)) or everything[:1]
+
+    recording_calls(lesson, own=own)
+
+
+@wrong(fails="test_the_record_is_the_one_of_torch", says="usages are in the list of (root) that")
+def goes_back_to_the_root(lesson):
+    """Makes the root the current module after every call, instead of the caller."""
+    recording_calls(lesson, back=lambda info: info.module_forward_order[0])
+
+
+@wrong(
+    fails="test_after_a_failure_the_record_tells_where",
+    says="not in a `finally`",
+)
+def puts_the_current_module_back_in_a_finally(lesson):
+    """Makes the caller the current module again though the call failed."""
+    original = lesson.ExecOrderTracer.record_call
+
+    def record_call(self, info, *call):
+        caller = info.curr_module
+        try:
+            return original(self, info, *call)
+        finally:
+            info.curr_module = caller
+
+    lesson.ExecOrderTracer.record_call = record_call
 
 
 @wrong(
     fails="test_a_parameter_comes_at_its_first_use_and_only_there",
-    says="noted at another use than its first",
+    says="something is in `parameters` that doesn't belong there",
 )
 def appends_a_parameter_at_every_use(lesson):
     """Doesn't ask whether the parameter was seen before."""
+    original = lesson.ExecOrderTracer.record_node
 
-    def note_uses(self, named_params):
-        self.info.visited_params.update(parameter for _, parameter in named_params)
-        self.info.param_forward_order += [parameter for _, parameter in named_params]
+    def record_node(self, info, *node, **more):
+        seen, info.visited_params = info.visited_params, set()
+        proxy = original(self, info, *node, **more)
+        info.visited_params |= seen
+        return proxy
 
-    lesson.watch._Watcher.note_first_uses = note_uses
+    lesson.ExecOrderTracer.record_node = record_node
 
 
 @wrong(
@@ -111,8 +221,13 @@ def appends_a_parameter_at_every_use(lesson):
 )
 def looks_at_keyword_arguments(lesson):
     """Mends what torch leaves out, where the letter of torch is asked for."""
-    ExecOrderTracer, complete = lesson.ExecOrderTracer, lesson.CompleteExecOrderTracer
-    ExecOrderTracer.parameters_used = complete.parameters_used
+    original = lesson.ExecOrderTracer.parameters_used
+
+    def parameters_used(self, info, parameters, node, args):
+        proxies = [Proxy(each) for each in node.all_input_nodes]
+        return original(self, info, parameters, node, tuple(proxies))
+
+    lesson.ExecOrderTracer.parameters_used = parameters_used
 
 
 @wrong(
@@ -121,37 +236,62 @@ def looks_at_keyword_arguments(lesson):
 )
 def keeps_the_usages_of_the_first_call(lesson):
     """Gives a module its list only once."""
-    lesson.ExecOrderTracer.begin_usages = lesson.CompleteExecOrderTracer.begin_usages
+
+    def begin_usages(self, info, module):
+        info.module_to_param_usage_infos.setdefault(module, [])
+
+    lesson.ExecOrderTracer.begin_usages = begin_usages
 
 
 @wrong(
-    fails="test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
-    says="make a new `ExecutionInfo`",
+    fails="test_the_record_is_the_one_of_torch",
+    says="speaks of another model",
+    never="KeyError",
 )
-def writes_into_the_first_record(lesson):
-    """Makes the record once, and goes on writing into it."""
-    Watcher = lesson.ExecOrderTracer
+def one_record_for_all(lesson):
+    """Keeps the lists and tables in the class: every record writes into the same ones."""
+    usages, order, modules, visited = {}, [], [], set()
 
-    class ExecOrderTracer(Watcher):
-        @contextmanager
-        def patch_tracer(self, tracer, root_module):
-            first = self.exec_info
-            with super().patch_tracer(tracer, root_module):
-                yield
-            self.exec_info = first or self.exec_info
+    def init(self, root_module):
+        self.curr_module = root_module
+        modules.append(root_module)
+        usages[root_module] = []
+        self.module_forward_order, self.module_to_param_usage_infos = modules, usages
+        self.param_forward_order, self.visited_params = order, visited
 
-    lesson.ExecOrderTracer = ExecOrderTracer
+    lesson.ExecutionInfo.__init__ = init
 
 
 @wrong(
-    fails="test_options_of_the_tracer_still_work",
-    says="keep the original's signature",
+    fails="test_the_record_is_the_one_of_torch",
+    says="the root is missing in `modules`",
 )
+def leaves_the_root_out(lesson):
+    """Begins the order with the first call, where torch begins it with the root."""
+    original = lesson.ExecOrderTracer.record_call
+
+    def record_call(self, info, call_module, module, *how):
+        if info.module_forward_order[:1] == [info.curr_module]:
+            info.module_forward_order.clear()
+        return original(self, info, call_module, module, *how)
+
+    lesson.ExecOrderTracer.record_call = record_call
+
+
+@wrong(fails="test_options_of_the_tracer_still_work", says="keep the original's signature")
 def hides_the_signature(lesson):
-    """Replaces methods by partial functions that take anything."""
-    lesson.watch.update_wrapper = lambda replacement, method: (
-        lambda *args, **kwargs: replacement(*args, **kwargs)
-    )
+    """Replaces methods by functions that take anything."""
+
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
+        replaced = replacements(self, lesson, tracer, root_module)
+        create_proxy = replaced["create_proxy"]
+        replaced["create_proxy"] = lambda *args, **kwargs: create_proxy(*args, **kwargs)
+        vars(tracer).update(replaced)
+        try:
+            yield
+        finally:
+            del tracer.call_module, tracer.create_proxy
 
 
 @wrong(
@@ -161,16 +301,14 @@ def hides_the_signature(lesson):
 def assigns_the_bound_methods(lesson):
     """Restores by assignment, as torch does."""
 
-    @contextmanager
-    def watched(tracer, name, around):
-        method, replacement = replaced(tracer, lesson, name, around)
-        setattr(tracer, name, replacement)
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
+        methods = tracer.call_module, tracer.create_proxy
+        vars(tracer).update(replacements(self, lesson, tracer, root_module))
         try:
             yield
         finally:
-            setattr(tracer, name, method)
-
-    lesson.watch._watched = watched
+            tracer.call_module, tracer.create_proxy = methods
 
 
 @right(core_only=True)
@@ -202,8 +340,7 @@ def written_in_one_piece(lesson):
             @wraps(methods[1])
             def create_proxy(kind, target, args, *more, **options):
                 proxy = methods[1](kind, target, args, *more, **options)
-                own = list(info.curr_module.named_parameters())
-                used = self.parameters_used(own, parameters, proxy.node, args)
+                used = self.parameters_used(info, parameters, proxy.node, args)
                 note(info.curr_module, used)
                 new = [each for _, each in used if each not in info.visited_params]
                 info.param_forward_order.extend(dict.fromkeys(new))
@@ -221,91 +358,34 @@ def written_in_one_piece(lesson):
 
 @right
 def restores_by_the_dictionary(lesson):
-    """Saves and restores the whole instance dictionary."""
+    """Saves and restores the object's own attributes by hand."""
 
-    @contextmanager
-    def watched(tracer, name, around):
+    @patching(lesson)
+    def patch_tracer(self, tracer, root_module):
         before = dict(vars(tracer))
-        setattr(tracer, name, replaced(tracer, lesson, name, around)[1])
+        replaced = replacements(self, lesson, tracer, root_module)
+        vars(tracer).update(replaced)
         try:
             yield
         finally:
-            vars(tracer).pop(name)
-            if name in before:
-                vars(tracer)[name] = before[name]
-
-    lesson.watch._watched = watched
+            for name in replaced:
+                del vars(tracer)[name]
+                if name in before:
+                    vars(tracer)[name] = before[name]
 
 
 @right
 def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""
-    base = lesson.ExecOrderTracer
 
-    class ExecOrderTracer(base):
-        def parameters_used(self, own, parameters, node, args):
-            if node.op == "call_module":
-                return [(name, each) for name, each in own]
-            used = []
-            for argument in args if node.op in ("call_function", "call_method") else ():
-                name = argument.node.target if isinstance(argument, Proxy) else None
-                if name in parameters:
-                    used.append((name, parameters[name]))
-            return used
+    def parameters_used(self, info, parameters, node, args):
+        if node.op == "call_module":
+            return [(name, each) for name, each in info.curr_module.named_parameters()]
+        used = []
+        for argument in args if node.op in ("call_function", "call_method") else ():
+            name = argument.node.target if isinstance(argument, Proxy) else None
+            if name in parameters:
+                used.append((name, parameters[name]))
+        return used
 
-    lesson.ExecOrderTracer = ExecOrderTracer
-
-
-def calling(lesson, *, own=lambda module: list(module.named_parameters()), restore=lambda w, c: c):
-    """Replace what happens around a call, except for what the answer does differently."""
-
-    def call_module(self, method, module, *how):
-        self.info.module_forward_order.append(module)
-        self.note_usage(module, own(module))
-        caller = self.info.curr_module, self.own
-        self.info.curr_module, self.own = module, own(module)
-        self.rules.begin_usages(self.info, module)
-        result = method(module, *how)
-        self.info.curr_module, self.own = restore(self, caller)
-        return result
-
-    lesson.watch._Watcher.call_module = call_module
-
-
-@wrong(fails="test_the_record_is_the_one_of_fsdp", says="likely cause")
-def forgets_the_parameters_of_children(lesson):
-    """Notes only the parameters that a module holds itself."""
-    calling(lesson, own=lambda module: list(module.named_parameters(recurse=False)))
-
-
-@wrong(fails="test_the_record_is_the_one_of_fsdp", says="likely cause")
-def goes_back_to_the_root(lesson):
-    """Makes the root the current module after every call, instead of the caller."""
-
-    def to_root(watcher, caller):
-        root = watcher.info.module_forward_order[0]
-        return root, list(root.named_parameters())
-
-    calling(lesson, restore=to_root)
-
-
-@wrong(
-    fails="test_the_record_is_the_one_of_fsdp",
-    says="a call is missing, doubled, or recorded after the calls inside it",
-)
-def leaves_the_root_out(lesson):
-    """Begins the order with the first call, where torch begins it with the root."""
-    init = lesson.ExecutionInfo.__init__
-
-    def without_root(self, root_module):
-        init(self, root_module)
-        self.module_forward_order = Forgetful([root_module])
-
-    class Forgetful(list):
-        def append(self, module):
-            if len(self) == 1 and not hasattr(self, "begun"):
-                self.clear()
-                self.begun = True
-            super().append(module)
-
-    lesson.ExecutionInfo.__init__ = without_root
+    lesson.ExecOrderTracer.parameters_used = parameters_used

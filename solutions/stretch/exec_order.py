@@ -1,4 +1,10 @@
-"""Watch a tracer at work, and miss no use of a parameter."""
+"""Unlike the core: ``CompleteExecOrderTracer``, which misses no use of a parameter.
+
+It mends what the core does as torch does: it sees parameters wherever they are among the arguments,
+it isn't deceived by names, and a module that is called again keeps its usages.
+"""
+
+# ruff: noqa: PLC0414 - what isn't replaced is passed on
 
 from __future__ import annotations
 
@@ -8,8 +14,11 @@ from typing import Any
 from torch import nn
 from torch.fx import Node
 
-from .record import ExecutionInfo, NamedParameters
-from .watch import ExecOrderTracer
+from ..exec_order import ExecOrderTracer as ExecOrderTracer
+from ..exec_order import ExecutionInfo as ExecutionInfo
+from ..exec_order import NamedParameters, named
+from ..exec_order import ParamUsageInfo as ParamUsageInfo
+from ..exec_order import TracingConfig as TracingConfig
 
 
 class CompleteExecOrderTracer(ExecOrderTracer):
@@ -36,24 +45,6 @@ class CompleteExecOrderTracer(ExecOrderTracer):
     True
     """
 
-    def parameters_used(
-        self, own: NamedParameters, parameters: Mapping[str, nn.Parameter], node: Node, args: Any
-    ) -> NamedParameters:
-        """Name the parameters that a new node uses, wherever they are among its arguments.
-
-        Args:
-            own: all parameters of the current module, by their names in it.
-            parameters: all parameters of the root by name.
-            node: the node.
-            args: its positional arguments as the model passed them.
-
-        Returns:
-            A new list of names and parameters, in order, each read once.
-        """
-        raise NotImplementedError(
-            "exec_order: name the parameters that a new node uses, wherever they are among its arguments"
-        )
-
     def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
         """Give a module that is called for the first time an empty list of usages.
 
@@ -61,6 +52,25 @@ class CompleteExecOrderTracer(ExecOrderTracer):
             info: the record.
             module: the module that is called.
         """
-        raise NotImplementedError(
-            "exec_order: give a module that is called for the first time an empty list of usages"
-        )
+        info.module_to_param_usage_infos.setdefault(module, [])
+
+    def parameters_used(
+        self,
+        info: ExecutionInfo,
+        parameters: Mapping[str, nn.Parameter],
+        node: Node,
+        args: tuple[Any, ...],
+    ) -> NamedParameters:
+        """Name the parameters that a new node uses, wherever they are among its arguments.
+
+        Args:
+            info: the record.
+            parameters: all parameters of the root by name.
+            node: the node.
+            args: its positional arguments as the model passed them.
+
+        Returns:
+            A new list of names and parameters, in order, each read once.
+        """
+        called = super().parameters_used(info, parameters, node, ())
+        return called + named(parameters, [n for n in node.all_input_nodes if n.op == "get_attr"])

@@ -1,0 +1,232 @@
+"""Record the order in which modules and parameters are used.
+
+A model registers its layers in one order and uses them in another. One symbolic trace tells: a
+tracer enters modules and creates proxies in the very order of the real run. The tracer belongs to
+somebody else, so there is no subclass: two methods of that one object are replaced while the trace
+runs, and put back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.fx import Node, Proxy
+
+from .tracer import Tracer
+
+NamedParameters = list[tuple[str, nn.Parameter]]
+
+
+class ParamUsageInfo(NamedTuple):
+    """Parameters that are used together, and the module they are used in.
+
+    Either a module was called: then these are the module and all its parameters. Or an operation
+    took parameters as arguments: then these are the module that ran and those parameters.
+
+    In torch: ``torch.distributed.fsdp._trace_utils._ParamUsageInfo``.
+    """
+
+    module: nn.Module
+    named_params: NamedParameters
+
+
+class ExecutionInfo:
+    """What is known of a forward pass: which modules and parameters were used, in which order.
+
+    In torch: ``torch.distributed.fsdp._trace_utils._ExecutionInfo``.
+    """
+
+    def __init__(self, root_module: nn.Module) -> None:  # given
+        # The module whose forward runs now
+        self.curr_module = root_module
+        # The root, then one entry for each call of a module
+        self.module_forward_order = [root_module]
+        # For the root and each module that was called: what it used, in order
+        self.module_to_param_usage_infos: dict[nn.Module, list[ParamUsageInfo]] = {root_module: []}
+        # The parameters in the order of their first use, and the same as a set
+        self.param_forward_order: list[nn.Parameter] = []
+        self.visited_params: set[nn.Parameter] = set()
+
+
+@dataclass
+class TracingConfig:
+    """How a model is to be traced before its execution order is recorded.
+
+    In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
+
+    Attributes:
+        tracer: the tracer to use; a model may need one of its own kind.
+        concrete_args: arguments of ``forward`` that are values and not proxies.
+
+    >>> TracingConfig(concrete_args={"mask": None}).concrete_args
+    {'mask': None}
+    """
+
+    tracer: Tracer | torch.fx.Tracer = field(default_factory=Tracer)
+    concrete_args: dict[str, Any] | None = None
+
+
+class ExecOrderTracer:
+    """Watch a tracer at work, and record the execution order.
+
+    In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
+
+    Attributes:
+        exec_info: the record of the last trace; ``None`` before the first.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> watcher, tracer = ExecOrderTracer(), torch.fx.Tracer()
+    >>> with watcher.patch_tracer(tracer, model):
+    ...     graph = tracer.trace(model)
+    >>> [type(module).__name__ for module in watcher.exec_info.module_forward_order]
+    ['Sequential', 'Linear', 'ReLU', 'Linear']
+    >>> [tuple(parameter.shape) for parameter in watcher.exec_info.param_forward_order]
+    [(3, 2), (3,), (2, 3), (2,)]
+    """
+
+    exec_info: ExecutionInfo | None = None
+
+    @contextmanager
+    def patch_tracer(
+        self, tracer: Tracer | torch.fx.Tracer, root_module: nn.Module
+    ) -> Iterator[None]:
+        """Watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses.
+
+        From the start, ``exec_info`` is a new record. Within the block, ``record_call`` is called
+        instead of the tracer's ``call_module``, with the record and the method itself in front of
+        the arguments; and ``record_node`` instead of ``create_proxy``, with the record, the root's
+        parameters by name, and the method itself. That holds for this one object, not for its
+        class. Afterwards the tracer has the methods that it had before, also if the block failed.
+
+        Args:
+            tracer: any tracer; the block calls its ``trace``.
+            root_module: the module that the block traces.
+        """
+        raise NotImplementedError(
+            "exec_order: watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses"
+        )
+
+    def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
+        """Give a module that is called an empty list of usages, also where it had one before.
+
+        Args:
+            info: the record.
+            module: the module that is called.
+        """
+        raise NotImplementedError(
+            "exec_order: give a module that is called an empty list of usages, also where it had one before"
+        )
+
+    def record_call(
+        self,
+        info: ExecutionInfo,
+        call_module: Callable[..., Any],
+        module: nn.Module,
+        *how: Any,
+    ) -> Any:
+        """Record that a module is called, and call it.
+
+        Before the call, the module is appended to ``module_forward_order``; if it has parameters,
+        all of them are noted as used by ``module``, in the list of the module that calls it. During
+        the call it is ``curr_module``, with an empty list of its own, also where it had one from
+        an earlier call. After the call, the caller is ``curr_module`` again. An error leaves it
+        as it is, and so it tells where the error happened: no ``finally``.
+
+        In torch: ``_ExecOrderTracer._patched_call_module``.
+
+        Args:
+            info: the record.
+            call_module: the tracer's method.
+            module: the module that is called.
+            *how: the other arguments of ``call_module``: forward, args, kwargs.
+
+        Returns:
+            What ``call_module`` returns.
+        """
+        raise NotImplementedError("exec_order: record that a module is called, and call it")
+
+    def record_node(
+        self,
+        info: ExecutionInfo,
+        parameters: Mapping[str, nn.Parameter],
+        create_proxy: Callable[..., Proxy],
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        *more: Any,
+        **options: Any,
+    ) -> Proxy:
+        """Create a node, and record the parameters that it uses.
+
+        If there are any, they are noted as used by the current module, in its own list. Those that
+        weren't used before are appended to ``param_forward_order``.
+
+        In torch: ``_ExecOrderTracer._patched_create_proxy``.
+
+        Args:
+            info: the record.
+            parameters: all parameters of the root by name.
+            create_proxy: the tracer's method; it gets all other arguments.
+            kind: the node's opcode.
+            target: what it calls or reads.
+            args: its positional arguments, proxies among them.
+            *more: the rest, by position.
+            **options: the rest, by name.
+
+        Returns:
+            The proxy that ``create_proxy`` returns.
+        """
+        raise NotImplementedError(
+            "exec_order: create a node, and record the parameters that it uses"
+        )
+
+    def parameters_used(
+        self,
+        info: ExecutionInfo,
+        parameters: Mapping[str, nn.Parameter],
+        node: Node,
+        args: tuple[Any, ...],
+    ) -> NamedParameters:
+        """Name the parameters that a new node uses.
+
+        A ``call_module`` node uses all parameters of the current module, by their names in it. A
+        ``call_function`` or ``call_method`` node uses those among its positional arguments, by
+        their names in the root: a proxy stands for a parameter if its node's target is the
+        parameter's name, whatever its opcode. What is nested in a list or passed by keyword isn't
+        looked at. Other nodes use none.
+
+        Args:
+            info: the record.
+            parameters: all parameters of the root by name.
+            node: the node.
+            args: its positional arguments as the model passed them, proxies among them.
+
+        Returns:
+            A new list of names and parameters, in order, repeated where an argument is.
+        """
+        raise NotImplementedError("exec_order: name the parameters that a new node uses")
+
+
+def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:
+    """Return the parameters that have the name of a node's target, with that name.
+
+    Args:
+        parameters: all parameters of the root by name.
+        nodes: the nodes to look at.
+
+    Returns:
+        A new list of names and parameters, in the order of the nodes.
+
+    >>> graph, parameters = torch.fx.Graph(), {"bias": nn.Parameter(torch.zeros(2))}
+    >>> nodes = [graph.get_attr("bias"), graph.placeholder("x")]
+    >>> [name for name, _ in named(parameters, nodes)]
+    ['bias']
+    """
+    raise NotImplementedError(
+        "exec_order: return the parameters that have the name of a node's target, with that name"
+    )

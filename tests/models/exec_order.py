@@ -1,0 +1,275 @@
+"""Models for ``exec_order``, records in words, and those that torch's own watcher made of them.
+
+torch's watcher belongs to FSDP1 and may go with it. What it recorded in torch 2.13 is kept in
+``tests/data/exec_order.json``: ``python -m tests.models.exec_order`` wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.fx import Tracer
+from torch.nn import functional as F
+
+from tests import zoo
+from tests.suite import equal
+
+GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
+FOREIGN = "(not of this model)"
+Record = dict[str, object]
+
+
+class Mixed(nn.Module):
+    """A parameter of a child is used directly, then the child is called, twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = F.linear(x * self.scale, self.linear.weight)
+        return self.linear(self.linear(x)) + self.scale
+
+
+class Tied(nn.Module):
+    """Two layers share one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Linear(4, 4)
+        self.decode = nn.Linear(4, 4, bias=False)
+        self.decode.weight = self.encode.weight
+
+    def forward(self, x):
+        return self.decode(self.encode(x)) * self.decode.weight.sum()
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(Mixed(), nn.ReLU())
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.inner(x))
+
+
+class ByKeyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4, 4))
+        self.bias = nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
+
+
+class InAList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return x + torch.cat([self.left, self.right])[:4]
+
+
+class LooksLikeAParameter(nn.Module):
+    """The second input has the name of a parameter, which is never used."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+
+    def forward(self, x, weight):
+        return x * weight
+
+
+class FeedsALayer(nn.Module):
+    """A parameter is the input of a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Parameter(torch.rand(1, 4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.linear(self.query)
+
+
+class OneSided(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+
+    def forward(self, x, left: bool):
+        return x * (self.left if left else self.right)
+
+
+class Reused(nn.Module):
+    """One block is called twice, and uses its parameter in a way that changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = OneSided()
+
+    def forward(self, x):
+        return self.block(self.block(x, left=True), left=False)
+
+
+class Branching(nn.Module):
+    """Can't be traced: it branches on its input."""
+
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+class Shaped(nn.Module):
+    """Branches on the shape of a parameter, which ``param_shapes_constant`` makes known."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(2))
+
+    def forward(self, x):
+        return x * self.weight if self.weight.dim() == 1 else x
+
+
+class Encoder(nn.Module):
+    """A transformer encoder layer as one leaf, between two others."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(self.layer(self.embed(x)).mean(1))
+
+
+OWN: dict[str, Callable[[], nn.Module]] = {
+    model.__name__: model
+    for model in (Mixed, Tied, Outer, ByKeyword, InAList, LooksLikeAParameter, FeedsALayer)
+} | {"Reused": Reused, "Encoder": Encoder}
+GROWN: dict[str, Callable[[], nn.Module]] = {
+    f"grown {seed}": lambda seed=seed: zoo.grown(seed).model for seed in range(20)
+}
+SMALL: dict[str, Callable[[], nn.Module]] = {
+    f"zoo {name}": lambda name=name: zoo.SMALL[name]().model for name in zoo.SMALL
+}
+RESNET18: dict[str, Callable[[], nn.Module]] = {"resnet18": lambda: zoo.resnet18().model}
+MODELS = OWN | SMALL | GROWN | RESNET18
+
+
+def watched(watcher, model: nn.Module, tracer=None, **options: object):
+    """Trace a model while ``watcher`` watches, and return its record."""
+    tracer = Tracer() if tracer is None else tracer
+    with watcher.patch_tracer(tracer, model):
+        tracer.trace(model, **options)
+    return watcher.exec_info
+
+
+def readable(info, model: nn.Module) -> Record:
+    """A record with names for modules and parameters: what is equal here is the same object."""
+    modules = {module: name or "(root)" for name, module in model.named_modules()}
+    parameters = {parameter: name for name, parameter in model.named_parameters()}
+
+    def module_name(module: nn.Module) -> str:
+        return modules.get(module, FOREIGN)
+
+    def parameter_name(parameter: nn.Parameter) -> str:
+        return parameters.get(parameter, FOREIGN)
+
+    return {
+        "current": module_name(info.curr_module),
+        "modules": [module_name(module) for module in info.module_forward_order],
+        "usages": {
+            module_name(user): [
+                [module_name(used), [[name, parameter_name(each)] for name, each in named_params]]
+                for used, named_params in usages
+            ]
+            for user, usages in info.module_to_param_usage_infos.items()
+        },
+        "parameters": [parameter_name(parameter) for parameter in info.param_forward_order],
+        "visited": sorted(parameter_name(parameter) for parameter in info.visited_params),
+    }
+
+
+def record(lesson, model: nn.Module, tracer=None) -> Record:
+    """What a new watcher records of a model."""
+    return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
+
+
+def golden(name: str) -> Record:
+    """What torch's own watcher recorded of a model."""
+    return json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
+
+
+def same_record(actual: Record, expected: Record) -> None:
+    """Fail unless two records say the same, field for field."""
+    for field in ("current", "modules", "parameters", "visited"):
+        same_names(field, actual[field], expected[field])
+    ours, theirs = actual["usages"], expected["usages"]
+    same_names("usages", list(ours), list(theirs))
+    for user in theirs:
+        same_usages(user, ours[user], theirs[user])
+
+
+def same_names(field: str, actual: object, expected: object) -> None:
+    """Fail unless one field of a record holds the same names in the same order."""
+    ours, theirs = ([each] if isinstance(each, str) else each for each in (actual, expected))
+    missing = [name for name in theirs if name not in ours]
+    equal(
+        actual,
+        expected,
+        cause=[
+            (
+                FOREIGN in ours,
+                f"`{field}` speaks of another model: the record, or a part, is shared",
+            ),
+            (missing == ["(root)"] and len(ours) > 0, f"the root is missing in `{field}`"),
+            (len(ours) < len(theirs), f"something is missing in `{field}`"),
+            (len(ours) > len(theirs), f"something is in `{field}` that doesn't belong there"),
+            (sorted(ours) == sorted(theirs), f"the order in `{field}` is another one"),
+        ],
+        hint=f"compare `{field}` call by call: print when a call begins and when a node is made",
+    )
+
+
+def same_usages(user: str, actual: list, expected: list) -> None:
+    """Fail unless the usages of one module are the same."""
+    ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
+    equal(
+        actual,
+        expected,
+        cause=[
+            (FOREIGN in str(actual), "another model's parameters: the record is shared"),
+            (len(ours) < len(theirs), f"usages are missing in the list of {user}"),
+            (len(ours) > len(theirs), f"usages are in the list of {user} that don't belong there"),
+            (ours == theirs, f"in the list of {user}, a usage has other parameters or names"),
+            (sorted(ours) == sorted(theirs), f"the order in the list of {user} is another one"),
+            (True, f"in the list of {user}, a usage is noted for another module"),
+        ],
+        hint="a call notes the callee in the caller's list, an operation the module that runs",
+    )
+
+
+def main() -> None:
+    """Write what torch's own watcher records today."""
+    from torch.distributed.fsdp._trace_utils import _ExecOrderTracer
+
+    lines = []
+    for name, build in MODELS.items():
+        model = build()
+        words = json.dumps(readable(watched(_ExecOrderTracer(), model), model))
+        lines.append(f"{json.dumps(name)}: {words}")
+    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""``exec_order``, the rest: a tracer that is left as it was, and a watcher that misses nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from torch import nn
+from torch.fx import Tracer
+
+from tests.models.exec_order import (
+    ByKeyword,
+    Encoder,
+    FeedsALayer,
+    InAList,
+    LooksLikeAParameter,
+    Mixed,
+    Outer,
+    Reused,
+    Shaped,
+    Tied,
+    golden,
+    readable,
+    record,
+    same_names,
+    same_record,
+    watched,
+)
+from tests.suite import equal, growth, holds, is_value
+
+LINEAR = 2.5
+
+
+# --- the tracer -----------------------------------------------------------------------------------
+
+
+def test_options_of_the_tracer_still_work(lesson):
+    watcher, tracer, model = lesson.ExecOrderTracer(), Tracer(param_shapes_constant=True), Shaped()
+    with watcher.patch_tracer(tracer, model):
+        holds(
+            "proxy_factory_fn" in inspect.signature(tracer.create_proxy).parameters,
+            "create_proxy to have a parameter `proxy_factory_fn`, while it is watched too",
+            cause="the tracer reads the signature before it passes that argument",
+            hint="keep the original's signature: `functools.update_wrapper`",
+        )
+        tracer.trace(model)
+    same_names("parameters", readable(watcher.exec_info, model)["parameters"], ["weight"])
+
+
+@pytest.mark.beyond("it puts the methods back as attributes of the object")
+def test_the_tracer_has_no_attribute_that_it_did_not_have_before(lesson):
+    tracer = Tracer()
+    watched(lesson.ExecOrderTracer(), Mixed(), tracer)
+    equal(
+        sorted(vars(tracer).keys() & {"call_module", "create_proxy"}),
+        [],
+        cause="the bound method was assigned: it now hides the one of the class",
+        hint="delete the attribute, unless the object had one of its own before",
+    )
+
+
+class SixArguments(Tracer):
+    def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None):
+        return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+
+@pytest.mark.beyond("it passes a seventh argument to every create_proxy")
+def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
+    parameters = record(lesson, Mixed(), SixArguments())["parameters"]
+    same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])
+
+
+@pytest.mark.curiosity
+def test_what_a_star_import_brings_is_enough_to_record(lesson):
+    names: dict[str, object] = {}
+    exec(f"from {lesson.__name__} import *", names)
+    same_record(record(SimpleNamespace(**names), Mixed()), golden("Mixed"))
+
+
+# --- CompleteExecOrderTracer ----------------------------------------------------------------------
+
+
+def complete(lesson, model: nn.Module) -> dict:
+    return readable(watched(lesson.CompleteExecOrderTracer(), model), model)
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        (ByKeyword, ["weight", "bias"]),
+        (InAList, ["left", "right"]),
+        (LooksLikeAParameter, []),
+        (FeedsALayer, ["linear.weight", "linear.bias", "query"]),
+        (Mixed, ["scale", "linear.weight", "linear.bias"]),
+    ],
+)
+def test_the_complete_record_has_every_parameter_that_is_used(lesson, model, parameters):
+    equal(
+        complete(lesson, model())["parameters"],
+        parameters,
+        hint="the new node knows all its inputs; only a `get_attr` reads a parameter",
+    )
+
+
+def test_the_complete_record_keeps_the_usages_of_every_call(lesson):
+    left, right = [["block", [[name, name]]] for name in ("block.left", "block.right")]
+    equal(
+        complete(lesson, Reused())["usages"]["block"],
+        [left, right],
+        cause=(is_value([right]), "a second call emptied the list"),
+        hint="override what gives a module its list",
+    )
+
+
+@pytest.mark.parametrize("model", [Mixed, Tied, Outer, Encoder])
+def test_the_complete_record_has_the_modules_of_the_other(lesson, model):
+    built = model()
+    same_names("modules", complete(lesson, built)["modules"], record(lesson, built)["modules"])
+
+
+def test_the_work_is_linear_in_the_calls(lesson):
+    def work(calls: int) -> Callable[[], object]:
+        model = nn.Sequential(*(nn.Linear(1, 1) for _ in range(calls)))
+        return lambda: watched(lesson.ExecOrderTracer(), model)
+
+    factor = growth(work, 30)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the calls",
+        got=f"{factor:.1f} times the steps",
+        cause="every call goes through all that was recorded, or through all parameters",
+        hint="a set beside the list knows what was visited; a dict knows parameters by name",
+    )
