@@ -128,8 +128,8 @@ def docs(session: nox.Session) -> None:
 
 @shared
 def bench(session: nox.Session) -> None:
-    """Time the reference beside torch; `-- --plot` writes the report, `-- --quick` is short."""
-    run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
+    """Time the reference beside torch; `-- --write` keeps the figures, `-- --quick` is short."""
+    run(session, interpreter(session, "tests"), "benchmarks", *session.posargs)
 
 
 @shared

@@ -1,7 +1,8 @@
 """Race the reference against torch: ``python -m benchmarks`` (``nox -s bench``).
 
-It times every case, prints a table, and writes ``benchmarks/report/results.json``. With ``--plot``
-it also measures memory and writes the tables and plots that docs/performance.md shows.
+It times every case of the lessons that are named, or of all, and prints tables. ``--write`` also
+puts them into ``benchmarks/figures.md``, which docs/performance.md shows; the other lessons keep
+the figures that they have there.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import argparse
 import contextlib
 import json
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
@@ -21,74 +23,29 @@ import torch
 from rich.console import Console
 
 from benchmarks import tables
-from benchmarks.case import Case, all_cases, reference, torch_side
-from benchmarks.measure import Growth, Result, growths, race
-from benchmarks.memory import Peak, peaks
-from benchmarks.steps import Gain, gains
+from benchmarks.case import Case, all_cases, sides_of
+from benchmarks.measure import Result, growths, race
 from kata.terminal import clipped, open_console
 
-REPORT = Path(__file__).parent / "report"
-RESULTS = REPORT / "results.json"
+FIGURES = Path(__file__).parent / "figures.md"
 
 
-def main(words: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Time what the command line asks for; the exit code tells nothing about the targets."""
-    options = parser().parse_args(words)
+    options = parser().parse_args(argv)
     torch.set_num_threads(1)
-    report = known() if options.again else measured(options)
-    show(report.results)
+    results = []
+    for lesson, of_lesson in groupby(races(options), lambda result: result.lesson):
+        results += (found := list(of_lesson))
+        text = section(lesson, found)
+        print(text)
+        if options.write:
+            # At once: a whole run takes many minutes, and may be stopped.
+            write(lesson, text)
     if options.json:
-        report.save(options.json)
-    if options.plot or options.again:
-        report.save(RESULTS)
-        write_report(report)
+        rows = [asdict(result) for result in results]
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-@dataclass
-class Report:
-    """Everything that was measured, and where; plain data, for JSON."""
-
-    machine: dict[str, str]
-    results: list[Result]
-    steps: list[Gain] = field(default_factory=list)
-    memory: list[Peak] = field(default_factory=list)
-
-    def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-
-
-def measured(options: argparse.Namespace) -> Report:
-    """Time the cases; for a whole report, also what each step brought, and the memory."""
-    report = before(options) if options.plot else Report(machine(), [])
-    for result in races(options):
-        report.results.append(result)
-        if options.plot:
-            report.save(RESULTS)  # a whole run takes many minutes, and may be stopped
-    if options.plot and not options.lesson:
-        report.steps = gains(options.seconds)
-        report.memory = peaks()
-    return report
-
-
-def before(options: argparse.Namespace) -> Report:
-    """What last time showed of the lessons that aren't timed now."""
-    report = known()
-    asked = options.lesson or all_cases()
-    kept = [result for result in report.results if result.lesson not in asked]
-    return Report(machine(), kept, report.steps, report.memory)
-
-
-def known() -> Report:
-    """What was measured last time."""
-    content = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return Report(
-        content["machine"],
-        [Result(**result) for result in content["results"]],
-        [Gain(**gain) for gain in content["steps"]],
-        [Peak(**peak) for peak in content["memory"]],
-    )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -96,11 +53,8 @@ def parser() -> argparse.ArgumentParser:
     words = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     words.add_argument("lesson", nargs="*", help="time these lessons only")
     words.add_argument("--quick", action="store_true", help="a few small cases: half a minute")
-    words.add_argument("--plot", action="store_true", help="write benchmarks/report/")
-    words.add_argument(
-        "--again", action="store_true", help="write it from the results of last time"
-    )
-    words.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file")
+    words.add_argument("--write", action="store_true", help="write benchmarks/figures.md")
+    words.add_argument("--json", type=Path, metavar="FILE", help="write all times to a file")
     words.add_argument(
         "--seconds", type=float, default=3.0, help="how long to time one case (default: 3)"
     )
@@ -114,14 +68,13 @@ def races(options: argparse.Namespace) -> Iterator[Result]:
     for number, (lesson, case) in enumerate(cases, start=1):
         words = f"timing {number} of {len(cases)}: {lesson}, {case.name}"
         with announced(console, words):
-            sides = reference(lesson), torch_side(lesson, case)
-            result = race(lesson, case, sides, options.seconds)
+            result = race(lesson, case, sides_of(lesson, case), options.seconds)
         yield result
 
 
 @contextlib.contextmanager
 def announced(console: Console, words: str) -> Iterator[None]:
-    """Show what is going on; on a terminal the line makes room for the tables again.
+    """Show what is going on; on a terminal the line makes way for the tables again.
 
     It isn't drawn meanwhile: that would take time from what is timed.
     """
@@ -147,61 +100,36 @@ def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
         )
     return [
         (lesson, case)
-        for lesson in options.lesson or cases
+        for lesson in cases
+        if lesson in options.lesson or not options.lesson
         for case in cases[lesson]
         if case.quick or not options.quick
     ]
 
 
-def show(results: list[Result]) -> None:
-    """Print a table of ratios a lesson, then that of exponents, as Markdown."""
-    for lesson, of_lesson in groupby(results, lambda result: result.lesson):
-        print(f"{lesson}\n\n{tables.ratios_of(of_lesson)}")
+def section(lesson: str, results: list[Result]) -> str:
+    """The tables of one lesson in Markdown, and where they were measured."""
+    parts = [f"### {lesson} {{ data-search-exclude }}\n", tables.ratios_of(results)]
     if growths(results):
-        print(tables.growth_of(growths(results)))
+        parts.append(tables.growth_of(growths(results)))
+    return "\n".join([*parts, f"{machine()}\n"])
 
 
-def machine() -> dict[str, str]:
-    return {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "day": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
-
-
-def write_report(report: Report) -> None:
-    """Write every table and plot of the page."""
-    results = report.results
-    write("machine.md", ", ".join(f"{name} {value}" for name, value in report.machine.items()))
-    for lesson in all_cases():
-        of_lesson = [result for result in results if result.lesson == lesson]
-        write(f"{lesson}.md", tables.ratios_of(of_lesson))
-    write("growth.md", tables.growth_of(growths(results)))
-    write("steps.md", tables.gains_of(report.steps))
-    write("memory.md", tables.memory_of(report.memory))
-    promised = [result for result in results if result.target is not None]
-    from benchmarks import plots  # matplotlib is asked for here alone
-
-    ratios = plots.ratio_plot("ratios", promised)
-    write("ratios.html", plots.in_page(ratios, "Our time over torch's; left is faster."))
-    drawn = {file_name(growth): growth for growth in growths(results)}
-    figures = {name: plots.growth_plot(name, growth) for name, growth in drawn.items()}
-    for name, figure in figures.items():
-        write(f"{name}.svg", figure)
-    in_page = (
-        plots.in_page(figures[name], f"{growth.lesson}: {growth.family}")
-        for name, growth in drawn.items()
+def machine() -> str:
+    """What the figures depend on."""
+    return (
+        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} "
+        f"{platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
     )
-    write("growth.html", "\n".join(in_page))
 
 
-def file_name(growth: Growth) -> str:
-    return f"growth-{growth.lesson}-{growth.family}".replace(" ", "-").replace(",", "")
-
-
-def write(name: str, text: str) -> None:
-    (REPORT / name).write_text(text, encoding="utf-8")
+def write(lesson: str, text: str) -> None:
+    """Put a lesson's section into the file, in the lessons' order."""
+    known = FIGURES.read_text(encoding="utf-8") if FIGURES.exists() else ""
+    sections = {each.split()[1]: each for each in re.split(r"(?m)^(?=### )", known) if each}
+    sections[lesson] = text
+    ordered = [sections[name].strip() for name in all_cases() if name in sections]
+    FIGURES.write_text("\n\n".join(ordered) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

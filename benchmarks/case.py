@@ -1,4 +1,4 @@
-"""One thing to time, and where its two contestants come from."""
+"""One thing to time, and where the sides that are timed come from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kata.layers import has_core
 from lessons import LESSONS
 
 Call = Callable[[], Any]
@@ -71,9 +72,21 @@ def torch_side(lesson: str, case: Case) -> Any:
     return None if case.on_torch else importlib.import_module(f"tests.oracle.{lesson}")
 
 
-def reference(lesson: str) -> Any:
-    """The lesson as solved in ``solutions/``."""
-    return importlib.import_module(f"solutions.stretch.{lesson}")
+def sides_of(lesson: str, case: Case) -> dict[str, Any]:
+    """Who is timed on a case: torch, our reference, and its core where it can do the case."""
+    ours = importlib.import_module(f"solutions.stretch.{lesson}")
+    sides = {"torch": torch_side(lesson, case), "ours": ours}
+    core = importlib.import_module(f"solutions.{lesson}") if has_core(lesson) else None
+    return sides | {"core": core} if core and can_do(core, case, sides["torch"]) else sides
+
+
+def can_do(core: Any, case: Case, theirs: Any) -> bool:
+    """Whether a case asks for no more than the core has."""
+    try:
+        case.check(case.call_of(core), case.call_of(theirs))
+    except Exception:
+        return False
+    return True
 
 
 def all_cases() -> dict[str, list[Case]]:

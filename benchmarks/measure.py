@@ -1,4 +1,4 @@
-"""Race two calls: by turns, in this process, on one thread, once their results are equal."""
+"""Race calls: by turns, in this process, on one thread, once their results are equal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = 15.0
 
 @dataclass
 class Result:
-    """Both sides of one case, in seconds, round for round; plain data, for JSON.
+    """The sides of one case, in seconds, round for round; plain data, for JSON.
 
     Attributes:
         lesson: the lesson's name.
@@ -31,6 +31,7 @@ class Result:
         exponent: the largest exponent of growth that was promised.
         ours: our times.
         torch: torch's.
+        core: those of our core; empty where it can't do the case.
     """
 
     lesson: str
@@ -41,6 +42,7 @@ class Result:
     exponent: float | None = None
     ours: list[float] = field(default_factory=list)
     torch: list[float] = field(default_factory=list)
+    core: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, lesson: str, case: Case) -> Result:
@@ -54,6 +56,13 @@ class Result:
         return statistics.median(self.ours) / statistics.median(self.torch)
 
     @property
+    def core_ratio(self) -> float | None:
+        """Our core's median over torch's."""
+        if not self.core:
+            return None
+        return statistics.median(self.core) / statistics.median(self.torch)
+
+    @property
     def ratios(self) -> list[float]:
         """The ratio of each round: how far they are apart is the machine's noise."""
         return [a / b for a, b in zip(self.ours, self.torch, strict=True)]
@@ -63,13 +72,13 @@ class Result:
         return self.target is not None and self.ratio > self.target
 
 
-def race(lesson: str, case: Case, sides: tuple[Any, Any], seconds: float) -> Result:
-    """Time both sides of a case by turns, as often as fits into some seconds.
+def race(lesson: str, case: Case, sides: dict[str, Any], seconds: float) -> Result:
+    """Time the sides of a case by turns, as often as fits into some seconds.
 
     Args:
         lesson: the lesson's name.
         case: what to time.
-        sides: the module with our code, and what ``case`` makes torch's call of.
+        sides: what ``case`` makes the calls of: see ``sides_of``.
         seconds: how long the rounds may take together; there are at least three all the same,
             unless one takes very long.
 
@@ -77,8 +86,8 @@ def race(lesson: str, case: Case, sides: tuple[Any, Any], seconds: float) -> Res
         The times, in an order that changes from round to round.
     """
     result = Result.of(lesson, case)
-    case.check(*(case.call_of(side) for side in sides))
-    lanes = list(zip((result.ours, result.torch), sides, strict=True))
+    case.check(case.call_of(sides["ours"]), case.call_of(sides["torch"]))
+    lanes = [(getattr(result, name), side) for name, side in sides.items()]
     start = time.perf_counter()
     rounds = 1
     while len(result.ours) < rounds:
@@ -118,6 +127,7 @@ class Growth:
         sizes: the sizes that were timed, and the results.
         ours: our exponent.
         torch: torch's.
+        core: our core's, if it can do all sizes.
         target: the largest one that was promised for ours.
     """
 
@@ -126,6 +136,7 @@ class Growth:
     sizes: list[Result]
     ours: float
     torch: float
+    core: float | None
     target: float | None
 
     @property
@@ -146,6 +157,7 @@ def growths(results: Iterable[Result]) -> list[Growth]:
             sizes,
             exponent(sizes, lambda result: result.ours),
             exponent(sizes, lambda result: result.torch),
+            exponent(sizes, lambda result: result.core) if all(r.core for r in sizes) else None,
             sizes[0].exponent,
         )
         for (lesson, family), sizes in families.items()

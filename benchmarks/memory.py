@@ -1,6 +1,7 @@
 """Peak memory of one call, each side in a process of its own, measured in two ways.
 
-``python -m benchmarks.memory split_module "10 000 ..." ours`` prints both as JSON:
+``python -m benchmarks.memory`` prints a table of both. With a lesson, the name of a case and a side
+(``ours`` or ``torch``) it prints the two figures of that side as JSON:
 
 - *process*: the most memory that the process had during the call, less what it had before; Linux
   alone tells (``VmHWM``, set back by ``clear_refs``), elsewhere it is not a number;
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import Call, all_cases, reference, torch_side
+from benchmarks.case import Call, all_cases, sides_of
 
 MEGABYTE = 2**20
 CLEAR_PEAK, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -70,7 +71,7 @@ def measure(lesson: str, name: str, side: str) -> dict[str, float]:
     """Both peaks of a call in this process, after a small one, which imports what it needs."""
     cases = all_cases()[lesson]
     case = next(case for case in cases if case.name == name)
-    module: Any = reference(lesson) if side == "ours" else torch_side(lesson, case)
+    module: Any = sides_of(lesson, case)[side]
     min((each for each in cases if each.size), key=lambda each: each.size).call_of(module)()
     gc.collect()
     return {"process": of_process(case.call_of(module)), "python": of_python(case.call_of(module))}
@@ -100,5 +101,15 @@ def of_python(call: Call) -> float:
     return tracemalloc.get_traced_memory()[1] / MEGABYTE
 
 
+def main() -> None:
+    """Measure what the command line asks for."""
+    if len(sys.argv) > 1:
+        print(json.dumps(measure(*sys.argv[1:])))
+        return
+    from benchmarks import tables
+
+    print(tables.memory_of(peaks()))
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(*sys.argv[1:])))
+    main()

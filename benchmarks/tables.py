@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, and of the terminal."""
+"""The tables of ``figures.md``, and of the terminal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from benchmarks.measure import Growth, Result
 from benchmarks.memory import Peak
-from benchmarks.steps import Gain
 
 Rows = list[list[str]]
+# The largest ratio of a core's time to torch's.
+SLOWEST_CORE = 2.0
 
 
 def markdown(header: list[str], rows: Rows) -> str:
@@ -21,7 +22,7 @@ def markdown(header: list[str], rows: Rows) -> str:
 
 def ratios_of(results: Iterable[Result]) -> str:
     """The times of some cases and their ratios, with the noise and the target."""
-    header = ["case", "torch", "ours", "ours / torch", "lowest – highest", "target", "rounds"]
+    header = ["case", "torch", "ours", "ours / torch", "lowest – highest", "target", "core / torch"]
     return markdown(header, [ratio_row(result) for result in results])
 
 
@@ -33,25 +34,25 @@ def ratio_row(result: Result) -> list[str]:
         f"{share(result.ratio)}{missed(result.is_missed)}",
         f"{share(min(result.ratios))} – {share(max(result.ratios))}",
         "" if result.target is None else f"{result.target:.2f}",
-        str(len(result.ours)),
+        of_core(result.core_ratio),
     ]
 
 
 def growth_of(growths: Iterable[Growth]) -> str:
     """The exponents of growth of both sides."""
-    header = ["lesson", "more and more …", "sizes", "torch", "ours", "target"]
+    header = ["more and more …", "sizes", "torch", "ours", "target", "core"]
     return markdown(header, [growth_row(growth) for growth in growths])
 
 
 def growth_row(growth: Growth) -> list[str]:
     sizes = sorted(result.size for result in growth.sizes)
     return [
-        f"`{growth.lesson}`",
         growth.family,
         f"{sizes[0]} – {sizes[-1]}",
         f"{growth.torch:.2f}",
         f"{growth.ours:.2f}{missed(growth.is_missed)}",
         "" if growth.target is None else f"{growth.target:.1f}",
+        "–" if growth.core is None else f"{growth.core:.2f}",
     ]
 
 
@@ -72,20 +73,13 @@ def memory_of(peaks: Iterable[Peak]) -> str:
     )
 
 
-def gains_of(gains: Iterable[Gain]) -> str:
-    """Our time over torch's, without a step and with it."""
-    header = ["lesson", "case", "step", "without", "with it"]
-    return markdown(
-        header,
-        [
-            [f"`{gain.lesson}`", gain.case, gain.title, share(gain.without), share(gain.with_it)]
-            for gain in gains
-        ],
-    )
-
-
 def missed(is_missed: bool) -> str:
     return " **missed**" if is_missed else ""
+
+
+def of_core(ratio: float | None) -> str:
+    """The core's ratio: of no case that it can't do, and marked where it takes too long."""
+    return "–" if ratio is None else f"{share(ratio)}{missed(ratio > SLOWEST_CORE)}"
 
 
 def share(ratio: float) -> str:

@@ -51,12 +51,12 @@ CASES = [
     *sizes(
         PARAMETERS,
         lambda size: arguments(lambda: models.raw_parameters(size)) | {"slow": size >= 3000},
-        {300: None, 1000: None, 3000: 0.05},
+        {300: None, 1000: None, 3000: 0.08},
     ),
     *sizes(
         BUFFERS,
         lambda size: arguments(lambda: models.raw_buffers(size)) | {"slow": size >= 3000},
-        {300: None, 1000: None, 3000: 0.05},
+        {300: None, 1000: None, 3000: 0.08},
     ),
     *sizes(
         CONSTANTS,

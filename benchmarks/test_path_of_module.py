@@ -15,7 +15,6 @@ from tests.suite import equal
 LEAVES = Family("leaves, paths of all", 1.1)
 BLOCKS = Family("leaves in blocks of ten, paths of all", 1.1)
 SCAN = Family("leaves, paths of all outside a trace", 1.1)
-PARITY = 1.0
 
 
 def all_paths(make: Callable[[], nn.Module], *, during_trace: bool = True):
@@ -46,7 +45,6 @@ CASES = [
     *(
         Case(
             f"{name}, paths of all",
-            target=PARITY,
             quick=name == "ResNet18",
             **all_paths(lambda name=name: models.classifier(name)),
         )
@@ -55,17 +53,17 @@ CASES = [
     *sizes(
         LEAVES,
         lambda size: all_paths(lambda: leaves(size)),
-        {300: PARITY, 1000: PARITY, 3000: PARITY, 10_000: PARITY},
+        {300: None, 1000: None, 3000: None, 10_000: None},
     ),
     *sizes(
         BLOCKS,
         lambda size: all_paths(lambda: blocks(size)),
-        {1000: PARITY, 10_000: PARITY},
+        {1000: None, 10_000: None},
     ),
     *sizes(
         SCAN,
         lambda size: all_paths(lambda: leaves(size), during_trace=False),
-        {300: PARITY, 1000: PARITY, 3000: PARITY},
+        {300: None, 1000: None, 3000: None},
     ),
 ]
 

@@ -14,11 +14,11 @@ from kata.stubs import ROOT
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lesson(parser, nargs="*", help="time these lessons only")
     parser.add_argument("--quick", action="store_true", help="a few small cases")
-    parser.add_argument("--plot", action="store_true", help="write benchmarks/report/")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/figures.md")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    flags = [f"--{name}" for name in ("quick", "plot") if getattr(arguments, name)]
+    flags = [f"--{name}" for name in ("quick", "write") if getattr(arguments, name)]
     command = [sys.executable, "-m", "benchmarks", *arguments.lesson, *flags]
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     # In a session of its own, Ctrl-C interrupts this process alone, which then ends the other.
