@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kata.layers import suites
+from kata.layers import lesson_files, suites
 from kata.pages.lesson import LessonPage
 from kata.pages.unsolved import counts, shown, stale
-from kata.stubs import ROOT, modules_of
+from kata.stubs import CORES, ROOT, SOLUTIONS, modules_of
 from lessons import LESSONS
 
 SECTIONS = [
@@ -98,17 +98,11 @@ def included(tab: str) -> list[str]:
 
 
 def files_of(lesson: str) -> tuple[list[str], list[str]]:
-    """The stubs of a lesson, and those files of its reference that say something else."""
+    """The stubs of a lesson, and those files of its reference, both layers, that say more."""
     stubs = [f"lessons/{module.stub}" for module in modules_of(lesson)]
-    folder = ROOT / "solutions" / lesson
-    files = folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]
-    names = [str(file.relative_to(ROOT)) for file in files]
-    return stubs, [name for name in names if not is_given(name)]
-
-
-def is_given(solution: str) -> bool:
-    stub = ROOT / solution.replace("solutions/", "lessons/", 1)
-    return stub.exists() and stub.read_text() == (ROOT / solution).read_text()
+    texts = {(ROOT / stub).read_text() for stub in stubs}
+    files = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
+    return stubs, [str(each.relative_to(ROOT)) for each in files if each.read_text() not in texts]
 
 
 @every_lesson
