@@ -35,8 +35,9 @@ TORCHES = {
     "newest": ("torch", "torchvision"),
 }
 
-# What else is said about the lessons; the other house rules are about the runner and the site.
+# What is said about the lessons beside their own tests; the rest is about runner, site, repository.
 RULES = ("answers", "coverage", "faults", "hostile", "independence", "interrupts", "torchvision")
+ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_untouched.py")
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
@@ -44,14 +45,27 @@ shared = nox.session(venv_backend="none")
 
 @shared
 def tests(session: nox.Session) -> None:
-    """Judge the reference, the house rules and the answers; then torch itself."""
-    judge(session, "not slow")
+    """Judge cores, solutions and torch; stubs are todo, and wrong answers rejected."""
+    python = interpreter(session, "tests")
+    for implementation in ("core", "solutions", "torch"):
+        files = ABOUT_LESSONS if implementation == "solutions" else ()
+        judge(session, python, implementation, "not slow", *suites(), *files)
+
+
+@shared
+def project(session: nox.Session) -> None:
+    """Check runner, site and repository."""
+    python = interpreter(session, "tests", "docs")
+    others = [f"--ignore={file}" for file in ABOUT_LESSONS]
+    judge(session, python, "solutions", "not slow", "tests/project", *others)
 
 
 @shared
 def slow(session: nox.Session) -> None:
-    """Run the sweeps that `tests` leaves out: every model of torchvision, processes, scale."""
-    judge(session, "slow and not whole")
+    """Run the sweeps that `tests` and `project` leave out: every model, processes, scale."""
+    python = interpreter(session, "tests", "docs")
+    for implementation in ("core", "solutions", "torch"):
+        judge(session, python, implementation, "slow and not whole")
 
 
 @shared
@@ -71,9 +85,8 @@ def compat(session: nox.Session, torch: str) -> None:
     wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
     session.install("--constraint", str(constraints), *wanted)
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
-    suite = [*sorted(str(path) for path in Path("tests").glob("test_*.py")), "tests/stretch"]
-    rules = [f"tests/house/test_{rule}.py" for rule in RULES]
-    for implementation, files in {"solutions": [*suite, *rules], "torch": suite}.items():
+    rules = [f"tests/project/test_{rule}.py" for rule in RULES]
+    for implementation, files in {"solutions": [*suites(), *rules], "torch": suites()}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
         run(session, "python", "pytest", *options, *session.posargs)
 
@@ -103,19 +116,19 @@ def lint(session: nox.Session) -> None:
     python = interpreter(session, "tests", "lint")
     run(session, python, "ruff", "format", "--check", ".")
     run(session, python, "ruff", "check", ".")
-    run(session, python, "mypy", "solutions", "kata")
+    run(session, python, "mypy", "solutions", "kata", "tools")
 
 
 @shared
 def stubs(session: nox.Session) -> None:
     """Write the stubs of all lessons from the reference: it overwrites what is in lessons/."""
-    run(session, interpreter(session), "kata.stubs")
+    run(session, interpreter(session), "tools.stubs")
 
 
 @shared
 def pictures(session: nox.Session) -> None:
     """Trace what the site's pictures show, and write it to docs/pictures/."""
-    run(session, interpreter(session), "kata.pictures", *session.posargs)
+    run(session, interpreter(session), "tools.pictures", *session.posargs)
 
 
 @shared
@@ -123,7 +136,7 @@ def docs(session: nox.Session) -> None:
     """Build the site into site/ and audit it; a broken link or anchor is an error."""
     python = interpreter(session, "docs", project=False)
     run(session, python, "mkdocs", "build", "--strict", *session.posargs)
-    run(session, python, "kata.pages.audit")
+    run(session, python, "tools.pages.audit")
 
 
 @shared
@@ -136,8 +149,8 @@ def bench(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """Run the examples of all pages, and rewrite the outputs that are stale."""
     python = interpreter(session, "tests", "docs")
-    run(session, python, "kata.pages.unsolved", "--write")
-    run(session, python, "kata.pages.examples", "--write")
+    run(session, python, "tools.pages.unsolved", "--write")
+    run(session, python, "tools.pages.examples", "--write")
 
 
 @shared
@@ -149,12 +162,15 @@ def site(session: nox.Session) -> None:
     run(session, python, "pytest", *options, *session.posargs)
 
 
-def judge(session: nox.Session, marked: str) -> None:
-    """Run the suite on the reference and on torch, on two cores."""
-    python = interpreter(session, "tests", "docs")
-    for implementation in ("core", "solutions", "torch"):
-        options = ("--impl", implementation, "-n", "2", "--dist", "worksteal", "-m", marked)
-        run(session, python, "pytest", *options, *session.posargs)
+def suites() -> list[str]:
+    """The tests of the lessons, core and stretch."""
+    return [*sorted(str(path) for path in Path("tests").glob("test_*.py")), "tests/stretch"]
+
+
+def judge(session: nox.Session, python: str, impl: str, marked: str, *files: str) -> None:
+    """Run tests on one implementation, on two cores."""
+    options = ("--impl", impl, "-n", "2", "--dist", "worksteal", "-m", marked)
+    run(session, python, "pytest", *options, *files, *session.posargs)
 
 
 def run(session: nox.Session, python: str, module: str, *arguments: str, **options: object) -> None:

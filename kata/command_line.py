@@ -1,4 +1,4 @@
-"""The commands: ``python -m kata --help`` lists them, ``python -m kata`` says where you are."""
+"""The commands: ``kata --help`` lists them, ``kata`` alone says where you are."""
 
 from __future__ import annotations
 
@@ -7,47 +7,42 @@ import importlib
 import os
 import sys
 
-from kata import bases
 from kata.naming import near
 from kata.terminal import open_console
 from lessons import LESSONS
 
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
-    "list": "list the lessons and how they stand",
     "watch": "judge a lesson each time it is saved",
     "check": "judge lessons, and say why one isn't green",
+    "run": "run a script of yours on your lessons",
     "hint": "show a hint, one more each time",
-    "reset": "put a lesson back to its stub; a copy of yours is kept",
-    "restore": "bring a kept copy of yours back",
-    "update": "merge stubs that have changed into yours",
     "solution": "compare yours with the reference",
-    "grade": "judge everybody's lessons, and write one report",
+    "reset": "put a lesson back to its stub; --undo brings yours back",
     "graph": "draw a model's graph, or how yours differs from torch's",
-    "bench": "time the reference beside torch",
-    "doctor": "look whether everything is there that the lessons need",
     "pipeline": "run a split model as a pipeline of processes",
+    "grade": "judge everybody's lessons, and write one report",
+    "doctor": "check your setup and suggest fixes",
 }
-# Without a command.
-OVERVIEW = "overview"
+PLAIN = "no colours, no redrawn lines, ASCII alone"
 
 
-def run(words: list[str]) -> int:
-    """Run the command named by the words of the command line; return the exit code."""
-    return carried_out(parsed(words))
+def run(argv: list[str]) -> int:
+    """Run the command that these words name; return the exit code."""
+    return carried_out(parsed(argv))
 
 
-def parsed(words: list[str]) -> argparse.Namespace:
-    """What the words of the command line ask for; ``run`` is the command's function."""
-    name = next((word for word in words if not word.startswith("-")), "")
-    return parser_for(name).parse_args(words)
+def parsed(argv: list[str]) -> argparse.Namespace:
+    """What the words ask for; ``run`` is the command's function."""
+    name = next((word for word in argv if not word.startswith("-")), "")
+    return parser_for(name).parse_args(argv)
 
 
 def carried_out(arguments: argparse.Namespace) -> int:
     """Do what was asked for; return the exit code."""
     try:
-        bases.remember_what_is_new()
         code: int = arguments.run(arguments)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough (`| head`); Python would complain again while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,7 +61,7 @@ def parser_for(name: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--plain", action="store_true", help=PLAIN)
     parser.set_defaults(
-        run=lambda arguments: importlib.import_module("kata.overview").main(arguments)
+        run=lambda arguments: importlib.import_module("kata.commands.overview").main(arguments)
     )
     if name and name not in COMMANDS:
         parser.error(unknown_command(name))
@@ -77,13 +72,10 @@ def parser_for(name: str) -> argparse.ArgumentParser:
             "--plain", action="store_true", default=argparse.SUPPRESS, help=PLAIN
         )
         if command == name:
-            module = importlib.import_module(f"kata.{name}")
+            module = importlib.import_module(f"kata.commands.{name}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.main)
     return parser
-
-
-PLAIN = "no colours, no redrawn lines, ASCII alone"
 
 
 def unknown_command(name: str) -> str:

@@ -73,6 +73,14 @@ def replace_modules(
             setattr(sys.modules[package], last, module)
 
 
+@contextlib.contextmanager
+def lending(folder: Path, own: str = "") -> Iterator[LessonFinder]:
+    """Let ``lessons.*`` be those in a folder, what isn't written lent; but never ``own``."""
+    finder = LessonFinder(own, folder)
+    with only_these_modules(PACKAGE, {}), finder.installed():
+        yield finder
+
+
 class LessonFinder(MetaPathFinder):
     """Find ``lessons.X`` in the learner's folder, or lend it from the reference."""
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.judging.verdict import Report, Verdict
+from kata.judging.verdict import PASSED, Count, Report, Verdict
 from kata.naming import place_of
 from kata.reasons import Reason, other_reasons
-from kata.results import PASSED, Count, count
 from kata.space import Space, fitting
+from kata.steps import next_step
 from kata.terminal import beside_label, clipped, harmless, show_labelled
 
 # How many reasons are listed besides the first while no test of the core passes.
@@ -86,7 +86,7 @@ def show_reasons(
     """Print how many tests are red besides, and their reasons: those that there is room for."""
     reasons = other_reasons(first, others)
     # Where nothing is right yet, all reasons are one: it isn't written.
-    most = len(reasons) if verdict.counts(stretch=False)["passed"] else FEW
+    most = len(reasons) if verdict.count(stretch=False).passed else FEW
     noted = sum(len(beside_label(line, console.width)) for line in notes(verdict))
     room = Space(console.width, lines).room_below(first) - noted
     items = fitting(reasons[:most], room, console.width)
@@ -127,9 +127,7 @@ def show_score(console: Console, verdict: Verdict, *, stretch: bool = False) -> 
 def score(verdict: Verdict) -> str:
     if verdict.state == "todo":
         return f"{verdict.lesson}: not started, open {place_of(verdict.lesson)}"
-    return (
-        f"{verdict.lesson}: {counts(count(verdict, stretch=False), count(verdict, stretch=True))}"
-    )
+    return f"{verdict.lesson}: {counts(verdict.count(stretch=False), verdict.count(stretch=True))}"
 
 
 def counts(core: Count, stretch: Count) -> str:
@@ -141,6 +139,9 @@ def counts(core: Count, stretch: Count) -> str:
 def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
     if verdict.lent and verdict.state != "todo":
         yield f"lent by the reference: {', '.join(verdict.lent)}"
+    yield from verdict.borrowed
+    if step := next_step(verdict):
+        yield step
     if verdict.state in PASSED and verdict.first_failure:
         yield NOT_ENOUGH if stretch else ENOUGH
     reasons = dict.fromkeys(report.text for report in verdict.of("skipped"))

@@ -1,20 +1,16 @@
-"""Write the stubs in ``lessons/`` from the reference in ``solutions/``.
+"""Cut the stubs in ``lessons/`` from the reference in ``solutions/``.
 
 A stub keeps what the learner needs to know (signatures, docstrings, dataclasses, constants, what
 is marked ``# given``) and drops what the learner is to find out (bodies, private helpers, what is
 marked ``# reference only``). It is cut from the solution's own text, so formatting and comments
 stay as they were written. A solution that is a package with but one public module, its
 ``__init__``, is one file for the learner.
-
-``python -m kata.stubs`` writes every stub, ``python -m kata.stubs --check`` names the stale ones.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -193,36 +189,3 @@ def stubs() -> dict[Path, str]:
         for lesson in LESSONS
         for module in modules_of(lesson.name)
     }
-
-
-def write(folder: Path) -> list[Path]:
-    """Write every stub below ``folder``, and return the paths whose text changed."""
-    stale = stale_in(folder)
-    for path, text in stubs().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    return stale
-
-
-def stale_in(folder: Path) -> list[Path]:
-    """The paths below ``folder`` that are missing or aren't the stubs of today's solutions."""
-    return [
-        path
-        for path, text in stubs().items()
-        if not (folder / path).exists() or (folder / path).read_text(encoding="utf-8") != text
-    ]
-
-
-def main() -> int:
-    """Write the stubs, or check that they are fresh; the exit code is 1 if some are stale."""
-    parser = argparse.ArgumentParser(description="Write the stubs in lessons/ from solutions/.")
-    parser.add_argument("--check", action="store_true", help="write nothing, name stale stubs")
-    arguments = parser.parse_args()
-    stale = stale_in(STUBS) if arguments.check else write(STUBS)
-    for path in stale:
-        print(f"lessons/{path} {'is stale: run `nox -s stubs`' if arguments.check else 'written'}")
-    return int(arguments.check and bool(stale))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

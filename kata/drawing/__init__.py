@@ -1,7 +1,7 @@
 """Draw an fx graph as SVG: the list downwards, a column a top-level module, skips in lanes.
 
 Nothing here imports torch. What is drawn comes as data: a ``Picture``, read from the files in
-``docs/pictures/`` or made from a graph by ``kata.pictures.record``.
+``docs/pictures/`` or made from a graph by ``kata.graphs``.
 """
 
 from __future__ import annotations

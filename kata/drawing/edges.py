@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kata.drawing.lanes import Span, pack
-from kata.drawing.places import Place, Scale
+from kata.drawing.sizes import Scale, Spot
 
 CORNER = 3.0
 # A node's lane leaves below the middle of its row, and others arrive above it.
@@ -35,11 +35,11 @@ class Edge(NamedTuple):
 class Pair(NamedTuple):
     """A value's maker and one of its users."""
 
-    source: Place
-    target: Place
+    source: Spot
+    target: Spot
 
 
-def route(places: Sequence[Place], scale: Scale) -> Iterator[Edge]:
+def route(places: Sequence[Spot], scale: Scale) -> Iterator[Edge]:
     """Draw every edge between the places, each once."""
     pairs = list(pairs_of(places))
     for pair in pairs:
@@ -48,7 +48,7 @@ def route(places: Sequence[Place], scale: Scale) -> Iterator[Edge]:
     yield from lanes([pair for pair in pairs if not is_step(pair, scale)], places)
 
 
-def pairs_of(places: Sequence[Place]) -> Iterator[Pair]:
+def pairs_of(places: Sequence[Spot]) -> Iterator[Pair]:
     by_name = {place.name: place for place in places}
     for target in places:
         for name in dict.fromkeys(target.node.inputs):
@@ -77,7 +77,7 @@ def step(pair: Pair, scale: Scale) -> Edge:
     return Edge(source.row, target.row, "step", path, source.x)
 
 
-def lanes(pairs: list[Pair], places: Sequence[Place]) -> Iterator[Edge]:
+def lanes(pairs: list[Pair], places: Sequence[Spot]) -> Iterator[Edge]:
     """Send each value on its own lane, from which its users branch off."""
     last_use: dict[int, int] = {}
     for source, target in pairs:

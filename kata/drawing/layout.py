@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kata.drawing.columns import Run, column_of, columns, runs
 from kata.drawing.edges import Edge, route
 from kata.drawing.picture import Node, Panel
-from kata.drawing.places import Place, Scale
+from kata.drawing.sizes import Scale, Spot
 
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0
@@ -31,7 +31,7 @@ class Layout:
 
     panel: Panel
     scale: Scale
-    places: tuple[Place, ...]
+    places: tuple[Spot, ...]
     edges: tuple[Edge, ...]
     blocks: tuple[Block, ...]
     groups: tuple[Run, ...]
@@ -54,15 +54,13 @@ def lay_out(panel: Panel, scale: Scale) -> Layout:
     return Layout(panel, scale, places, edges, blocks, groups, width)
 
 
-def place_nodes(panel: Panel, scale: Scale) -> Iterator[Place]:
+def place_nodes(panel: Panel, scale: Scale) -> Iterator[Spot]:
     """Give each node its row, and its column's distance from the left."""
     numbers = depths(panel) if panel.is_tree else column_numbers(panel)
     margin = left_margin(panel, numbers, scale)
     for row, (node, number) in enumerate(zip(panel.nodes, numbers, strict=True)):
         x = margin + number * scale.column
-        yield Place(
-            node, row, x, scale.middle_of(row), x + scale.text_gap + text_width(node, scale)
-        )
+        yield Spot(node, row, x, scale.middle_of(row), x + scale.text_gap + text_width(node, scale))
 
 
 def text_width(node: Node, scale: Scale) -> float:
@@ -100,7 +98,7 @@ def labelled_runs(panel: Panel) -> list[Run]:
     return [run for run in runs(names) if run.name and run.first < run.last]
 
 
-def find_blocks(places: tuple[Place, ...], edges: tuple[Edge, ...]) -> Iterator[Block]:
+def find_blocks(places: tuple[Spot, ...], edges: tuple[Edge, ...]) -> Iterator[Block]:
     for run in labelled_runs(Panel(tuple(place.node for place in places))):
         inside = range(run.first, run.last + 1)
         ends = [places[row].right for row in inside]
@@ -109,7 +107,7 @@ def find_blocks(places: tuple[Place, ...], edges: tuple[Edge, ...]) -> Iterator[
         yield Block(run.name, left, max(ends) + BLOCK_PADDING / 2, run.first, run.last)
 
 
-def tree_edges(places: tuple[Place, ...]) -> Iterator[Edge]:
+def tree_edges(places: tuple[Spot, ...]) -> Iterator[Edge]:
     """From each row of a tree to those that hang on it."""
     by_name = {place.node.name: place for place in places}
     for place in places:

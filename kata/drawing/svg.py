@@ -11,7 +11,7 @@ from kata.drawing.glyphs import SHAPES
 from kata.drawing.groups import SLASH, groups, is_cut, slash
 from kata.drawing.layout import Block, Layout, lay_out
 from kata.drawing.picture import Node, Picture
-from kata.drawing.places import WIDTH, Place, Scale, scale_of
+from kata.drawing.sizes import WIDTH, Scale, Spot, scale_of
 
 HEADING = 24.0
 LEGEND = 24.0
@@ -135,7 +135,7 @@ def nodes(layout: Layout) -> Iterator[str]:
         yield "".join(node(place, layout.scale))
 
 
-def node(place: Place, scale: Scale) -> Iterator[str]:
+def node(place: Spot, scale: Scale) -> Iterator[str]:
     each, x = place.node, place.x + scale.text_gap
     yield f'<g data-node="{escape(each.name)}"><title>{escape(sentence(each))}</title>'
     yield glyph(each.op, place.x, place.y)
@@ -146,7 +146,7 @@ def node(place: Place, scale: Scale) -> Iterator[str]:
     yield "</g>"
 
 
-def frame(place: Place, scale: Scale) -> str:
+def frame(place: Spot, scale: Scale) -> str:
     left, width = place.x - 7, scale.text_gap + scale.width_of(place.node.text) + 11
     return (
         f'<rect class="frame" x="{left:g}" y="{place.y - scale.pitch / 2 + 1:g}" rx="4" '
@@ -177,7 +177,7 @@ def links(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
         yield f'<path class="link" data-link="{escape(f"{left_name} {right_name}")}" d="{path}"/>'
 
 
-def find(layout: Layout, name: str) -> Place:
+def find(layout: Layout, name: str) -> Spot:
     return next(place for place in layout.places if place.name == name)
 
 

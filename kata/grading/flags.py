@@ -1,7 +1,7 @@
-"""Read a submission's source for what a lesson never needs, and say so to the instructor.
+"""Read submissions for what an instructor should look at.
 
-A flag is no verdict: it names a line that a person should look at. What can be hidden from such a
-reading is said in ``docs/grading.md``.
+A flag is no verdict: it names a line, or a file. What can be hidden from such a reading is said in
+``docs/grading.md``.
 """
 
 from __future__ import annotations
@@ -9,39 +9,28 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from kata.grading.submissions import Submission, lesson_of
+from kata.grading.submissions import Submission, lesson_of, pristine
 
 MOST = 20
 # Names that have no place in a lesson, and what they are for.
 REFERENCE = {"solutions"}
 JUDGE = {"pytest", "_pytest", "pluggy", "tests", "kata", "conftest"}
-INTERPRETER = {
-    "gc",
-    "ctypes",
-    "cffi",
-    "_getframe",
-    "currentframe",
-    "tb_frame",
-    "f_back",
-    "f_globals",
-    "settrace",
-    "setprofile",
-    "addaudithook",
-    "__subclasses__",
-    "atexit",
-}
-PROCESS = {"_exit", "kill", "fork", "subprocess", "Popen", "system", "socket", "signal"}
-# The exercise of this lesson is to find the line that is running.
-ALLOWED = {"custom_tracers": {"_getframe", "currentframe", "f_back", "f_globals"}}
-KINDS = {
-    "the reference": REFERENCE,
-    "the judge": JUDGE,
-    "the interpreter": INTERPRETER,
-    "processes": PROCESS,
+PROCESS = {"_exit", "kill", "fork", "subprocess", "Popen", "system", "socket", "ctypes", "gc"}
+KINDS = {"the reference": REFERENCE, "the judge": JUDGE, "processes": PROCESS}
+# What torch calls the piece that a lesson is about, as far as nobody needs it to write the lesson.
+TORCHS_OWN = {
+    "path_of_module": {"path_of_module"},
+    "create_arg": {"create_arg"},
+    "placeholders": {"create_args_for_root"},
+    "tracer": {"Tracer", "symbolic_trace"},
+    "exec_order": {"_ExecOrderTracer"},
+    "split_module": {"split_module"},
+    "unflatten": {"unflatten", "UnflattenedModule", "InterpreterModule"},
 }
 
 
@@ -56,31 +45,66 @@ class Flag(NamedTuple):
         return f"lessons/{self.file}, line {self.line}: {self.reason}"
 
 
-def flags_of(submission: Submission) -> list[Flag]:
-    """What catches the eye in a submission's source, once a line and reason."""
-    found = {
-        flag: None
-        for path, data in sorted(submission.files.items())
-        for flag in flags_in(path, data)
-    }
-    return list(found)[:MOST]
+def flags_of(submissions: list[Submission]) -> list[list[str]]:
+    """What catches the eye in each submission's source, and who handed in the same file."""
+    equal = equal_files(submissions)
+    return [
+        [*map(str, lines_of(each)), *equal[number]][:MOST]
+        for number, each in enumerate(submissions)
+    ]
+
+
+def lines_of(submission: Submission) -> Iterator[Flag]:
+    """The lines to look at, once per line and reason."""
+    files = sorted(submission.files.items())
+    yield from dict.fromkeys(flag for path, data in files for flag in flags_in(path, data))
+
+
+def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
+    """For each submission, by its position, the files that somebody else has handed in as well."""
+    holders: dict[tuple[PurePosixPath, str], list[int]] = defaultdict(list)
+    for number, submission in enumerate(submissions):
+        for path, data in submission.files.items():
+            if data != pristine().get(path):
+                holders[path, meaning(data)].append(number)
+    found: dict[int, list[str]] = defaultdict(list)
+    for (path, _), numbers in holders.items():
+        for number in numbers if len(numbers) > 1 else ():
+            others = ", ".join(submissions[other].name for other in numbers if other != number)
+            found[number].append(f"lessons/{path}: the same as that of {others}")
+    return found
+
+
+def meaning(data: bytes) -> str:
+    """What two files have in common that differ in comments and layout alone."""
+    tree = parsed(data)
+    return ast.dump(tree) if tree else data.decode(errors="replace")
+
+
+def parsed(data: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def flags_in(path: PurePosixPath, data: bytes) -> Iterator[Flag]:
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(data)
+    if tree is None:
         return
     docstrings = {id(node) for node in docstrings_in(tree)}
-    allowed = ALLOWED.get(lesson_of(path) or "", set())
+    torchs = TORCHS_OWN.get(lesson_of(path) or "", set())
+    aliases = names_from_torch(tree)
     for node in ast.walk(tree):
         if id(node) in docstrings:
             continue
-        words = set(words_of(node)) - allowed
+        line, words = getattr(node, "lineno", 0), set(words_of(node))
         for kind, names in KINDS.items():
             if named := sorted(words & names):
-                yield Flag(str(path), getattr(node, "lineno", 0), f"{kind}: `{named[0]}`")
+                yield Flag(str(path), line, f"{kind}: `{named[0]}`")
+        if named := sorted(torchs & set(torchs_words(node, aliases))):
+            yield Flag(str(path), line, f"torch's own piece: `{named[0]}`")
 
 
 def words_of(node: ast.AST) -> Iterator[str]:
@@ -98,6 +122,31 @@ def words_of(node: ast.AST) -> Iterator[str]:
         words = re.split(r"[\s./\\]+", node.value)
         # A sentence may speak of tests; a path or a module's name has no blanks.
         yield from words if " " not in node.value else REFERENCE.intersection(words)
+
+
+def names_from_torch(tree: ast.Module) -> set[str]:
+    """The names that stand for something of torch's, under whatever name it was imported."""
+    names = {"torch"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {a.asname for a in node.names if a.asname and a.name.split(".")[0] == "torch"}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def torchs_words(node: ast.AST, aliases: set[str]) -> Iterator[str]:
+    """The names of torch's that a piece of source takes: imported, or as an attribute."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.Attribute):
+        first: ast.expr = node
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        if isinstance(first, ast.Name) and first.id in aliases:
+            yield node.attr
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
+        yield from (str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant))
 
 
 def docstrings_in(tree: ast.Module) -> Iterator[ast.AST]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kata.grading.report import EARLY, GREEN, MEANING, Grade, Report, State
+from kata.grading.report import EARLY, GREEN, MEANING, Grade, State, Summary
 from lessons import LESSONS
 
 HERE = Path(__file__).parent
@@ -23,13 +23,14 @@ ORDER = (
     State.HUNG,
     State.MEMORY,
     State.CRASHED,
-    State.VOID,
+    State.UNREADABLE,
     State.NOT_JUDGED,
+    State.WAITING,
     State.TODO,
 )
 
 
-def to_html(report: Report) -> str:
+def to_html(summary: Summary) -> str:
     """The report as one self-contained page."""
     environment = Environment(
         loader=FileSystemLoader(HERE),
@@ -40,11 +41,11 @@ def to_html(report: Report) -> str:
     )
     environment.filters["slug"] = lambda state: state.replace(" ", "-")
     return environment.get_template("page.html").render(
-        report=report,
+        summary=summary,
         lessons=LESSONS,
         order=ORDER,
         meaning=MEANING,
-        figures=figures(report),
+        figures=figures(summary),
         segments=segments,
         percent=percent,
         has_details=has_details,
@@ -52,14 +53,14 @@ def to_html(report: Report) -> str:
     )
 
 
-def figures(report: Report) -> list[tuple[int, str]]:
+def figures(summary: Summary) -> list[tuple[int, str]]:
     """The numbers at the top of the page, each with what it counts."""
-    people = report.people
+    people = summary.people
 
     def lessons_in(*states: State) -> int:
         return sum(person.count(*states) for person in people)
 
-    flagged = sum(bool(person.flags or person.count(State.VOID)) for person in people)
+    flagged = sum(bool(person.flags) for person in people)
     return [
         (len(people), "people"),
         (lessons_in(*GREEN), "lessons done"),
@@ -69,12 +70,12 @@ def figures(report: Report) -> list[tuple[int, str]]:
     ]
 
 
-def segments(report: Report, lesson: str) -> list[tuple[State, int, float, float]]:
+def segments(summary: Summary, lesson: str) -> list[tuple[State, int, float, float]]:
     """The parts of a lesson's bar: the state, its people, where it begins and how wide it is."""
-    states, start, parts = report.states(lesson), 0.0, []
+    states, start, parts = summary.states(lesson), 0.0, []
     for state in ORDER:
         if states[state]:
-            width = 100 * states[state] / len(report.people)
+            width = 100 * states[state] / len(summary.people)
             parts.append((state, states[state], start, width))
             start += width
     return parts
@@ -82,7 +83,7 @@ def segments(report: Report, lesson: str) -> list[tuple[State, int, float, float
 
 def percent(grade: Grade) -> int:
     """How much of the core passes."""
-    return round(100 * grade.core.passed / grade.core.of) if grade.core.of else 0
+    return round(100 * grade.core.passed / grade.core.planned) if grade.core.planned else 0
 
 
 def has_details(grade: Grade) -> bool:

@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from kata.judging.verdict import Count
 from lessons import LESSONS
 
-SCHEMA = 1
+SCHEMA = 2
 COMMON = 3
+NONE = Count()
 
 
 class State(StrEnum):
-    """How one lesson of one person stands."""
+    """How one lesson of one person stands: as a verdict says, or why there is none."""
 
     TODO = "todo"
     STARTED = "started"
@@ -30,8 +32,9 @@ class State(StrEnum):
     HUNG = "hung"
     MEMORY = "memory"
     CRASHED = "crashed"
-    VOID = "void"
+    UNREADABLE = "unreadable"
     NOT_JUDGED = "not judged"
+    WAITING = "waiting"
 
 
 GREEN = (State.DONE, State.STARRED)
@@ -42,23 +45,28 @@ MEANING = {
     State.RED: "a test fails",
     State.DONE: "the core is green",
     State.STARRED: "the stretch is green too",
-    State.HUNG: "stopped at the time limit",
+    State.HUNG: "stopped at the time limit, twice: the second time it ran alone",
     State.MEMORY: "stopped for want of memory",
     State.CRASHED: "the process ended before its tests did",
-    State.VOID: "the run doesn't count: what judges it was changed",
+    State.UNREADABLE: "what was handed in cannot be read",
     State.NOT_JUDGED: "the tests could not be run",
+    State.WAITING: "not judged yet: the grading was stopped, or goes on",
 }
 
 
 @dataclass(frozen=True)
-class Share:
-    """Tests passed, of so many."""
+class Limits:
+    """What one run may take.
 
-    passed: int = 0
-    of: int = 0
+    Attributes:
+        seconds: for one test, or for the import of the lesson.
+        total: for all tests of a lesson, in seconds.
+        memory: in GiB, beyond what torch takes.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.passed} of {self.of}"
+    seconds: float = 10.0
+    total: float = 120.0
+    memory: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -89,16 +97,18 @@ class Grade:
         failure: what to read first, where there is something.
         also_red: the sentences of other tests that fail.
         lent: earlier lessons that the reference lent.
+        borrowed: what in the lesson is the reference's own, or torch's.
     """
 
     lesson: str
     state: State
-    core: Share = Share()
-    stretch: Share = Share()
+    core: Count = NONE
+    stretch: Count = NONE
     seconds: float = 0.0
     failure: Failure | None = None
     also_red: tuple[str, ...] = ()
     lent: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ class Person:
     Attributes:
         name: the folder's name.
         grades: one a lesson, in the lessons' order.
-        flags: lines of the source that a person should look at.
+        flags: what a person should look at.
         notes: files that were left out, and why.
     """
 
@@ -122,8 +132,8 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A graded room.
+class Summary:
+    """What everybody handed in, graded.
 
     Attributes:
         people: in the order of their names.
@@ -154,16 +164,16 @@ class Report:
         return Counter(found).most_common(COMMON)
 
 
-def to_json(report: Report) -> str:
+def to_json(summary: Summary) -> str:
     """The whole report, as ``docs/grading.md`` describes it."""
-    content = {"schema": SCHEMA, **asdict(report)}
+    content = {"schema": SCHEMA, **asdict(summary)}
     content["lessons"] = [
         {
             "name": lesson.name,
             "title": lesson.title,
-            "states": {state: report.states(lesson.name)[state] for state in State},
+            "states": {state: summary.states(lesson.name)[state] for state in State},
             "diagnoses": [
-                {"text": text, "people": people} for text, people in report.diagnoses(lesson.name)
+                {"text": text, "people": people} for text, people in summary.diagnoses(lesson.name)
             ],
         }
         for lesson in LESSONS
@@ -171,13 +181,13 @@ def to_json(report: Report) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def to_csv(report: Report) -> str:
-    """One row a person, two columns a lesson, for a spreadsheet."""
+def to_csv(summary: Summary) -> str:
+    """A row per person, two columns per lesson, for a spreadsheet."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     columns = [column for each in LESSONS for column in (each.name, f"{each.name} core")]
     writer.writerow(["name", "done", "starred", *columns, "flags"])
-    for person in report.people:
+    for person in summary.people:
         writer.writerow([harmless(cell) for cell in row(person)])
     return out.getvalue()
 
@@ -189,7 +199,7 @@ def row(person: Person) -> Iterator[str]:
     for grade in person.grades:
         yield grade.state
         # "3/5" would be a date in a spreadsheet.
-        yield str(grade.core) if grade.core.of else ""
+        yield str(grade.core) if grade.core.planned else ""
     yield "; ".join(person.flags)
 
 

@@ -3,6 +3,8 @@
 A submission is a folder, or a zip archive of one. The lessons lie in it directly or under
 ``lessons/``, at most one folder deeper. Only files that have a place among the stubs are read, so
 a submission's ``tests/``, ``conftest.py``, ``solutions/`` or ``pytest.ini`` never reaches a run.
+
+Whatever is wrong with a submission is that person's alone: it has a row, and its note says why.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from kata.naming import NAMES
 from kata.stubs import stubs
-from lessons import LESSONS
 
-NAMES = tuple(lesson.name for lesson in LESSONS)
 LARGEST_FILE = 512 * 1024
+LARGEST_ARCHIVE = 64 * 2**20
 MOST_FILES = 200
 DEEPEST = 4
 LONGEST_NAME = 100
@@ -30,6 +32,10 @@ class GradingError(Exception):
     """Nothing can be graded; the message says what is missing and what to do."""
 
 
+class UnreadableError(Exception):
+    """A submission, or a file in it, cannot be read; the message says why."""
+
+
 @dataclass(frozen=True)
 class Submission:
     """What one participant handed in.
@@ -37,71 +43,82 @@ class Submission:
     Attributes:
         name: the folder's or the archive's name, made printable.
         files: the lessons' files, by their path below ``lessons/``.
+        unreadable: the lessons of which something cannot be read.
         notes: what was left out, and why.
     """
 
     name: str
     files: dict[PurePosixPath, bytes]
+    unreadable: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     def of(self, lesson: str) -> dict[PurePosixPath, bytes]:
         """The files of one lesson: its module, or what lies in its package."""
         return {path: data for path, data in self.files.items() if lesson_of(path) == lesson}
 
+    def is_untouched(self, lesson: str) -> bool:
+        """Whether the lesson's files are the stubs, byte for byte, or aren't there at all."""
+        return all(pristine().get(path) == data for path, data in self.of(lesson).items())
+
 
 def find_submissions(folder: Path) -> list[Submission]:
     """Read every submission in the folder, in the order of their names.
 
     Raises:
-        GradingError: there is no such folder, or no submission in it.
+        GradingError: there is no such folder, or nothing in it.
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder: give the one that holds a folder per person")
-    found = [read_submission(path) for path in entries_of(folder)]
+    entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
+    found = [read_submission(path) for path in entries if not path.name.startswith((".", "__"))]
     if not found:
         raise GradingError(f"{folder} is empty: it should hold one folder (or zip) per person")
     return found
 
 
-def entries_of(folder: Path) -> list[Path]:
-    """The folders and archives that hold the submissions."""
-    entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
-    return [path for path in entries if is_submission(path)]
-
-
-def is_submission(path: Path) -> bool:
-    if path.name.startswith(".") or path.is_symlink():
-        return False
-    return path.is_dir() or path.suffix.lower() == ".zip"
-
-
 def read_submission(path: Path) -> Submission:
     """Read one submission; what cannot be read is left out, with a note."""
-    source = Folder(path) if path.is_dir() else Archive(path)
-    name = printable(path.name if path.is_dir() else path.stem)
+    name = printable(path.stem if path.suffix.lower() == ".zip" else path.name)
     try:
-        names = sorted(source.names())[: MOST_FILES * len(NAMES)]
-        root = lessons_root(names)
-    except (OSError, zipfile.BadZipFile) as error:
-        return Submission(name, {}, (f"cannot be read: {error}",))
+        return contents(name, source_of(path))
+    # An archive can be damaged in more ways than zipfile has errors for.
+    except Exception as error:
+        return Submission(name, {}, frozenset(NAMES), (f"cannot be read: {words(error)}",))
+
+
+def source_of(path: Path) -> Folder | Archive:
+    """How an entry of the room's folder is read."""
+    if path.is_symlink():
+        raise UnreadableError("it is a link")
+    if path.is_dir():
+        return Folder(path)
+    if not path.is_file() or path.suffix.lower() != ".zip":
+        raise UnreadableError("it is neither a folder nor a zip archive")
+    if path.stat().st_size > LARGEST_ARCHIVE:
+        raise UnreadableError(f"it is larger than {LARGEST_ARCHIVE // 2**20} MiB")
+    return Archive(path)
+
+
+def contents(name: str, source: Folder | Archive) -> Submission:
+    """The lessons' files that a folder or an archive holds."""
+    names = sorted(source.names())[: MOST_FILES * len(NAMES)]
+    root = lessons_root(names)
     if root is None:
-        return Submission(name, {}, ("holds no file of a lesson",))
+        raise UnreadableError("it holds no file of a lesson")
     wanted = [each for each in names if each.is_relative_to(root) and lesson_of(each, root)]
-    return with_contents(name, source, wanted[:MOST_FILES], root)
-
-
-def with_contents(
-    name: str, source: Folder | Archive, wanted: list[PurePosixPath], root: PurePosixPath
-) -> Submission:
-    files, notes = {}, []
-    for path in wanted:
+    files, unreadable, notes = {}, set(), []
+    for path in wanted[:MOST_FILES]:
+        place = path.relative_to(root)
         try:
-            data = source.read(path)
-        except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
-            notes.append(f"{printable(str(path))} was left out: {error}")
-        else:
-            files[path.relative_to(root)] = like_the_stub(path.relative_to(root), data)
-    return Submission(name, files, tuple(notes))
+            files[place] = like_the_stub(place, source.read(path))
+        except Exception as error:
+            unreadable.add(lesson_of(place) or "")
+            notes.append(f"{printable(str(path))} was left out: {words(error)}")
+    return Submission(name, files, frozenset(unreadable), tuple(notes))
+
+
+def words(error: Exception) -> str:
+    return printable(str(error) or type(error).__name__)
 
 
 def like_the_stub(path: PurePosixPath, data: bytes) -> bytes:
@@ -113,7 +130,7 @@ def like_the_stub(path: PurePosixPath, data: bytes) -> bytes:
 def lessons_root(names: list[PurePosixPath]) -> PurePosixPath | None:
     """The folder in which a submission's lessons lie, or ``None`` where there are none.
 
-    A clone of the whole repository holds files of the same names in other rooms; ``lessons`` wins.
+    A clone of the whole repository holds files of the same names elsewhere; ``lessons`` wins.
     """
     roots = {root for name in names for root in name.parents if lesson_of(name, root)}
     own = [root for root in roots if not set(root.parts) & {"solutions", "tests", "docs"}]
@@ -138,18 +155,26 @@ class Folder:
 
     def names(self) -> Iterator[PurePosixPath]:
         """The Python files at most a few folders deep; hidden folders aren't entered."""
-        for folder, folders, files in os.walk(self.path):
+        for folder, folders, files in os.walk(self.path, onerror=self.refuse):
             here = PurePosixPath(Path(folder).relative_to(self.path).as_posix())
             deep = len(here.parts) >= DEEPEST - 1
             folders[:] = [] if deep else [each for each in folders if not each.startswith(".")]
             yield from (here / file for file in files if file.endswith(".py"))
 
+    def refuse(self, error: OSError) -> None:
+        raise error
+
     def read(self, path: PurePosixPath) -> bytes:
+        """A file's bytes.
+
+        Raises:
+            UnreadableError: it is a link, no regular file, or too large.
+        """
         file = self.path / path
         if any(each.is_symlink() for each in (file, *file.parents[: len(path.parts) - 1])):
-            raise ValueError("it is a link")
+            raise UnreadableError("it is a link")
         if not file.is_file():
-            raise ValueError("it is no regular file")
+            raise UnreadableError("it is no regular file")
         with file.open("rb") as stream:
             return limited(stream.read(LARGEST_FILE + 1))
 
@@ -161,21 +186,26 @@ class Archive:
         self.path = path
 
     def names(self) -> Iterator[PurePosixPath]:
+        """The Python files inside; Windows may have spelt their folders with backslashes."""
         with zipfile.ZipFile(self.path) as archive:
-            for name in archive.namelist():
-                path = PurePosixPath(name)
-                inside = not path.is_absolute() and ".." not in path.parts
-                if inside and path.suffix == ".py" and len(path.parts) <= DEEPEST:
-                    yield path
+            self.members = {spelt(each.filename): each for each in archive.infolist()}
+        for path in self.members:
+            inside = not path.is_absolute() and ".." not in path.parts
+            if inside and path.suffix == ".py" and len(path.parts) <= DEEPEST:
+                yield path
 
     def read(self, path: PurePosixPath) -> bytes:
-        with zipfile.ZipFile(self.path) as archive, archive.open(str(path)) as stream:
+        with zipfile.ZipFile(self.path) as archive, archive.open(self.members[path]) as stream:
             return limited(stream.read(LARGEST_FILE + 1))
+
+
+def spelt(name: str) -> PurePosixPath:
+    return PurePosixPath(name.replace("\\", "/"))
 
 
 def limited(data: bytes) -> bytes:
     if len(data) > LARGEST_FILE:
-        raise ValueError(f"it is larger than {LARGEST_FILE // 1024} KiB")
+        raise UnreadableError(f"it is larger than {LARGEST_FILE // 1024} KiB")
     return data
 
 
@@ -185,26 +215,19 @@ def pristine() -> dict[PurePosixPath, bytes]:
     return {PurePosixPath(path): text.encode() for path, text in stubs().items()}
 
 
-def is_untouched(submission: Submission, lesson: str) -> bool:
-    """Whether a lesson's files are the stubs, byte for byte, or aren't there at all."""
-    return all(pristine().get(path) == data for path, data in submission.of(lesson).items())
-
-
 def stage(submission: Submission, folder: Path) -> None:
     """Write a folder of lessons to judge: the instructor's stubs, the submission's files on top."""
     handed_in = {lesson_of(path) for path in submission.files}
-    stand_ins = {
-        path: data for path, data in pristine().items() if lesson_of(path) not in handed_in
+    packages = {path.parts[0] for path in submission.files if len(path.parts) > 1}
+    own = {
+        path: data
+        for path, data in pristine().items()
+        # The steps that a lesson of several files came without are stubs, too.
+        if lesson_of(path) not in handed_in or path.parts[0] in packages
     }
-    for path, data in {**stand_ins, **missing_steps(submission), **submission.files}.items():
+    for path, data in {**own, **submission.files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-
-
-def missing_steps(submission: Submission) -> dict[PurePosixPath, bytes]:
-    """The stubs of the steps that a lesson of several files came without."""
-    packages = {path.parts[0] for path in submission.files if len(path.parts) > 1}
-    return {path: data for path, data in pristine().items() if path.parts[0] in packages}
 
 
 def printable(text: str) -> str:

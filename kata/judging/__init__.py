@@ -6,13 +6,23 @@ limits of time and memory, and its process group dies with it. Whatever it did u
     with Judge() as judge:
         verdict = judge.run(Request("tracer"))
 
-``Judge`` imports torch and the suite once, in a worker process that forks a child a run; where
+``Judge`` imports torch and the suite once, in a worker process that forks a child per run; where
 there is no fork, each run is a process that was warmed up beforehand. The caller imports neither.
 """
 
 from kata.judging.judge import Judge
 from kata.judging.request import Request
 from kata.judging.running import Running
-from kata.judging.verdict import End, Ending, Place, Report, Verdict
+from kata.judging.verdict import CodeLine, Count, End, Ending, Report, Verdict
 
-__all__ = ["End", "Ending", "Judge", "Place", "Report", "Request", "Running", "Verdict"]
+__all__ = [
+    "CodeLine",
+    "Count",
+    "End",
+    "Ending",
+    "Judge",
+    "Report",
+    "Request",
+    "Running",
+    "Verdict",
+]

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from kata.judging.process import WorkerProcess
-from kata.judging.request import Request
-from kata.judging.room import Room, copy_lessons
-from kata.judging.run import Run
+from kata.judging.request import Request, RunFiles
 from kata.judging.running import Running
+from kata.judging.suite_copy import SuiteCopy, copy_lessons
 from kata.judging.verdict import Verdict
 
 CAN_FORK = hasattr(os, "fork")
@@ -23,28 +22,28 @@ class Judge:
     It starts to warm up when it is made, and imports neither torch nor the lessons itself.
 
     Args:
-        fork: whether one warm worker forks a child a run. Without, a run takes a worker of its own,
-            and the next one warms up meanwhile.
+        fork: whether one warm worker forks a child per run. Without, each run takes a worker of its
+            own, and the next one warms up meanwhile.
     """
 
     def __init__(self, *, fork: bool = CAN_FORK) -> None:
         self.fork = fork
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
         self.folder = Path(self.temporary.name).resolve()
-        self.room = Room(self.folder / "room")
+        self.suite = SuiteCopy(self.folder / "suite")
         self.runs = 0
         self.workers = [self.new_worker()]
 
     def new_worker(self) -> WorkerProcess:
-        return WorkerProcess(self.room.root, self.folder / "worker.log", once=not self.fork)
+        return WorkerProcess(self.suite.root, self.folder / "worker.log", once=not self.fork)
 
     def start(self, request: Request) -> Running:
         """Begin a run on what the lessons' files hold now."""
-        self.room.mend()
+        self.suite.restore()
         self.runs += 1
-        run = Run(self.folder / f"run-{self.runs}")
-        copy_lessons(request.folder, run.lessons)
-        return Running(request, run, self.worker())
+        files = RunFiles(self.folder / f"run-{self.runs}")
+        copy_lessons(request.folder, files.lessons)
+        return Running(request, files, self.worker())
 
     def run(self, request: Request) -> Verdict:
         """Run to the end."""

@@ -5,13 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
+from kata.judging.sandbox import PROC
+
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+# Marks a worker and all that comes from it, wherever it went.
+TOKEN = "KATA_WORKER"
+# What a shell may hold for other runs of Python and pytest; here it would change the judgement.
+STRANGE = ("PYTEST_", "PYTHON")
 
 
 class WorkerProcess:
@@ -23,14 +33,15 @@ class WorkerProcess:
         codes: the exit code of each run that ended; below zero: the signal that killed it.
     """
 
-    def __init__(self, room: Path, log: Path, *, once: bool) -> None:
+    def __init__(self, root: Path, log: Path, *, once: bool) -> None:
         self.once = once
         self.log = log
         self.is_ready = False
         self.is_taken = False
         self.pids: dict[str, int] = {}
         self.codes: dict[str, int] = {}
-        self.process = start(room, log, once=once)
+        self.token = f"{TOKEN}={uuid.uuid4().hex}"
+        self.process = start(root, log, self.token, once=once)
         self.listener = threading.Thread(target=self.listen, daemon=True)
         self.listener.start()
 
@@ -68,7 +79,7 @@ class WorkerProcess:
         except BrokenPipeError:
             self.process.wait()
 
-    def last_words(self, lines: int = 5) -> str:
+    def log_tail(self, lines: int = 5) -> str:
         """The end of what the worker wrote on its standard error."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
@@ -82,21 +93,54 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.listener.join()
+        self.listener.join(timeout=1.0)
+        for pid in self.pids.values():
+            kill_group(pid)
+        kill_descendants(self.token)
 
 
-def start(room: Path, log: Path, *, once: bool) -> subprocess.Popen[bytes]:
-    """Start the worker in the room, away from the terminal; small tensors want no threads."""
-    path = os.pathsep.join(filter(None, (str(room), os.environ.get("PYTHONPATH"))))
-    environment = {**dict.fromkeys(THREADS, "1"), **os.environ, "PYTHONPATH": path}
+def start(root: Path, log: Path, token: str, *, once: bool) -> subprocess.Popen[bytes]:
+    """Start the worker in its copy of the suite, away from the terminal."""
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    environment = {**dict.fromkeys(THREADS, "1"), **inherited(), "PYTHONPATH": path}
+    environment[TOKEN] = token.partition("=")[2]
     command = [sys.executable, "-m", "kata.judging.worker", *["--once"] * once]
     with log.open("ab") as errors:
         return subprocess.Popen(
             command,
-            cwd=room,
+            cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
         )
+
+
+def inherited() -> dict[str, str]:
+    """The environment, without what would make Python or pytest judge in another way."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(STRANGE)}
+
+
+def ask_for_frames(pid: int) -> None:
+    """Let a run write down where it is; it was told how when it began."""
+    if hasattr(signal, "SIGUSR1"):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGUSR1)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process with its group, or alone where there are no groups."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGTERM)
+
+
+def kill_descendants(token: str) -> None:
+    """Kill what a worker left behind that died before it could: it bears the worker's mark."""
+    for file in PROC.glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if token.encode() in file.read_bytes().split(b"\0"):
+                os.kill(int(file.parent.name), signal.SIGKILL)

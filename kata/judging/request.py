@@ -1,4 +1,4 @@
-"""What is asked of a run: which lesson, whose files, which tests, how much time and memory."""
+"""What is asked of a run: which lesson, whose files, which tests, within which limits."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Request:
         folder: where the lessons to judge lie; a copy of it is judged.
         marks: pytest's ``-m``: which tests run.
         first: node ids of tests to run before the others.
-        options: further words for pytest's command line.
-        seconds: how long a test may take, or the import of the lesson.
-        total: how long the whole run may take; ``None`` for as long as its tests do.
+        seconds: how long a test, or the import of the lesson, may compute or wait.
+        total: how long the whole run may compute; ``None`` for as long as its tests do.
         memory: how many bytes the run may take beyond what torch takes; 0 for no limit.
+        may_execute: whether the run may start programs.
     """
 
     lesson: str
     folder: Path = STUBS
     marks: str = "not slow"
     first: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
     seconds: float = 10.0
     total: float | None = None
     memory: int = 4 * GIGABYTE
+    may_execute: bool = True
 
     def on(self, folder: Path) -> Request:
         """The same request on another folder."""
@@ -45,6 +45,41 @@ class Request:
     @classmethod
     def from_json(cls, text: str) -> Request:
         content = json.loads(text)
-        content["folder"] = Path(content["folder"])
-        content.update({name: tuple(content[name]) for name in ("first", "options")})
+        content.update(folder=Path(content["folder"]), first=tuple(content["first"]))
         return cls(**content)
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run, in a folder of its own: the judge prepares them, the worker fills them.
+
+    Attributes:
+        folder: holds all of them, and is all that the run may write to.
+        lessons: a copy of the lessons.
+        events: a line of JSON per event.
+        frames: where the code was when time was up, or on a fatal signal.
+        output: what the code wrote outside of the tests.
+        home: its home and its temporary files.
+    """
+
+    folder: Path
+
+    @property
+    def lessons(self) -> Path:
+        return self.folder / "lessons"
+
+    @property
+    def events(self) -> Path:
+        return self.folder / "events.jsonl"
+
+    @property
+    def frames(self) -> Path:
+        return self.folder / "frames.txt"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output.txt"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"

@@ -10,26 +10,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kata.judging.ending import ending_of, kill
-from kata.judging.process import WorkerProcess
-from kata.judging.request import Request
-from kata.judging.run import Run
+from kata.judging.ending import Evidence, ending_of
+from kata.judging.process import WorkerProcess, ask_for_frames, kill_group
+from kata.judging.request import Request, RunFiles
+from kata.judging.sandbox import seconds_computed
 from kata.judging.verdict import End, Ending, Report, Verdict
 
 TICK = 0.01
-# How much longer than allowed a run may take before it is killed from outside: as a rule it ends
-# itself, and writes down where it was.
-GRACE = 2.0
+# How long a run has to write down where it is, and a worker to notice that a run is dead.
+LAST_WORDS, GRACE = 0.1, 2.0
+# On a busy machine a run computes for a small part of the time; one that computes less than this
+# part is waiting for something that doesn't come.
+WAITING = 0.02
+# However busy the machine is: this many times its limit on the clock is enough.
+ENOUGH = 20
 
 
 @dataclass
-class Heard:
+class EventLog:
     """What a run has written so far."""
 
     file: Path
     tests: list[dict[str, Any]] = field(default_factory=list)
     reports: dict[str, Report] = field(default_factory=dict)
     lent: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
     running: str = ""
     code: int | None = None
     position: int = 0
@@ -54,6 +59,7 @@ class Heard:
                 self.tests = content["tests"]
             case "lent":
                 self.lent = tuple(content["pieces"])
+                self.borrowed = tuple(content.get("borrowed", ()))
             case "begin":
                 self.running = content["nodeid"]
             case "report":
@@ -62,7 +68,7 @@ class Heard:
                 self.code = content["code"]
 
     def enter(self, report: Report) -> None:
-        """Keep one report a test: the first that says it isn't passed."""
+        """Keep one report per test: the first that says it isn't passed."""
         before = self.reports.get(report.nodeid)
         if before is None or before.outcome == "passed":
             self.reports[report.nodeid] = report
@@ -78,36 +84,62 @@ class Heard:
         return len(self.tests) - stretch, stretch
 
 
+@dataclass
+class Timer:
+    """How long something may take: by the processor's clock, or waiting by the one on the wall.
+
+    So a busy machine stops nobody, and neither a loop nor a lock goes on for ever.
+    """
+
+    limit: float
+    since: float = field(default_factory=time.monotonic)
+    computed_before: float = 0.0
+
+    def is_over(self, computed: float | None) -> bool:
+        """Whether the time is up for a process that has computed for so long in all."""
+        waited = time.monotonic() - self.since
+        if computed is None:
+            return waited > self.limit
+        computed -= self.computed_before
+        is_waiting = waited > self.limit and computed < WAITING * waited
+        return computed > self.limit or is_waiting or waited > ENOUGH * self.limit
+
+
 class Running:
     """A run in progress.
 
     ``poll`` it now and then: that is what keeps its time. It begins as soon as the worker is warm.
     """
 
-    def __init__(self, request: Request, run: Run, worker: WorkerProcess) -> None:
+    def __init__(self, request: Request, files: RunFiles, worker: WorkerProcess) -> None:
         self.request = request
-        self.files = run
-        self.name = str(run.folder)
+        self.files = files
+        self.name = str(files.folder)
         self.worker = worker
-        self.heard = Heard(run.events)
+        self.log = EventLog(files.events)
         self.is_sent = False
         self.is_stopped = False
-        self.is_overdue = False
-        self.began = self.moved = time.monotonic()
+        self.overdue = ""
+        self.killed_at = float("inf")
+        self.begin_timers()
         self.verdict: Verdict | None = None
+
+    def begin_timers(self) -> None:
+        self.began = time.monotonic()
+        self.test_timer = Timer(self.request.seconds)
+        self.total_timer = Timer(self.request.total or float("inf"))
 
     def poll(self) -> Verdict | None:
         """The verdict, or ``None`` while the run goes on."""
         if self.verdict is None:
             self.send_when_ready()
-            # The order counts: what was written before the end is there to be heard after it.
+            # The order counts: what was written before the end is there to be read after it.
             is_over = self.is_over
             self.listen()
             if is_over:
-                self.verdict = self.settled()
-            elif self.is_late:
-                self.is_overdue = True
-                self.kill()
+                self.verdict = self.concluded()
+            elif self.is_sent:
+                self.keep_time()
         return self.verdict
 
     def wait(self) -> Verdict:
@@ -123,19 +155,45 @@ class Running:
         return self.wait()
 
     @property
-    def so_far(self) -> Verdict:
+    def partial_verdict(self) -> Verdict:
         """What is known while the run goes on."""
         return self.verdict_with(Ending(End.RUNNING))
 
     def send_when_ready(self) -> None:
         if not self.is_sent and self.worker.is_ready and not self.is_stopped:
             self.is_sent = True
-            self.began = self.moved = time.monotonic()
+            self.begin_timers()
             self.worker.order(self.name, self.request.on(self.files.lessons).to_json())
 
     def listen(self) -> None:
-        if self.heard.listen():
-            self.moved = time.monotonic()
+        if self.log.listen():
+            self.test_timer = Timer(self.request.seconds, computed_before=self.computed or 0.0)
+
+    @property
+    def computed(self) -> float | None:
+        pid = self.worker.pids.get(self.name)
+        return None if pid is None else seconds_computed(pid)
+
+    def keep_time(self) -> None:
+        """Stop a run that takes too long; it may have stopped the worker, which is killed then."""
+        now = time.monotonic()
+        if now - self.killed_at > GRACE:
+            self.worker.process.kill()
+        elif self.killed_at == float("inf"):
+            computed = self.computed
+            if self.test_timer.is_over(computed):
+                limit = f"{self.request.seconds:g} s"
+                self.stop_late(f"still running after {limit}, so it was stopped: an endless loop?")
+            elif self.total_timer.is_over(computed):
+                limit = f"{self.request.total:g} s"
+                self.stop_late(f"all tests together took more than {limit}, so they were stopped")
+
+    def stop_late(self, sentence: str) -> None:
+        self.overdue = sentence
+        if pid := self.worker.pids.get(self.name):
+            ask_for_frames(pid)
+            time.sleep(LAST_WORDS)
+        self.kill()
 
     @property
     def is_over(self) -> bool:
@@ -144,40 +202,44 @@ class Running:
         return self.name in self.worker.codes or self.worker.is_silent
 
     @property
-    def is_late(self) -> bool:
-        if not self.is_sent or self.is_overdue:
-            return False
-        now, total = time.monotonic(), self.request.total or float("inf")
-        return now - self.moved > self.request.seconds + GRACE or now - self.began > total + GRACE
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of its process; below zero: a signal; ``None``: nobody was left to tell."""
-        return self.worker.codes.get(self.name)
-
-    @property
     def seconds_so_far(self) -> float:
         return time.monotonic() - self.began
 
     def kill(self) -> None:
+        deadline = time.monotonic() + GRACE
         while self.is_sent and not self.is_over and self.name not in self.worker.pids:
             time.sleep(TICK / 10)
-        if self.is_sent and not self.is_over:
-            kill(self.worker.pids[self.name])
+            if time.monotonic() > deadline:
+                break
+        self.killed_at = min(self.killed_at, time.monotonic())
+        if self.is_sent and not self.is_over and self.name in self.worker.pids:
+            kill_group(self.worker.pids[self.name])
 
-    def settled(self) -> Verdict:
-        if self.exit_code is None and self.name in self.worker.pids:
-            kill(self.worker.pids[self.name])  # its worker died first
-        verdict = self.verdict_with(ending_of(self))
+    def concluded(self) -> Verdict:
+        exit_code = self.worker.codes.get(self.name)
+        if exit_code is None and self.name in self.worker.pids:
+            kill_group(self.worker.pids[self.name])  # its worker died first
+        evidence = Evidence(
+            self.files,
+            bool(self.log.tests),
+            self.log.during,
+            self.log.code,
+            exit_code,
+            self.is_stopped,
+            self.overdue,
+            self.worker.log_tail(),
+        )
+        verdict = self.verdict_with(ending_of(evidence))
         shutil.rmtree(self.files.folder, ignore_errors=True)
         return verdict
 
     def verdict_with(self, ending: Ending) -> Verdict:
         return Verdict(
             lesson=self.request.lesson,
-            reports=tuple(self.heard.reports.values()),
+            reports=tuple(self.log.reports.values()),
             ending=ending,
-            planned=self.heard.planned,
-            lent=self.heard.lent,
+            planned=self.log.planned,
+            lent=self.log.lent,
+            borrowed=self.log.borrowed,
             seconds=self.seconds_so_far,
         )

@@ -1,10 +1,48 @@
-"""What a run says: a report a test, what was lent, and how the run ended."""
+"""What a run says: a report per test, how the run ended, and how the lesson stands."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+
+TODO, STARTED, RED, DONE, STARRED = "todo", "started", "red", "done", "starred"
+# The lesson counts as done.
+PASSED = (DONE, STARRED)
+
+
+@dataclass(frozen=True)
+class Count:
+    """Tests of the core, or of the stretch: passed, of so many, besides those skipped here."""
+
+    passed: int = 0
+    planned: int = 0
+    skipped: int = 0
+
+    @property
+    def is_green(self) -> bool:
+        """Whether all of them ran, and none failed or is todo."""
+        return self.passed + self.skipped == self.planned > 0
+
+    def __str__(self) -> str:
+        return f"{self.passed} of {self.planned}"
+
+
+def state_of(core: Count, stretch: Count, *, is_red: bool) -> str:
+    """How a lesson stands: the one place that decides.
+
+    Args:
+        core: the tests of the core.
+        stretch: those of the stretch.
+        is_red: whether one failed, or the run didn't come to its end.
+    """
+    # Where only tests of the stretch were asked for, these decide.
+    if core.is_green or (stretch.is_green and not core.planned):
+        is_all = stretch.is_green or not (stretch.planned or is_red)
+        return STARRED if is_all else DONE
+    if is_red:
+        return RED
+    return STARTED if core.passed + stretch.passed else TODO
 
 
 @dataclass(frozen=True)
@@ -61,7 +99,7 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLine:
     """A line of the judged code: where it hung, or crashed."""
 
     file: str
@@ -87,7 +125,7 @@ class Ending:
     how: End
     sentence: str = ""
     during: str = ""
-    place: Place | None = None
+    place: CodeLine | None = None
 
     @property
     def text(self) -> str:
@@ -108,10 +146,11 @@ class Verdict:
 
     Attributes:
         lesson: the lesson's name.
-        reports: one a test that ended, in the order in which they ran.
+        reports: one per test that ended, in the order in which they ran.
         ending: how the run ended.
         planned: how many tests were to run, of the core and of the stretch.
         lent: the pieces that came from the reference.
+        borrowed: what in the lesson is the reference's own, or torch's.
         seconds: how long the run took.
     """
 
@@ -120,6 +159,7 @@ class Verdict:
     ending: Ending
     planned: tuple[int, int] = (0, 0)
     lent: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
     seconds: float = 0.0
 
     def of(self, outcome: str) -> tuple[Report, ...]:
@@ -135,21 +175,21 @@ class Verdict:
     def is_finished(self) -> bool:
         return self.ending.how is End.FINISHED
 
-    def counts(self, *, stretch: bool) -> Counter[str]:
+    def outcomes(self, *, stretch: bool) -> Counter[str]:
         """How many reports there are of each outcome, in the core or in the stretch."""
         return Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
 
+    def count(self, *, stretch: bool) -> Count:
+        """The tests of the core, or of the stretch."""
+        outcomes = self.outcomes(stretch=stretch)
+        return Count(outcomes["passed"], self.planned[stretch], outcomes["skipped"])
+
     def is_green(self, *, stretch: bool) -> bool:
         """Whether all tests of the core, or of the stretch, ran and none failed or is todo."""
-        counts = self.counts(stretch=stretch)
-        return counts["passed"] + counts["skipped"] == self.planned[stretch] > 0
+        return self.count(stretch=stretch).is_green
 
     @property
     def state(self) -> str:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
-        if self.is_green(stretch=False):
-            through = self.is_finished and not self.planned[True]
-            return "starred" if through or self.is_green(stretch=True) else "done"
-        if self.of("failed") or not self.is_finished:
-            return "red"
-        return "started" if self.of("passed") else "todo"
+        core, stretch = self.count(stretch=False), self.count(stretch=True)
+        return state_of(core, stretch, is_red=bool(self.of("failed")) or not self.is_finished)

@@ -1,8 +1,8 @@
 """The process in which lessons are judged: it imports torch and the suite once, then waits.
 
-``python -m kata.judging.worker [--once]``, started in the room of a judge, reads one order a line
-and answers with one line an event. With fork each order runs in a child, and the worker stays as
-it was. With ``--once`` it carries out one order itself, and ends.
+``python -m kata.judging.worker [--once]``, started in a judge's copy of the suite, reads one order
+per line and answers with one line per event. With fork each order runs in a child, and the worker
+stays as it was. With ``--once`` it carries out one order itself, and ends.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ import json
 import os
 import pdb
 import select
+import signal
 import sys
 import tempfile
-import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import pytest
 
-from kata.judging.landlock import allow_writing_only_below
-from kata.judging.limits import OUT_OF_MEMORY, limit
 from kata.judging.preparing import Preparations
-from kata.judging.request import Request
-from kata.judging.run import Run
+from kata.judging.process import kill_group
+from kata.judging.request import Request, RunFiles
+from kata.judging.sandbox import OUT_OF_MEMORY, adopt_orphans, children_of, confine, limit
 from kata.layers import suites
 
 # What a run needs of pytest; the rest costs time, or would answer in its place.
@@ -93,8 +92,9 @@ def serve_once(orders: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def serve_by_fork(orders: IO[bytes], answers: IO[bytes], preparations: Preparations) -> None:
-    """Fork a child an order, and tell how each ended; without a judge there are no children."""
+    """Fork a child per order, and tell how each ended; without a judge there are no children."""
     children: dict[int, str] = {}
+    adopt_orphans()
     try:
         for line in lines_or_pauses(orders, children, preparations):
             if line:
@@ -130,12 +130,17 @@ def ended(children: dict[int, str]) -> Iterator[tuple[int, int]]:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             kill_group(pid)  # what it has started itself
+            kill_orphans(children)
             yield pid, os.waitstatus_to_exitcode(status)
 
 
-def kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, 9)
+def kill_orphans(children: Iterable[int]) -> None:
+    """Kill what a run left to this process, by whatever session it went away; then theirs."""
+    while orphans := set(children_of(os.getpid())) - set(children):
+        for pid in orphans:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
@@ -156,19 +161,21 @@ def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
 
 def carry_out(order: dict[str, Any]) -> None:
     """Run the tests of one request; what comes out lies in the run's folder."""
-    run, request = Run(Path(order["run"])), Request.from_json(order["request"])
-    settle(run)
+    run, request = RunFiles(Path(order["run"])), Request.from_json(order["request"])
+    redirect(run)
     try:
-        allow_writing_only_below(run.folder)
+        confine(run.folder, may_execute=request.may_execute)
         limit(request.memory)
-        with run.hang.open("wb") as hang, run.crash.open("wb") as crash:
-            faulthandler.enable(crash)
-            run_pytest(*arguments(run, request), plugins=(Watchdog(request, hang), MemoryGuard()))
+        with run.frames.open("wb") as frames:
+            faulthandler.enable(frames)
+            if hasattr(faulthandler, "register"):
+                faulthandler.register(signal.SIGUSR1, frames)
+            run_pytest(*arguments(run, request), plugins=(MemoryGuard(),))
     except BaseException:
         traceback.print_exc()  # into the run's output, where the judge finds it
 
 
-def settle(run: Run) -> None:
+def redirect(run: RunFiles) -> None:
     """Turn the process's streams, its home and its temporary files to the run's folder."""
     run.home.mkdir()
     output = os.open(run.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -184,7 +191,7 @@ def without_terminal(*_: object, **__: object) -> NoReturn:
     raise OSError("a debugger reads from stdin, and there is no terminal")
 
 
-def arguments(run: Run, request: Request) -> list[str]:
+def arguments(run: RunFiles, request: Request) -> list[str]:
     first = [f"--first={nodeid}" for nodeid in request.first]
     return [
         f"--lessons={run.lessons}",
@@ -193,30 +200,7 @@ def arguments(run: Run, request: Request) -> list[str]:
         request.marks,
         *first,
         *suites(request.lesson),
-        *request.options,
     ]
-
-
-class Watchdog:
-    """A pytest plugin that writes down where the code is, and ends it, when it takes too long.
-
-    The clock is the C library's: it goes off even where Python's own lines no longer run.
-    """
-
-    def __init__(self, request: Request, file: IO[bytes]) -> None:
-        self.seconds = request.seconds
-        self.deadline = time.monotonic() + request.total if request.total else float("inf")
-        self.file = file
-        self.wind_up()
-
-    def wind_up(self) -> None:
-        left = max(0.001, min(self.seconds, self.deadline - time.monotonic()))
-        # Where no thread can be had any more, the judge's own clock has to do.
-        with contextlib.suppress(RuntimeError):
-            faulthandler.dump_traceback_later(left, file=self.file, exit=True)
-
-    def pytest_runtest_logstart(self) -> None:
-        self.wind_up()
 
 
 class MemoryGuard:

@@ -64,7 +64,7 @@ def about_missing_lesson(lesson: str) -> Iterator[str]:
     """Tell a lesson whose file is gone from a name that no lesson has."""
     if lesson in LESSON_NAMES:
         yield labelled("likely cause", f"the file of {lesson} was moved or deleted")
-        yield labelled("try", f"`kata restore {lesson}` for a kept copy, `kata reset {lesson}`")
+        yield labelled("try", f"`kata reset {lesson}` for the stub, `--undo` for a kept copy")
     else:
         yield labelled("likely cause", f"no lesson is called {lesson}")
         near = difflib.get_close_matches(lesson, LESSON_NAMES, n=1) or LESSON_NAMES

@@ -36,7 +36,7 @@ Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in LESSONS)
-HOUSE = ROOT / "tests" / "house"
+PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
@@ -70,10 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The maintainer's own tests (the house rules, the answers) run beside the reference only."""
-    house = collection_path == HOUSE or HOUSE in collection_path.parents
+    """The maintainer's own tests (of runner, site and repository) run beside the reference only."""
+    project = collection_path == PROJECT or PROJECT in collection_path.parents
     impl = config.getoption("--impl")
-    if house:
+    if project:
         return True if impl != "solutions" else None
     stretch = collection_path == STRETCH or STRETCH in collection_path.parents
     return True if stretch and impl == "core" else None

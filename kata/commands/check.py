@@ -1,0 +1,94 @@
+"""The command ``check``: judge lessons, and say why one isn't green."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from kata import progress, workspace
+from kata.files import pristine, yours
+from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.naming import NAMES, add_lesson
+from kata.showing import show
+from kata.terminal import busy, open_console, say_json
+
+SCHEMA = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    add_lesson(parser, nargs="*", help="the lessons to judge (default: all)")
+    parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Judge the lessons; the exit code is 0 only if all of them are green (a todo isn't)."""
+    console = open_console(plain=arguments.plain)
+    lessons = tuple(dict.fromkeys(arguments.lesson)) or NAMES
+    verdicts = []
+    for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
+        verdicts.append(verdict)
+        if not arguments.json:
+            show(console, verdict, stretch=arguments.stretch)
+    if arguments.json:
+        say_json(as_json(verdicts, stretch=arguments.stretch))
+    return int(not all(verdict.is_green(stretch=arguments.stretch) for verdict in verdicts))
+
+
+def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
+    """Judge one lesson after the other; a pristine stub is todo without a run."""
+    started = {lesson for lesson in lessons if yours(lesson) != pristine(lesson)}
+    with Judge() if started else contextlib.nullcontext() as judge:
+        for lesson in lessons:
+            if judge is None or lesson not in started:
+                yield Verdict(lesson, reports=(), ending=Ending(End.FINISHED))
+                continue
+            key = progress.key_of(lesson)
+            with busy(notices, f"judging {lesson}"):
+                verdict = judge.run(Request(lesson, workspace.HERE.lessons))
+            progress.remember(verdict, key)
+            yield verdict
+
+
+def as_json(verdicts: list[Verdict], *, stretch: bool) -> dict[str, object]:
+    """The verdicts as ``docs/commands.md`` describes them."""
+    return {
+        "schema": SCHEMA,
+        "green": all(verdict.is_green(stretch=stretch) for verdict in verdicts),
+        "stretch": stretch,
+        "lessons": [lesson_as_json(verdict) for verdict in verdicts],
+    }
+
+
+def lesson_as_json(verdict: Verdict) -> dict[str, object]:
+    return {
+        "lesson": verdict.lesson,
+        "state": verdict.state,
+        "core": counts_as_json(verdict, stretch=False),
+        "stretch": counts_as_json(verdict, stretch=True),
+        "lent": list(verdict.lent),
+        "seconds": round(verdict.seconds, 3),
+        "ending": {"how": verdict.ending.how, "text": verdict.ending.text},
+        "failures": [failure_as_json(report) for report in verdict.of("failed")],
+    }
+
+
+def counts_as_json(verdict: Verdict, *, stretch: bool) -> dict[str, int]:
+    counts = verdict.outcomes(stretch=stretch)
+    named = {name: counts[name] for name in ("passed", "failed", "todo", "skipped")}
+    return {"planned": verdict.planned[stretch], **named}
+
+
+def failure_as_json(report: Report) -> dict[str, object]:
+    return {
+        "test": report.nodeid,
+        "sentence": report.sentence,
+        "case": report.case,
+        "stretch": report.is_stretch,
+        "text": report.text,
+        "printed": report.printed,
+    }

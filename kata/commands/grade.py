@@ -1,0 +1,162 @@
+"""The command ``grade``: judge everybody's lessons, and write one report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kata.grading.container import IMAGE, Container
+from kata.grading.page import to_html
+from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_json
+from kata.grading.session import Session
+from kata.grading.submissions import GradingError, find_submissions
+from kata.naming import NAMES, lesson_name
+from kata.terminal import open_console
+
+WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}
+LIMITS = Limits()
+# How often what is known is written while the grading goes on, in seconds.
+EVERY = 2.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("folder", metavar="DIR", type=Path, help="holds a folder or zip per person")
+    parser.add_argument(
+        "--out",
+        metavar="NAME",
+        type=Path,
+        default=Path("report"),
+        help="writes NAME.json, NAME.csv and NAME.html (default: report)",
+    )
+    parser.add_argument(
+        "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
+    )
+    parser.add_argument(
+        "--seconds", type=positive, default=LIMITS.seconds, help="for one test (default: 10)"
+    )
+    parser.add_argument(
+        "--total", type=positive, default=LIMITS.total, help="seconds for one lesson (120)"
+    )
+    parser.add_argument(
+        "--memory", type=positive, default=LIMITS.memory, help="GiB for one run (default: 4)"
+    )
+    parser.add_argument("--jobs", type=at_least_one, default=2, help="runs at a time (default: 2)")
+    parser.add_argument(
+        "--container",
+        metavar="IMAGE",
+        nargs="?",
+        const=IMAGE,
+        help="judge each submission in a container of its own (podman or docker)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the JSON, write no files")
+
+
+def positive(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def at_least_one(text: str) -> int:
+    return max(1, int(positive(text)))
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Grade a folder of submissions; the exit code is 1 where nothing could be graded."""
+    console = open_console(plain=arguments.plain)
+    try:
+        session = begun(arguments)
+    except GradingError as error:
+        open_console(plain=arguments.plain, stderr=True).print(f"error: {error}")
+        return 1
+    if arguments.json:
+        list(session.judge_everybody())
+        sys.stdout.write(to_json(session.summary()))
+        return 0
+    try:
+        judge(session, arguments.out, open_console(plain=arguments.plain, stderr=True))
+    finally:
+        files = write(session.summary(), arguments.out)
+    tell(session.summary(), files, console)
+    return 0
+
+
+def begun(arguments: argparse.Namespace) -> Session:
+    limits = Limits(arguments.seconds, arguments.total, arguments.memory)
+    return Session(
+        find_submissions(arguments.folder),
+        tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
+        limits,
+        arguments.jobs,
+        Container(arguments.container, limits) if arguments.container else None,
+    )
+
+
+def judge(session: Session, out: Path, progress: Console) -> None:
+    """Judge everybody, show how far that is, and write what is known."""
+    total = len(session.runs)
+    written = time.monotonic()
+    with shown(progress, total) as advance:
+        for words in session.judge_everybody():
+            advance(words)
+            if time.monotonic() - written > EVERY:
+                write(session.summary(), out)
+                written = time.monotonic()
+
+
+@contextlib.contextmanager
+def shown(console: Console, total: int) -> Iterator[Callable[[str], None]]:
+    """Yield what tells of a run that is over: a bar, or a line where nothing can be drawn over."""
+    if not console.is_interactive:
+        numbers = itertools.count(1)
+        yield lambda words: console.print(f"{next(numbers)}/{total} {words}", soft_wrap=True)
+        return
+    # A name may look like markup.
+    words = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda words: bar.update(task, advance=1, description=words)
+
+
+def write(summary: Summary, out: Path) -> list[Path]:
+    """Write the three files of a report, each whole or not at all; return their paths."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files = []
+    for suffix, text_of in WRITERS.items():
+        file = out.with_name(out.name + suffix)
+        # A spreadsheet takes a file without the mark for the machine's old encoding.
+        encoding = "utf-8-sig" if suffix == ".csv" else "utf-8"
+        beside = file.with_name(f".{file.name}.part")
+        beside.write_text(text_of(summary), encoding=encoding, newline="")
+        beside.replace(file)
+        files.append(file)
+    return files
+
+
+def tell(summary: Summary, files: list[Path], console: Console) -> None:
+    """Say in a few lines what came out, and where it lies."""
+    people = summary.people
+    done, red, early = (
+        sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
+    )
+    console.print(
+        f"{len(people)} people in {summary.seconds:.0f} s: "
+        f"{done} lessons done, {red} red, {early} stopped early"
+    )
+    for person in people:
+        if person.count(State.UNREADABLE):
+            console.print(f"unreadable: {person.name} ({person.notes[0]})", soft_wrap=True)
+        if person.flags:
+            console.print(f"look at {person.name}", soft_wrap=True)
+    console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)

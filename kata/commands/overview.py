@@ -1,0 +1,81 @@
+"""Where you are: what ``kata`` says without a command, on one screen."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from kata.naming import place_of
+from kata.progress import Standing, next_of, standings
+from kata.prose import show_prose
+from kata.terminal import open_console
+
+# Narrower than this, the table has the columns alone that say how a lesson stands.
+WIDE = 72
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Say how each lesson stands, and what to do next."""
+    show(open_console(plain=arguments.plain), standings())
+    return 0
+
+
+def show(console: Console, rows: list[Standing]) -> None:
+    done = sum(row.is_done for row in rows)
+    show_prose(console, f"fx-kata: {done} of {len(rows)} lessons done{time_left(rows)}")
+    console.print()
+    console.print(table(rows, wide=console.width >= WIDE))
+    console.print()
+    for line in (*notes(rows), *advice(rows)):
+        show_prose(console, line)
+
+
+def table(rows: list[Standing], *, wide: bool) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="quiet")
+    headings = ("", "lesson", "state", "core", "stretch", "minutes")
+    for heading in headings if wide else headings[:4]:
+        is_number = heading in ("", "minutes")
+        grid.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
+    for number, row in enumerate(rows, start=1):
+        cells = (str(number), row.lesson.name, state(row), row.shown("core"))
+        more = (row.shown("stretch"), str(row.lesson.minutes))
+        grid.add_row(*cells, *(more if wide else ()), style=row.state if row.is_done else None)
+    return grid
+
+
+def state(row: Standing) -> str:
+    return f"{row.state} *" if row.is_stale else row.state
+
+
+def time_left(rows: list[Standing]) -> str:
+    minutes = sum(row.lesson.minutes for row in rows if not row.is_done)
+    hours, rest = divmod(minutes, 60)
+    parts = [f"{number} {unit}" for number, unit in ((hours, "h"), (rest, "min")) if number]
+    return f", about {' '.join(parts)} left" if parts else ""
+
+
+def notes(rows: list[Standing]) -> Iterator[str]:
+    """What the table's words leave open: old states, work not judged, lent pieces."""
+    if any(row.is_stale for row in rows):
+        yield "* as it was before the last change: `kata check` judges it again"
+    if any(row.state == "edited" for row in rows):
+        yield "edited: not judged yet, `kata check` does so"
+    lent = [row for row in rows if row.result and row.result.lent and not row.is_pristine]
+    for row in lent[:2]:
+        yield f"lent to {row.lesson.name}: {', '.join(row.result.lent)}"  # type: ignore[union-attr]
+    if len(lent) > 2:
+        yield f"lent to {len(lent) - 2} more lessons"
+
+
+def advice(rows: list[Standing]) -> Iterator[str]:
+    row = next_of(rows)
+    if row is None:
+        yield "All lessons are done. `kata check --stretch` asks for what is left to be starred."
+        return
+    name = row.lesson.name
+    yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"
+    yield f"  read docs/lessons/{name}.md, write in {place_of(name)}"
+    yield f"  `kata watch {name}` judges it at each save; `kata hint {name}` helps"

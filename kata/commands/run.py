@@ -1,0 +1,43 @@
+"""The command ``run``: a script of yours, on your lessons; the reference lends what isn't written.
+
+    $ kata run mine.py
+
+In the script, ``from lessons.tracer import Tracer`` is your tracer; one that is still its stub is
+the reference's, and a line on standard error says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from kata import workspace
+from kata.lending import lending
+from kata.terminal import open_console
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a Python file of yours")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="words for the script")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the script as its own program, and say what was lent; the exit code is the script's."""
+    file: Path = arguments.file
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    sys.argv = [str(file), *arguments.arguments]
+    sys.path.insert(0, os.fspath(file.resolve().parent))
+    with lending(workspace.HERE.lessons) as finder:
+        try:
+            runpy.run_path(str(file), run_name="__main__")
+        finally:
+            if finder.lent:
+                sys.stdout.flush()
+                console = open_console(plain=arguments.plain, stderr=True)
+                console.print(f"lent by the reference: {', '.join(finder.lent)}", style="lent")
+    return 0

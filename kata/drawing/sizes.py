@@ -1,0 +1,81 @@
+"""Sizes, and the place of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kata.drawing.columns import columns
+from kata.drawing.picture import Node, Panel
+
+# What Material leaves for the text of a page on a screen of 1440 pixels.
+WIDTH = 684.0
+# A screen of 900 pixels and a fifth, less the heading and the legend, the controls and a caption.
+HEIGHT = 960.0
+ROOMY, DENSE = 20.0, 13.5
+WIDEST_COLUMN, NARROWEST_COLUMN = 48.0, 14.0
+LANES = 40.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a panel, in pixels.
+
+    Attributes:
+        pitch: from one row to the next.
+        column: from one column to the next.
+    """
+
+    pitch: float
+    column: float
+    radius = 4.0
+    text_gap = 10.0
+    tag_gap = 8.0
+
+    @property
+    def font(self) -> float:
+        return 11.0 if self.pitch < 16 else 12.0
+
+    def width_of(self, text: str) -> float:
+        """The width of a text in a monospaced font, a little generously."""
+        return round(len(text) * self.font * 0.61, 1)
+
+    def top_of(self, row: int) -> float:
+        return row * self.pitch
+
+    def middle_of(self, row: int) -> float:
+        return (row + 0.5) * self.pitch
+
+
+def scale_of(panel: Panel, rows: int, room: float) -> Scale:
+    """Sizes that let a panel fill the room it has, and no more.
+
+    Args:
+        panel: what is to be laid out.
+        rows: how many the longest panel of the picture has.
+        room: the width that this panel may take.
+    """
+    pitch = max(DENSE, min(ROOMY, HEIGHT / max(rows, 1)))
+    count = len(columns(panel))
+    longest = (
+        max((len(node.text) + len(node.note) + len(node.mark) for node in panel.nodes), default=0)
+        * pitch
+        / 2
+    )
+    column = (room - longest - LANES) / max(count, 1)
+    column = ROOMY if panel.is_tree else max(NARROWEST_COLUMN, min(WIDEST_COLUMN, column))
+    return Scale(pitch=int(pitch * 4) / 4, column=int(column))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a node lies: its row, the middle of its shape, and where its text ends."""
+
+    node: Node
+    row: int
+    x: float
+    y: float
+    right: float
+
+    @property
+    def name(self) -> str:
+        return self.node.name

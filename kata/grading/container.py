@@ -1,0 +1,126 @@
+"""Judge a submission in a container of its own: no network, the suite read-only, nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kata.grading.report import Failure, Grade, Limits, State
+from kata.grading.submissions import GradingError, Submission, stage
+from kata.judging import Count
+from kata.stubs import ROOT
+
+ENGINES = ("podman", "docker")
+IMAGE = "fx-kata"
+RECIPE = """
+FROM python:3.12-slim
+COPY constraints.txt pyproject.toml README.md /kata/
+COPY kata /kata/kata
+RUN pip install --no-cache-dir --constraint /kata/constraints.txt /kata
+"""
+# What torch takes besides, in GiB, and how long a container takes to begin, in seconds.
+TORCHS, STARTING = 4, 120
+CLOSED = (
+    "--rm",
+    "--network=none",
+    "--read-only",
+    "--tmpfs=/tmp",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--pids-limit=512",
+    f"--volume={ROOT}:/suite:ro",
+    "--workdir=/suite",
+    "--env=HOME=/tmp",
+)
+
+
+class Container:
+    """How submissions are judged in containers.
+
+    Args:
+        image: what the containers are made of; it is built where it is ours and isn't there.
+        limits: those of a run inside.
+
+    Raises:
+        GradingError: there is neither podman nor docker, or no image.
+    """
+
+    def __init__(self, image: str, limits: Limits) -> None:
+        engine = next(filter(None, map(shutil.which, ENGINES)), None)
+        if engine is None:
+            raise GradingError(f"--container needs {' or '.join(ENGINES)}, and neither is there")
+        self.engine, self.image, self.limits = engine, image, limits
+        if self.call("image", "inspect", image).returncode:
+            self.build()
+
+    def build(self) -> None:
+        if self.image != IMAGE:
+            raise GradingError(f"there is no image {self.image}")
+        done = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
+        if done.returncode:
+            raise GradingError(f"the image {IMAGE} cannot be built: {done.stderr.strip()[-500:]}")
+
+    def grades(self, submission: Submission, lessons: list[str]) -> list[Grade]:
+        """One person's grades of these lessons.
+
+        Raises:
+            RuntimeError: the container gave none.
+        """
+        name = f"kata-{uuid.uuid4().hex}"
+        with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
+            stage(submission, Path(folder, "person", "lessons"))
+            command = self.command(name, folder, lessons)
+            try:
+                done = self.call(*command, seconds=STARTING + self.limits.total * len(lessons) * 2)
+            except subprocess.TimeoutExpired:
+                self.call("kill", name)
+                return [Grade(lesson, State.HUNG) for lesson in lessons]
+        try:
+            (person,) = json.loads(done.stdout)["people"]
+            return [read(each) for each in person["grades"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RuntimeError(f"the container said: {done.stderr.strip()[-500:]}") from error
+
+    def command(self, name: str, folder: str, lessons: list[str]) -> list[str]:
+        limits = self.limits
+        inside = [word for lesson in lessons for word in ("--lesson", lesson)]
+        inside += ["--seconds", f"{limits.seconds:g}", "--total", f"{limits.total:g}"]
+        return [
+            "run",
+            *CLOSED,
+            f"--name={name}",
+            f"--memory={limits.memory + TORCHS:g}g",
+            f"--volume={folder}:/handed-in:ro",
+            self.image,
+            *("python", "-m", "kata", "grade", "/handed-in", "--json", "--jobs", "1"),
+            *inside,
+        ]
+
+    def call(
+        self, *words: str, text: str | None = None, seconds: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [self.engine, *words]
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=seconds, check=False
+        )
+
+
+def read(content: dict[str, Any]) -> Grade:
+    """A grade from the report that was written inside."""
+    failure = content["failure"] and Failure(**content["failure"])
+    grade = Grade(content["lesson"], State(content["state"]), failure=failure)
+    return replace(
+        grade,
+        core=Count(**content["core"]),
+        stretch=Count(**content["stretch"]),
+        seconds=content["seconds"],
+        also_red=tuple(content["also_red"]),
+        lent=tuple(content["lent"]),
+        borrowed=tuple(content["borrowed"]),
+    )

@@ -1,0 +1,72 @@
+"""From what a run said to a grade."""
+
+from __future__ import annotations
+
+import re
+
+from kata.grading.report import Failure, Grade, State
+from kata.judging import End, Report, Verdict
+
+LINES, WIDTH, LONGEST = 30, 120, 200
+ALSO_RED = 8
+STATES = {
+    End.TIME: State.HUNG,
+    End.MEMORY: State.MEMORY,
+    End.CRASHED: State.CRASHED,
+    End.EXITED: State.CRASHED,
+    End.INTERRUPTED: State.CRASHED,
+    End.BROKEN: State.NOT_JUDGED,
+    End.STOPPED: State.NOT_JUDGED,
+}
+CAUSE = re.compile(r"^likely cause: +(.*(?:\n {14}.*)*)", re.MULTILINE)
+
+
+def grade_of(verdict: Verdict) -> Grade:
+    """The grade that a verdict earns; a run that was cut short has its own word."""
+    failed = sorted(verdict.of("failed"), key=lambda report: report.is_stretch)
+    return Grade(
+        lesson=verdict.lesson,
+        state=STATES.get(verdict.ending.how) or State(verdict.state),
+        core=verdict.count(stretch=False),
+        stretch=verdict.count(stretch=True),
+        seconds=round(verdict.seconds, 2),
+        failure=failure_of(verdict, failed),
+        also_red=tuple(dict.fromkeys(clipped(each.sentence) for each in failed[1:]))[:ALSO_RED],
+        lent=verdict.lent,
+        borrowed=tuple(map(clipped, verdict.borrowed)),
+    )
+
+
+def failure_of(verdict: Verdict, failed: list[Report]) -> Failure | None:
+    """What to read first: the failure that is known, or how the run ended."""
+    if not verdict.is_finished:
+        text = clipped(verdict.ending.text)
+        return Failure(clipped(verdict.ending.during), first_line(text), text)
+    if not failed:
+        return None
+    text = clipped(failed[0].text)
+    return Failure(clipped(failed[0].headline), diagnosis(text), text)
+
+
+def not_judged(lesson: str, error: Exception) -> Grade:
+    """The grade of a lesson whose run could not be had."""
+    text = clipped(f"{type(error).__name__}: {error}")
+    return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_line(text), text))
+
+
+def diagnosis(text: str) -> str:
+    """The likely cause that a failure names, or its first line, on one line."""
+    cause = CAUSE.search(text)
+    return " ".join(cause[1].split()) if cause else first_line(text)
+
+
+def first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0][:LONGEST]
+
+
+def clipped(text: str) -> str:
+    """Text of a bearable length, without characters that control a terminal."""
+    lines = text[: LINES * WIDTH * 4].splitlines()
+    kept = ["".join(c if c.isprintable() else "�" for c in line)[:WIDTH] for line in lines[:LINES]]
+    more = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+    return "\n".join(kept + more)

@@ -1,0 +1,187 @@
+"""How each lesson stands: what its last run said, and whether that still holds.
+
+A result is kept in ``.kata/results/<lesson>.json`` beside a key: a hash of all that the run
+depended on. Where the key has changed, the result is out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from kata import workspace
+from kata.files import pristine, write, yours
+from kata.judging.verdict import PASSED, Count, End, Verdict
+from kata.stubs import CORES, ROOT
+from lessons import LESSONS, Lesson
+
+# A run that was cut short from outside says nothing about the lesson.
+NO_RESULT = (End.STOPPED, End.BROKEN)
+NEEDS = {lesson.name: lesson.needs for lesson in LESSONS}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run said, in short.
+
+    Attributes:
+        lesson: the lesson's name.
+        state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
+        core: how many tests of the core passed.
+        stretch: how many of the others.
+        lent: the pieces that came from the reference.
+        has_passed: whether the core was green in this run, or in one before.
+        at: when the run ended, in seconds since the epoch.
+        key: the hash of what it depended on.
+    """
+
+    lesson: str
+    state: str
+    core: Count
+    stretch: Count
+    lent: tuple[str, ...]
+    has_passed: bool
+    at: float
+    key: str
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since that the result depends on."""
+        return self.key == key_of(self.lesson)
+
+
+def remember(verdict: Verdict, key: str) -> None:
+    """Keep what a run of all the lesson's tests said.
+
+    Args:
+        verdict: what it said.
+        key: ``key_of`` the lesson before the run: a file saved meanwhile wasn't judged.
+    """
+    if verdict.ending.how in NO_RESULT:
+        return
+    before = recall(verdict.lesson)
+    result = Result(
+        lesson=verdict.lesson,
+        state=verdict.state,
+        core=verdict.count(stretch=False),
+        stretch=verdict.count(stretch=True),
+        lent=verdict.lent,
+        has_passed=verdict.state in PASSED or (before is not None and before.has_passed),
+        at=time.time(),
+        key=key,
+    )
+    # A memory that can't be written costs nobody the verdict.
+    with contextlib.suppress(OSError):
+        write(file_of(verdict.lesson), json.dumps(asdict(result), indent=1).encode())
+
+
+def recall(lesson: str) -> Result | None:
+    """What the last run of the lesson said; ``None`` where there was none that can be read."""
+    try:
+        content = json.loads(file_of(lesson).read_text(encoding="utf-8"))
+        content.update({name: Count(**content[name]) for name in ("core", "stretch")})
+        return Result(**{**content, "lent": tuple(content["lent"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def file_of(lesson: str) -> Path:
+    return workspace.HERE.memory / "results" / f"{lesson}.json"
+
+
+def key_of(lesson: str) -> str:
+    """A hash of the lesson's files, of those it stands on, and of what judges them."""
+    state = hashlib.sha256(key_of_the_judge().encode())
+    for name in (lesson, *all_needs(lesson)):
+        for file in files_of(workspace.HERE.lessons, name):
+            add(state, file.relative_to(workspace.HERE.lessons), file)
+    return state.hexdigest()
+
+
+@cache
+def key_of_the_judge() -> str:
+    """A hash of the suite, the reference that lends pieces, and the packages below them."""
+    state = hashlib.sha256()
+    folders = (CORES, *(ROOT / "tests" / name for name in ("stretch", "models", "suite", "oracle")))
+    files = [*(ROOT / "tests").glob("*.py"), *(f for each in folders for f in each.rglob("*.py"))]
+    for file in sorted(files):
+        add(state, file.relative_to(ROOT), file)
+    for package in ("torch", "torchvision", "pytest"):
+        state.update(f"{package} {version(package)}\n".encode())
+    return state.hexdigest()
+
+
+def add(state: hashlib._Hash, name: Path, file: Path) -> None:
+    state.update(f"{name.as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+
+
+def all_needs(lesson: str) -> tuple[str, ...]:
+    """The lessons it stands on, directly or not."""
+    direct = NEEDS[lesson]
+    return tuple(dict.fromkeys((*direct, *(name for need in direct for name in all_needs(need)))))
+
+
+def files_of(folder: Path, lesson: str) -> Iterator[Path]:
+    """Every Python file of a lesson, the learner's own ones in its folder too."""
+    yield from (file for file in [folder / f"{lesson}.py"] if file.is_file())
+    yield from sorted((folder / lesson).rglob("*.py"))
+
+
+class Standing(NamedTuple):
+    """One lesson's row.
+
+    Attributes:
+        lesson: the lesson.
+        is_pristine: whether its files are the stubs.
+        result: what the last run said, if there was one.
+    """
+
+    lesson: Lesson
+    is_pristine: bool
+    result: Result | None
+
+    @property
+    def state(self) -> str:
+        """The result's state; ``todo`` for a stub, ``edited`` for work that was never judged."""
+        if self.is_pristine:
+            return "todo"
+        return self.result.state if self.result else "edited"
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the state is that of another time: the lesson, or what judges it, has changed."""
+        return not self.is_pristine and self.result is not None and not self.result.is_current
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in PASSED
+
+    def shown(self, part: str) -> str:
+        """The counts of the core or the stretch; empty where there are none to show."""
+        if self.is_pristine or self.result is None:
+            return ""
+        count = getattr(self.result, part)
+        return str(count) if count.planned else ""
+
+
+def standings() -> list[Standing]:
+    """Every lesson, in order."""
+    return [
+        Standing(lesson, yours(lesson.name) == pristine(lesson.name), recall(lesson.name))
+        for lesson in LESSONS
+    ]
+
+
+def next_of(rows: list[Standing]) -> Standing | None:
+    """The lesson to go on with: the first one begun and not done, or else the first one left."""
+    left = [row for row in rows if not row.is_done or row.is_stale]
+    begun = [row for row in left if not row.is_pristine]
+    return next(iter(begun or left), None)

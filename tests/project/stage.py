@@ -1,0 +1,73 @@
+"""A stage for tests of the commands: a learner's folders of their own, and the words typed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from kata import workspace
+from kata.command_line import run
+from kata.files import write
+from kata.stubs import modules_of, stubs
+from kata.workspace import Workspace
+
+
+class Played(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    screen: str
+
+
+@contextlib.contextmanager
+def a_learner(*lessons: str) -> Iterator[Workspace]:
+    """Let the commands work on pristine stubs in a folder of their own.
+
+    Args:
+        lessons: those whose stubs are there; of none, all are.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))
+        for path, text in pristine(lessons).items():
+            write(place.lessons / path, text.encode())
+        with mock.patch.object(workspace, "HERE", place), an_ordinary_terminal():
+            yield place
+
+
+@contextlib.contextmanager
+def an_ordinary_terminal() -> Iterator[None]:
+    """80 columns, and no colours forced upon what is no terminal."""
+    with mock.patch.dict(os.environ, COLUMNS="80"):
+        os.environ.pop("FORCE_COLOR", None)
+        yield
+
+
+@cache
+def pristine(lessons: tuple[str, ...] = ()) -> dict[Path, str]:
+    """The stubs of these lessons, or of all."""
+    own = {module.stub for lesson in lessons for module in modules_of(lesson)}
+    return {path: text for path, text in stubs().items() if path in own or not lessons}
+
+
+def play(*words: str) -> Played:
+    """Type a command; a word that argparse refuses ends it as it does on a terminal."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        try:
+            code = run(list(words))
+        except SystemExit as end:
+            code = int(end.code or 0)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    return Played(code, "\n".join(lines) + "\n")
+
+
+def everything_in(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder with its bytes."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}

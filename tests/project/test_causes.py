@@ -1,0 +1,129 @@
+"""A failure names a cause only where the assertion has seen it to be so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import Tracer
+
+from tests.suite import equal, holds, is_value, noting, refuses, same_graph, warns_of
+from tests.suite.answers import judge_folder
+from tests.suite.expect import Mismatch
+from tools.stubs import write
+
+PAIRS = [
+    (is_value(1), "it was one"),
+    (lambda got: got.missing, "unread"),
+    (lambda got: got > 1, "many"),
+]
+
+
+@pytest.mark.parametrize(("got", "cause"), [(1, "it was one"), (2, "many"), (0, "")])
+def test_the_first_cause_that_was_seen_is_printed(got: int, cause: str):
+    with pytest.raises(Mismatch) as failure:
+        equal(got, 5, cause=PAIRS, hint="h")
+    with pytest.raises(Mismatch) as sentence:
+        holds(got == 5, "five", got=got, cause=PAIRS)
+    for message in map(str, (failure.value, sentence.value)):
+        assert ("likely cause: " + cause in message) if cause else ("likely cause" not in message)
+
+
+def test_a_condition_of_the_test_is_a_predicate_too():
+    for condition in (True, False):
+        with pytest.raises(Mismatch) as failure:
+            equal(1, 2, cause=(condition, "seen"))
+        assert ("seen" in str(failure.value)) is condition
+
+
+def refusal(cause, error: Exception | None) -> str:
+    with pytest.raises(Mismatch) as failure, refuses(TypeError, "x", cause=cause):
+        if error:
+            raise error
+    return str(failure.value)
+
+
+def test_a_cause_of_no_error_is_not_the_cause_of_an_error_without_the_words():
+    assert "likely cause: it went in" in refusal("it went in", None)
+    assert "it went in" not in refusal("it went in", TypeError("y"))
+    seen = (lambda error: "y" in str(error), "y was asked")
+    assert "y was asked" in refusal(seen, TypeError("y"))
+    assert "y was asked" not in refusal(seen, None)
+
+
+def test_a_warning_has_its_cause_in_what_was_warned_of():
+    with pytest.raises(Mismatch) as failure, warns_of("x", cause=(is_value([]), "silence")):
+        pass
+    assert "silence" in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        (
+            lambda x: torch.add(x, 1),
+            lambda x: torch.add(x, 1, alpha=2),
+            "keyword arguments were dropped",
+        ),
+        (lambda x: torch.sub(x, 1), lambda x: torch.sub(x, other=1), "became positional"),
+        (lambda x: x.neg().abs(), lambda x: x.abs().neg(), "in another order"),
+        (lambda input: input.neg(), nn.Sequential(nn.ReLU()), "no node calls the module `0`"),
+        (lambda x: x.neg(), lambda x: x.abs(), ""),
+        (lambda x: x.neg(), lambda x: x.neg().abs(), ""),
+        (lambda y: y, lambda x: x, ""),
+    ],
+)
+def test_two_graphs_show_some_causes_and_of_others_nothing_is_said(ours, theirs, words: str):
+    with pytest.raises(Mismatch) as failure:
+        same_graph(Tracer().trace(ours), Tracer().trace(theirs))
+    message = " ".join(str(failure.value).split())
+    assert words in message
+    assert bool(words) == ("likely cause" in message)
+
+
+@pytest.mark.parametrize("owner", ["lessons.tracer", "torch.fx"])
+def test_of_an_error_in_the_learners_own_line_a_test_supposes_no_cause(owner: str):
+    namespace: dict = {"__name__": owner}
+    exec("def fail():\n    raise TypeError('mine')", namespace)
+    with pytest.raises(TypeError) as caught, noting(cause="supposed"):
+        namespace["fail"]()
+    assert hasattr(caught.value, "__notes__") is (owner == "torch.fx")
+    with pytest.raises(TypeError) as caught, noting(cause=(is_mine, "seen")):
+        namespace["fail"]()
+    assert caught.value.__notes__ == ["likely cause: seen"]
+
+
+def is_mine(error: Exception) -> bool:
+    return str(error) == "mine"
+
+
+@pytest.fixture
+def lessons(tmp_path: Path) -> Path:
+    write(tmp_path)
+    return tmp_path
+
+
+def test_a_patch_that_is_left_is_the_first_failure(lessons: Path):
+    """Otherwise the tests after it would fail for causes that are none."""
+    (lessons / "path_of_module.py").write_text(
+        "from torch import nn\n\n\nclass PathOfModule:\n"
+        "    def path_of_module(self, mod):\n"
+        "        nn.Module.__call__ = lambda *args: None\n"
+        "        return ''\n"
+    )
+    verdict = judge_folder(lessons, "tests/test_path_of_module.py", "-x")
+    (text,) = verdict.texts()
+    assert "`nn.Module.__call__` is still patched" in text
+
+
+def test_a_helper_that_two_classes_define_is_named(lessons: Path):
+    """The classes become one object, which has one of the two."""
+    for name, cls in (("path_of_module", "PathOfModule"), ("create_arg", "CreateArg")):
+        with (lessons / f"{name}.py").open("a") as file:
+            file.write(f"\n{cls}._read = lambda self: self\n")
+    file = lessons / "tracer.py"
+    file.write_text(file.read_text().replace("raise NotImplementedError", "raise KeyError"))
+    text = judge_folder(lessons, "tests/test_tracer.py", "-x").texts()[0]
+    assert "PathOfModule and CreateArg both define `_read`" in " ".join(text.split())

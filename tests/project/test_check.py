@@ -1,0 +1,174 @@
+"""``check``: what is green, what it prints, what it remembers, and the solution afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from kata import progress
+from kata.commands import check, solution
+from kata.judging import End, Ending, Report, Verdict
+from kata.stubs import ROOT, SOLUTIONS
+from kata.workspace import Workspace
+from tests.project.stage import a_learner, everything_in, play
+
+LESSON = "path_of_module"
+WRONG = """\
+class PathOfModule:
+    def path_of_module(self, mod):
+        modules = self.root.named_modules(remove_duplicate=False)
+        return {id(module): name for name, module in modules}.get(id(mod))
+"""
+
+
+@pytest.fixture
+def learner() -> Iterator[Workspace]:
+    with a_learner(LESSON, "create_arg", "inversion") as place:
+        yield place
+
+
+def report(outcome: str, *, is_stretch: bool = False) -> Report:
+    return Report(f"tests/test_a.py::test_{outcome}", outcome, outcome, is_stretch, text=outcome)
+
+
+def verdict(*reports: Report, how: End = End.FINISHED, skip: int = 0) -> Verdict:
+    planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
+    return Verdict(LESSON, reports, Ending(how, "why"), planned=(planned[0] + skip, planned[1]))
+
+
+GREEN = verdict(report("passed"), report("failed", is_stretch=True))
+STARRED = verdict(report("passed"), report("passed", is_stretch=True))
+RED = verdict(report("passed"), report("failed"))
+TODO = verdict(report("todo"))
+CUT_SHORT = verdict(report("passed"), how=End.TIME, skip=1)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words", "code"),
+    [
+        ([GREEN], [], 0),
+        ([STARRED], [], 0),
+        ([RED], [], 1),
+        ([TODO], [], 1),
+        ([CUT_SHORT], [], 1),
+        ([STARRED, TODO], [], 1),
+        ([STARRED, GREEN], [], 0),
+        ([GREEN], ["--stretch"], 1),
+        ([STARRED], ["--stretch"], 0),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_only_what_is_all_green_has_the_exit_code_of_success(
+    verdicts, words, code, form, monkeypatch
+):
+    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter(verdicts))
+    assert play("check", *words, *form).code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [([], "the lesson is done"), (["--stretch"], "--stretch asks for the stretch too")],
+)
+def test_a_stretch_that_is_red_is_told_as_what_was_asked_for(words, note, monkeypatch):
+    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter([GREEN]))
+    *_, score, last = play("check", *words).screen.splitlines()
+    assert "core 1 of 1" in score
+    assert note in last
+
+
+def test_the_json_is_all_that_is_printed_and_says_what_the_screen_says(monkeypatch):
+    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter([RED, STARRED]))
+    content = json.loads(play("check", "--json").screen)
+    assert (content["schema"], content["green"]) == (1, False)
+    first, second = content["lessons"]
+    assert (first["state"], second["state"]) == ("red", "starred")
+    assert first["core"] == {"planned": 2, "passed": 1, "failed": 1, "todo": 0, "skipped": 0}
+    assert [failure["text"] for failure in first["failures"]] == ["failed"]
+
+
+def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
+    monkeypatch.setattr(check, "Judge", None)
+    played = play("check", LESSON, "inversion")
+    assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
+
+
+def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    before = everything_in(learner.lessons)
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        played = play("check", LESSON)
+    assert played.code == 1
+    assert "the last name overwrote the first registered name" in played.screen
+    assert len(played.screen.splitlines()) <= 25
+    result = progress.recall(LESSON)
+    assert (result.state, result.is_current, result.has_passed) == ("red", True, False)
+    assert everything_in(learner.lessons) == before
+
+
+def test_a_result_is_stale_once_the_lesson_or_what_it_stands_on_has_changed(learner):
+    key = progress.key_of("inversion")
+    progress.remember(Verdict("inversion", STARRED.reports, STARRED.ending, (1, 1)), key)
+    assert progress.recall("inversion").is_current
+    (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    assert not progress.recall("inversion").is_current
+
+
+def test_a_pass_is_remembered_beyond_a_later_failure(learner):
+    for each in (STARRED, RED):
+        progress.remember(each, "key")
+    result = progress.recall(LESSON)
+    assert (result.state, result.has_passed) == ("red", True)
+    assert play("solution", LESSON).code == 0
+
+
+@pytest.mark.parametrize("how", [End.STOPPED, End.BROKEN])
+def test_a_run_that_was_stopped_leaves_the_result_before(how: End, learner):
+    progress.remember(STARRED, "key")
+    progress.remember(verdict(report("failed"), how=how), "key")
+    assert progress.recall(LESSON).state == "starred"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"core": 1}', '{"core": [1, 2, 3]}'])
+def test_a_spoilt_result_is_no_result(text: str, learner):
+    file = learner.memory / "results" / f"{LESSON}.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert progress.recall(LESSON) is None
+    assert play().code == 0
+
+
+def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
+    assert play("solution", LESSON).code == 1
+    assert "@@" in play("solution", LESSON, "--show-me").screen
+    progress.remember(STARRED, "key")
+    assert "@@" in play("solution", LESSON).screen
+
+
+def test_the_difference_turns_yours_into_the_cores_reference(learner):
+    (reference,) = solution.sources(LESSON)
+    (learner.lessons / f"{LESSON}.py").write_bytes(reference.read_bytes())
+    assert play("solution", LESSON, "--show-me").screen.startswith("yours is the reference")
+    (learner.lessons / f"{LESSON}.py").write_text("mine = 1\n")
+    lines = play("solution", LESSON, "--show-me").screen.splitlines()
+    name = reference.relative_to(ROOT)
+    assert lines[:2] == [f"--- lessons/{LESSON}.py", f"+++ {name}"]
+    added = [line[1:] for line in lines[3:] if line.startswith("+")]
+    assert added == [line.rstrip() for line in reference.read_text().splitlines()]
+
+
+def test_the_stretch_is_shown_on_demand(learner):
+    screen = play("solution", LESSON, "--show-me", "--stretch").screen
+    assert screen.startswith(f"── solutions/stretch/{LESSON}.py ──")
+    assert (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()[-1] in screen
+
+
+def test_the_page_describes_every_key_of_the_json():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    content = check.as_json([RED], stretch=False)
+    (lesson,) = content["lessons"]
+    keys = [*content, *lesson, *lesson["core"], *lesson["ending"], *lesson["failures"][0]]
+    assert not [key for key in keys if f"`{key}`" not in page]

@@ -1,0 +1,82 @@
+"""The command line: its commands, its words, and what a misspelt one is answered."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from kata.command_line import COMMANDS
+from kata.naming import NAMES, lesson_name
+from kata.stubs import ROOT
+from tests.project.stage import a_learner, play
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+QUICK = """
+import contextlib, io, sys
+from tests.project.stage import a_learner, play
+with a_learner("tracer"):
+    for words in ([], ["hint", "tracer"], ["reset", "tracer"], ["check", "tracer"]):
+        play(*words)
+print(*(name for name in ("torch", "pytest", "hypothesis") if name in sys.modules))
+"""
+
+
+@pytest.fixture
+def learner():
+    with a_learner("tracer", "custom_tracers") as place:
+        yield place
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_a_module_and_stands_on_a_page(name: str):
+    module = importlib.import_module(f"kata.commands.{name}")
+    assert name == "doctor" or callable(module.add_arguments)
+    assert callable(module.main)
+    assert any(f"kata {name}" in page.read_text() for page in PAGES)
+
+
+def test_the_page_of_the_commands_knows_no_others():
+    text = (ROOT / "docs" / "commands.md").read_text()
+    named = {line.split()[2] for line in text.splitlines() if line.startswith("$ kata ")}
+    assert named <= set(COMMANDS)
+
+
+def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
+    done = subprocess.run(
+        [sys.executable, "-c", QUICK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["chekc"], "did you mean check"),
+        (["tests/test_tracer.py"], "`kata check tracer`"),
+        (["hint", "trace"], "did you mean tracer"),
+        (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
+        (["reset", "nothing_like_it"], "known: path_of_module, create_arg"),
+        (["reset", "11"], "there is no lesson 11: they count 1 to 10"),
+        (["hint", "0"], "there is no lesson 0"),
+        (["grade", ".", "--lesson", "trace"], "did you mean tracer"),
+    ],
+)
+def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
+    played = play(*words)
+    assert played.code == 2
+    assert answer in " ".join(played.screen.split())
+
+
+def test_a_lesson_may_be_named_by_its_number_in_the_overview(learner):
+    rows = [line.split() for line in play().screen.splitlines()]
+    numbered = {row[0]: row[1] for row in rows if row and row[0].isdecimal()}
+    assert {number: lesson_name(number) for number in numbered} == numbered
+    assert list(numbered.values()) == list(NAMES)
+    assert play("reset", "4") == play("reset", "tracer")
+
+
+def test_plain_stands_before_the_command_or_after_it(learner):
+    assert play("--plain", "hint", "tracer", "--all") == play("hint", "--plain", "tracer", "--all")

@@ -1,0 +1,209 @@
+"""``doctor``: every fault of the environment is named together with what mends it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kata.commands import doctor
+from kata.commands.doctor import NOTE, OK, PROBLEM, findings, fork, git, python, tried
+from kata.stubs import ROOT
+
+
+def diagnose(packages: Path) -> tuple[int, dict[str, dict[str, str]]]:
+    """Let the doctor look at an environment in which these packages come first."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kata", "doctor", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)}
+
+
+def package(folder: Path, name: str, version: str, code: str = "", *, requires: str = "") -> None:
+    """Put a package into the folder, as pip would leave it."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(f"__version__ = {version!r}\n{code}")
+    information = folder / f"{name}-{version}.dist-info"
+    information.mkdir()
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+    (information / "METADATA").write_text(text)
+
+
+A_TORCH = """
+from types import SimpleNamespace
+cuda = SimpleNamespace(is_available=lambda: False)
+def ones(size): return SimpleNamespace(sum=lambda: SimpleNamespace(item=lambda: 2.0))
+class library:
+    class Library:
+        def __init__(self, *arguments): pass
+"""
+
+
+def test_a_torch_whose_libraries_do_not_load_is_a_problem(tmp_path: Path):
+    message = "libcudart.so.13: cannot open shared object file"
+    package(tmp_path, "torch", "2.13.0", f"raise ImportError({message!r})")
+    code, found = diagnose(tmp_path)
+    assert code == 1
+    assert found["import torch"]["state"] == "problem"
+    assert message in found["import torch"]["words"]
+    assert "--force-reinstall torch torchvision" in found["import torch"]["remedy"]
+
+
+def test_an_old_torch_beside_another_torchvision_is_a_problem(tmp_path: Path):
+    package(tmp_path, "torch", "2.4.1", A_TORCH)
+    package(tmp_path, "torchvision", "0.28.0", requires="torch (==2.13.0)")
+    code, found = diagnose(tmp_path)
+    assert code == 1
+    assert found["torch"]["words"] == "2.4.1 is here, >=2.11 is needed"
+    pair = found["torch and torchvision"]
+    assert pair["words"] == "torchvision 0.28.0 is made for torch ==2.13.0, and 2.4.1 is here"
+    assert pair["remedy"] == "pip install --constraint constraints.txt torch torchvision"
+
+
+def test_a_torchvision_that_kills_python_is_a_problem_and_the_rest_is_looked_at(tmp_path: Path):
+    package(tmp_path, "torch", "2.13.0", A_TORCH)
+    package(tmp_path, "torchvision", "0.28.0", "import os; os.abort()")
+    code, found = diagnose(tmp_path)
+    assert code == 1
+    assert found["import torchvision"]["state"] == "problem"
+    assert "killed by SIGABRT" in found["import torchvision"]["words"]
+    assert found["disk"]["state"] != "problem"
+
+
+def test_a_missing_package_is_a_problem(monkeypatch):
+    monkeypatch.setattr(doctor, "installed", lambda name: None if name == "rich" else "99")
+    found = {finding.name: finding for finding in doctor.packages()}
+    assert found["rich"].state is PROBLEM
+    assert found["rich"].remedy.endswith(" rich")
+    assert found["torch"].state is OK
+
+
+def test_operators_that_do_not_load_are_worth_a_note():
+    finding = doctor.torchvision(
+        doctor.Tried(["0.28.0+cu130", ["nms", "qnms"]]), beside="2.13.0+cpu"
+    )
+    assert finding.state is NOTE
+    assert finding.words.startswith("0.28.0+cu130 beside torch 2.13.0+cpu: its compiled nms, qnms")
+
+
+def test_a_memory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch, capsys):
+    healthy(tmp_path, monkeypatch)
+    (tmp_path / ".kata").write_text("a file stands where the folder should be")
+    assert doctor.main([]) == 1
+    shown = capsys.readouterr().out
+    assert "write to .kata/: File exists" in shown
+    assert "remedy: move away what stands there" in shown
+
+
+def healthy(folder: Path, monkeypatch) -> None:
+    """A repository whose imports work, without the seconds that torch takes."""
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    monkeypatch.setattr(doctor, "ROOT", folder)
+    without_imports(monkeypatch)
+
+
+def without_imports(monkeypatch) -> None:
+    """Spare the tests that look elsewhere the seconds that torch takes."""
+    answers = {
+        doctor.TORCH: ["2.13.0", False],
+        doctor.TORCHVISION: ["0.28.0", []],
+        doctor.LESSONS: 10,
+    }
+    monkeypatch.setattr(doctor, "tried", lambda code: doctor.Tried(answers[code]))
+
+
+def test_a_full_disk_is_a_problem(monkeypatch):
+    monkeypatch.setattr(doctor, "free_space", lambda: 20 * doctor.MEGABYTE)
+    assert doctor.disk().state is PROBLEM
+    monkeypatch.setattr(doctor, "free_space", lambda: 500 * doctor.MEGABYTE)
+    assert doctor.disk().state is NOTE
+
+
+def test_an_old_python_is_a_problem(monkeypatch):
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.18")
+    assert python().state is PROBLEM
+    assert "3.9.18 is here, >=3.11 is needed" in python().words
+
+
+def test_a_system_without_fork_or_git_is_worth_a_note(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    monkeypatch.setenv("PATH", "")
+    assert (fork().state, git().state) == (NOTE, NOTE)
+
+
+def test_every_problem_and_every_note_has_a_remedy(monkeypatch):
+    monkeypatch.setattr(doctor, "tried", lambda code: doctor.Tried(error="it broke"))
+    monkeypatch.setattr(doctor, "installed", lambda name: None)
+    found = list(findings())
+    assert any(finding.state is PROBLEM for finding in found)
+    assert all(finding.remedy for finding in found if finding.state is not OK)
+
+
+def test_a_child_that_fails_or_dies_is_described_by_its_last_line():
+    assert tried("raise ValueError('why')").error == "ValueError: why"
+    assert tried("import os; os._exit(3)").error == "it failed silently"
+
+
+def test_a_healthy_environment_has_the_exit_code_of_success(tmp_path, monkeypatch, capsys):
+    healthy(tmp_path, monkeypatch)
+    assert doctor.main(["--plain"]) == 0
+    assert capsys.readouterr().out.endswith("\neverything that the lessons need is there\n")
+
+
+def copy_of_the_runner(folder: Path) -> Path:
+    """A repository in which something can be broken."""
+    for name in ("kata", "lessons"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def run_in(folder: Path, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "kata", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("broken", ["no lessons", "no rich", "a syntax error"])
+def test_it_works_where_the_other_commands_do_not(broken: str, tmp_path: Path):
+    folder = copy_of_the_runner(tmp_path)
+    if broken == "no lessons":
+        gone = "raise ModuleNotFoundError(\"No module named 'lessons'\")"
+        (folder / "lessons" / "__init__.py").write_text(gone)
+    elif broken == "no rich":
+        (folder / "rich").mkdir()
+        (folder / "rich" / "__init__.py").write_text("raise ImportError('no rich is here')")
+    else:
+        (folder / "lessons" / "__init__.py").write_text("def (")
+    code, shown = run_in(folder)
+    assert code == 1
+    assert "`kata doctor` checks your setup" in shown
+    code, shown = run_in(folder, "doctor")
+    assert "remedy:" in shown or broken == "no rich"
+    assert "import torch: works" in " ".join(shown.split())
+
+
+def test_an_old_python_can_read_it():
+    """It imports nothing that came with 3.11, and nothing of the runner's."""
+    tree = ast.parse((ROOT / "kata" / "commands" / "doctor.py").read_text(), feature_version=(3, 8))
+    modules = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert modules <= set(sys.stdlib_module_names) - {"tomllib"}
+    assert "StrEnum" not in ast.unparse(tree)

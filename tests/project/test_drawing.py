@@ -1,0 +1,372 @@
+"""The drawing: complete, in order, without overlaps, readable, and the same on every build."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from itertools import combinations
+from pathlib import Path
+
+import markdown
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pymdownx.superfences import SuperFencesException
+
+from kata.drawing import Link, Node, Panel, Picture, PictureError, draw, load, parse, table
+from kata.drawing.columns import column_of
+from kata.drawing.figure import figure
+from kata.drawing.glyphs import SHAPES
+from kata.drawing.lanes import LANE, Span, pack
+from kata.drawing.page import STYLE
+from kata.drawing.picture import OPCODES
+from kata.stubs import ROOT
+from tools.pages.graph_fence import PICTURES, fence
+from tools.pictures.__main__ import stale_in
+
+NAMES = sorted(path.stem for path in PICTURES.glob("*.json"))
+# The machine may be busy: no example is too slow.
+some = settings(max_examples=40, deadline=None)
+SVG = "{http://www.w3.org/2000/svg}"
+# What Material leaves for text at 1440 pixels, and a screen of 900 and a fifth.
+WIDTH, HEIGHT = 688, 1080
+
+
+@st.composite
+def panels(draw_from) -> Panel:
+    """Any list of nodes that use earlier ones, scattered over modules and partitions."""
+    nodes: list[Node] = []
+    for number in range(draw_from(st.integers(1, 14))):
+        earlier = [node.name for node in nodes]
+        inputs = draw_from(st.lists(st.sampled_from(earlier), max_size=3)) if earlier else []
+        nodes.append(
+            Node(
+                name=f"{draw_from(st.sampled_from(['a', 'a_long_name', '<&>']))}{number}",
+                op=draw_from(st.sampled_from(OPCODES)),
+                target=draw_from(st.sampled_from(["", "torch.add"])),
+                inputs=tuple(inputs),
+                module=draw_from(st.sampled_from(["", "one", "one.inner", "two", "three"])),
+                group=draw_from(st.sampled_from(["", "submod_0", "submod_1"])),
+                mark=draw_from(st.sampled_from(["", "", "new"])),
+            )
+        )
+    return Panel(tuple(nodes))
+
+
+def picture_of(*panels: Panel, links: tuple[Link, ...] = ()) -> Picture:
+    return Picture("A title", "A description.", panels, links)
+
+
+def drawn(picture: Picture) -> ET.Element:
+    return ET.fromstring(draw(picture, "fx-test").svg)
+
+
+def texts(svg: ET.Element, kind: str) -> list[ET.Element]:
+    return [text for text in svg.iter(f"{SVG}text") if text.get("class") == kind]
+
+
+def edges(svg: ET.Element) -> dict[str, ET.Element]:
+    """Each edge by the names it connects; twice the same one is an error."""
+    found = [path for path in svg.iter(f"{SVG}path") if path.get("data-edge")]
+    by_name = {path.get("data-edge"): path for path in found}
+    assert len(by_name) == len(found)
+    return by_name
+
+
+def lane(path: ET.Element) -> tuple[float, float, float]:
+    """Where the vertical part of a lane lies: x, its upper and its lower end."""
+    start, out, corner, down = re.match(
+        r"M\S+ ([\d.]+)H([\d.]+)q([\d.]+) .*?V([\d.]+)", path.get("d")
+    ).groups()
+    return float(out) + float(corner), float(start), float(down) + float(corner)
+
+
+@pytest.fixture(params=NAMES)
+def picture(request) -> Picture:
+    return load(request.param, PICTURES)
+
+
+@some
+@given(panels())
+def test_every_node_is_drawn_once_in_the_order_of_the_list(panel):
+    svg = drawn(picture_of(panel))
+    assert [g.get("data-node") for g in svg.iter(f"{SVG}g") if g.get("data-node")] == [
+        node.name for node in panel.nodes
+    ]
+    names = texts(svg, "name")
+    assert [text.text for text in names] == [node.name for node in panel.nodes]
+    heights = [float(text.get("y")) for text in names]
+    assert heights == sorted(set(heights))
+
+
+@some
+@given(panels())
+def test_every_edge_is_drawn_once(panel):
+    wanted = {f"{name} {node.name}" for node in panel.nodes for name in node.inputs}
+    assert set(edges(drawn(picture_of(panel)))) == wanted
+
+
+@some
+@given(panels())
+def test_a_top_level_module_has_a_column_of_its_own(panel):
+    x_of = [text.get("x") for text in texts(drawn(picture_of(panel)), "name")]
+    pairs = list(zip(panel.nodes, x_of, strict=True))
+    for (one, here), (other, there) in combinations(pairs, 2):
+        assert (column_of(one) == column_of(other)) == (here == there)
+
+
+@some
+@given(panels())
+def test_lanes_of_different_values_keep_their_distance(panel):
+    lanes = [
+        (names.split()[0], *lane(path))
+        for names, path in edges(drawn(picture_of(panel))).items()
+        if path.get("class").startswith("lane")
+    ]
+    for (source, x, top, bottom), (other, x2, top2, bottom2) in combinations(lanes, 2):
+        apart = bottom <= top2 or bottom2 <= top
+        assert source == other or apart or abs(x - x2) >= LANE - 0.01
+
+
+@some
+@given(panels())
+def test_a_lane_crosses_no_text(panel):
+    svg = drawn(picture_of(panel))
+    lanes = [lane(path) for path in edges(svg).values() if path.get("class").startswith("lane")]
+    for text in (*texts(svg, "name"), *texts(svg, "mark")):
+        y, start = float(text.get("y")) - 4, float(text.get("x"))
+        end = start + 12 * 0.61 * len(text.text)
+        assert not [x for x, top, bottom in lanes if top <= y <= bottom and start < x < end]
+
+
+@some
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=12))
+def test_packed_lanes_lie_beside_their_rows_and_apart(spans):
+    spans = [Span(first, first + length) for first, length in spans]
+    ends = [float(7 * row % 40) for row in range(20)]
+    chosen = list(zip(spans, pack(spans, ends), strict=True))
+    for span, x in chosen:
+        assert x > max(ends[span.first : span.last + 1])
+    for (one, x), (other, x2) in combinations(chosen, 2):
+        shared = range(max(one.first, other.first), min(one.last, other.last))
+        assert not shared or abs(x - x2) >= LANE
+
+
+@some
+@given(panels())
+def test_a_file_gives_back_the_picture_that_it_was_written_from(panel):
+    picture = picture_of(panel, panel, links=(Link(0, panel.nodes[0].name, panel.nodes[-1].name),))
+    assert parse(picture.text()) == picture
+
+
+@some
+@given(panels())
+def test_the_table_has_every_node_with_what_it_takes(panel):
+    picture = picture_of(panel)
+    rows = ET.fromstring(f"<div>{table(picture)}</div>").iter("tr")
+    cells = ["|".join("".join(cell.itertext()) for cell in row) for row in rows][1:]
+    for node, text in zip(panel.nodes, cells, strict=True):
+        for word in (
+            node.name,
+            node.op,
+            ", ".join(node.inputs),
+            node.module,
+            node.group,
+            node.mark,
+        ):
+            assert word in text
+
+
+def test_a_picture_has_a_name_and_a_description_that_its_ids_lead_to(picture):
+    svg = drawn(picture)
+    ids = {each.get("id"): each.text for each in svg.iter() if each.get("id")}
+    assert svg.get("role") == "img"
+    assert [ids[each] for each in svg.get("aria-labelledby").split()] == [
+        picture.title,
+        picture.description,
+    ]
+
+
+def test_a_picture_fits_a_page_and_can_be_read_there(picture):
+    drawing = draw(picture, "fx-test")
+    sizes = re.findall(r'font-size="([\d.]+)"', drawing.svg)
+    assert drawing.width <= WIDTH and drawing.height <= HEIGHT
+    assert sizes and all(float(size) >= 10 for size in sizes)
+    assert not [
+        int(size)
+        for size in re.findall(r"font(?:-size)?: (\d+)px", STYLE.read_text())
+        if int(size) < 10
+    ]
+    assert len(drawing.svg.encode()) <= 40_000
+
+
+def test_names_do_not_run_out_of_the_picture(picture):
+    drawing = draw(picture, "fx-test")
+    for panel in ET.fromstring(drawing.svg).iter(f"{SVG}g"):
+        if panel.get("class") == "panel":
+            left = float(re.search(r"translate\(([\d.]+)", panel.get("transform"))[1])
+            font = float(panel.get("font-size"))
+            for text in panel.iter(f"{SVG}text"):
+                end = "end" if text.get("class") in ("group", "column") else "start"
+                width = len(text.text) * font * 0.602
+                x = left + float(text.get("x")) - (width if end == "end" else 0)
+                assert 0 <= x and x + width <= drawing.width, text.text
+
+
+def test_resnet18_has_its_seventy_one_nodes_in_ten_columns_and_a_lane_a_block():
+    picture = load("resnet18", PICTURES)
+    (panel,) = picture.panels
+    assert len(panel.nodes) == 71
+    assert {column_of(node) for node in panel.nodes} == {
+        *("", "conv1", "bn1", "relu", "maxpool", "avgpool", "fc"),
+        *("layer1", "layer2", "layer3", "layer4"),
+    }
+    lanes = [path for path in edges(drawn(picture)).values() if path.get("class") == "lane"]
+    # A way around each of eight blocks; in three it leads through a downsampling.
+    assert len(lanes) == 8 + 3
+
+
+def test_every_kind_of_row_has_a_shape_of_its_own():
+    assert len(set(SHAPES.values())) == len(SHAPES)
+
+
+def test_the_legend_names_every_shape_in_the_picture(picture):
+    svg = drawn(picture)
+    legend = {text.text for g in svg.iter(f"{SVG}g") if g.get("class") == "legend" for text in g}
+    assert {node.op for panel in picture.panels for node in panel.nodes} <= legend
+
+
+def test_a_cut_edge_is_told_apart_by_its_stroke_and_in_the_legend():
+    svg = drawn(load("partitions", PICTURES))
+    cut = {name for name, path in edges(svg).items() if path.get("class").endswith("cut")}
+    groups = {node.name: node.group for node in load("partitions", PICTURES).panels[0].nodes}
+    assert cut == {
+        name
+        for name in edges(svg)
+        if "" not in (pair := [groups[each] for each in name.split()]) and len(set(pair)) == 2
+    }
+    assert all(edges(svg)[name].get("d").endswith("l10-5") for name in cut)
+    assert "into another partition" in {text.text for text in svg.iter(f"{SVG}text")}
+
+
+def test_the_bytes_do_not_depend_on_the_process():
+    code = (
+        "from tools.pages.graph_fence import *\n"
+        "for f in sorted(PICTURES.glob('*.json')): print(figure(load(f.stem, PICTURES), 'x'))\n"
+        "import sys; assert 'torch' not in sys.modules"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_the_pictures_are_fresh():
+    assert not stale_in(PICTURES), "run `nox -s pictures`"
+
+
+def test_every_picture_is_on_a_page():
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    shown = set(re.findall(r"^ *```fx-graph\n *(\w+)$", pages, re.MULTILINE))
+    assert shown == set(NAMES)
+
+
+def page_with(text: str) -> str:
+    settings = {"custom_fences": [{"name": "fx-graph", "class": "fx-graph", "format": fence}]}
+    extensions = ["pymdownx.superfences"]
+    return markdown.markdown(
+        f"```fx-graph\n{text}\n```\n",
+        extensions=extensions,
+        extension_configs={"pymdownx.superfences": settings},
+    )
+
+
+def test_a_fence_becomes_a_figure_with_its_caption():
+    html = page_with("inverted\ncaption: There & back.")
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="fx-graph" role="img"' in html
+    assert "<figcaption>There &amp; back.</figcaption>" in html
+    assert ET.fromstring(html).tag == "figure"
+
+
+def test_a_picture_that_is_shown_twice_has_its_ids_once():
+    html = page_with("inverted\n```\n\n```fx-graph\ninverted")
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids)) > 4
+
+
+@pytest.mark.parametrize("text", ["nonsense", "inverted\nsize: 3", ""])
+def test_a_fence_with_a_mistake_stops_the_build(text):
+    with pytest.raises(SuperFencesException, match="there are: "):
+        page_with(text)
+
+
+def test_a_figure_needs_no_script_and_asks_for_nothing(picture):
+    html = figure(picture, "fx-test")
+    assert "<script" not in html
+    assert not re.findall(r'(?:href|src|\son\w+)="', html)
+    assert ET.fromstring(html).findall("input[@type='radio']")
+
+
+X = Node("x", "placeholder")
+
+
+@pytest.mark.parametrize(
+    "nodes, words",
+    [
+        ((X, X), "`x` is there twice"),
+        ((Node("x", "call"),), "unknown opcode `call`"),
+        ((Node("x", "output", inputs=("y",)), Node("y", "placeholder")), "uses `y`"),
+        ((Node("x", "output", parent="y"),), "uses `y`"),
+    ],
+)
+def test_a_picture_that_contradicts_itself_is_refused(nodes, words):
+    with pytest.raises(PictureError, match=re.escape(words)):
+        picture_of(Panel(nodes))
+
+
+@pytest.mark.parametrize("link", [Link(0, "x", "y"), Link(1, "x", "x"), Link(0, "z", "x")])
+def test_a_link_to_nowhere_is_refused(link):
+    with pytest.raises(PictureError, match="a link leads to"):
+        picture_of(Panel((X,)), Panel((X,)), links=(link,))
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "nonsense", '{"title": "", "panels": [{"nodes": [{"a": 1}]}]}']
+)
+def test_a_broken_file_is_refused_by_its_name(text, tmp_path: Path):
+    (tmp_path / "broken.json").write_text(text)
+    with pytest.raises(PictureError, match=r"broken\.json: "):
+        load("broken", tmp_path)
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "slate"])
+def test_text_and_lines_stand_out_from_what_is_behind_them(scheme):
+    blocks = re.findall(r"\{\s*(--fx-ink:.*?)\}", STYLE.read_text(), re.DOTALL)
+    colours = dict(re.findall(r"--fx-(\w+): (#\w+);", blocks[scheme]))
+    for ground in ("paper", "ground", "frame"):
+        for text in ("ink", "soft", "mark"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+        for line in ("line", "lane", "module", "function", "end", "attribute"):
+            assert contrast(colours[line], colours[ground]) >= 3, (line, ground)

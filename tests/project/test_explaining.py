@@ -1,0 +1,159 @@
+"""What a learner reads where a test never came to its question: a skip, an import, a typo."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from kata.grading.grades import grade_of
+from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.showing import show
+from kata.stubs import CORES, ROOT
+from kata.terminal import open_console
+from tests.project.terminal import terminal
+from tests.suite.answers import judge_folder
+from tools.stubs import write
+
+LESSON = "path_of_module"
+ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
+METHOD = "class PathOfModule:\n    def path_of_module(self, mod):\n        "
+CANNOT = f"lessons/{LESSON}.py can't be imported"
+
+
+@pytest.fixture
+def lessons(tmp_path: Path) -> Path:
+    write(tmp_path / "lessons")
+    return tmp_path / "lessons"
+
+
+def read(lessons: Path, source: str) -> str:
+    """What the terminal shows for one test on this source, its lines joined."""
+    (lessons / f"{LESSON}.py").write_text(source)
+    return " ".join(judge_folder(lessons, ROOT_TEST).terminal.split())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"import pytest\n{METHOD}pytest.skip('later')",
+        f"import pytest\n{METHOD}pytest.xfail('later')",
+        f"import unittest\n{METHOD}raise unittest.SkipTest('later')",
+        "import pytest\npytest.skip('later', allow_module_level=True)",
+    ],
+    ids=["skip", "xfail", "unittest", "at the import"],
+)
+def test_a_lesson_that_has_its_tests_skipped_is_red(source: str, judge: Judge, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(source)
+    verdict = judge.run(Request(LESSON, lessons))
+    assert (verdict.state, verdict.is_green(stretch=False)) == ("red", False)
+    assert len(verdict.of("failed")) == len(verdict.reports)
+    assert "the lesson's own code skipped the test" in verdict.first_failure.text
+
+
+def test_pytest_counts_a_test_that_the_lesson_skips_as_red(lessons: Path):
+    shown = read(lessons, f"import pytest\n{METHOD}pytest.skip('later')")
+    assert f"lessons/{LESSON}.py, line 4" in shown
+    assert f"red {LESSON} 0 of 1" in shown
+
+
+def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
+    class NeedsMore:
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            items[0].add_marker(pytest.mark.skip(reason="needs CUDA"))
+
+    shutil.copy(CORES / f"{LESSON}.py", lessons)
+    verdict = judge_folder(lessons, f"tests/test_{LESSON}.py", plugins=[NeedsMore()])
+    assert (verdict.count("skipped"), verdict.count("failed")) == (1, 0)
+    assert "skipped: 1 (needs CUDA)" in verdict.terminal
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("class PathOfModule\n", ["line 1: expected ':'"]),
+        ("1 / 0\n", ["ZeroDivisionError", f"lessons/{LESSON}.py, line 1"]),
+        ("import sys\nsys.exit()\n", ["SystemExit", f"lessons/{LESSON}.py, line 2"]),
+    ],
+)
+def test_an_import_that_fails_stands_under_its_own_title(source, words, lessons: Path):
+    shown = read(lessons, source)
+    assert f"= {LESSON}: {CANNOT} =" in shown
+    assert all(word in shown for word in words)
+
+
+def test_the_runner_says_what_waits_for_the_import(judge: Judge, lessons: Path, capsys):
+    (lessons / f"{LESSON}.py").write_text("import nothing_like_it\n")
+    verdict = judge.run(Request(LESSON, lessons))
+    show(open_console(plain=True), verdict)
+    shown = capsys.readouterr().out
+    assert f"-- {LESSON}: {CANNOT} -" in shown
+    assert f"all {sum(verdict.planned)} tests wait for this" in shown
+
+
+def test_a_grade_names_the_import_too():
+    red = Report(ROOT_TEST, "a sentence", "failed", is_stretch=False, text="why", title=CANNOT)
+    assert grade_of(Verdict(LESSON, (red,), Ending(End.FINISHED))).failure.test == CANNOT
+
+
+@pytest.mark.parametrize(
+    ("statement", "cause"),
+    [
+        ("from torch import nnn", "torch has no `nnn`: a typo? try: did you mean nn"),
+        ("import torhc", "no module is called torhc: a typo? try: did you mean torch"),
+        ("import torch.fxx", "no module is called torch.fxx: a typo? try: did you mean torch.fx"),
+        (
+            "from .create_arg import CreateArgs",
+            "lessons.create_arg has no `CreateArgs`: a typo? try: did you mean CreateArg?",
+        ),
+        ("from .create_args import CreateArg", "no lesson is called create_args"),
+        ("from . import create_args", "no lesson is called create_args"),
+    ],
+)
+def test_a_misspelt_import_says_what_is_not_there(statement: str, cause: str, lessons: Path):
+    shown = read(lessons, f"{statement}\n")
+    assert cause in shown
+    assert f"lessons/{LESSON}.py, line 1, in <module> {statement}" in shown
+    assert "renamed" not in shown
+    assert str(lessons.parent) not in shown
+
+
+def test_a_stubs_name_that_is_gone_is_told_as_renamed(lessons: Path):
+    (lessons / "create_arg.py").write_text("class MakeArg: ...\n")
+    shown = read(lessons, "from .create_arg import CreateArg\n")
+    assert "a name of the stub was renamed or deleted" in shown
+    assert str(lessons) not in shown
+
+
+def test_no_address_stands_in_a_message(lessons: Path):
+    shown = read(lessons, f"{METHOD}raise KeyError(object())\n")
+    assert "KeyError: <object object>" in shown
+
+
+def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}return selff.root\n")
+    texts = judge_folder(lessons, f"tests/test_{LESSON}.py").texts()
+    assert len(texts) > 20
+    assert not [text for text in texts if "likely cause" in text or "'selff'" not in text]
+
+
+@pytest.mark.parametrize("call", ["breakpoint()", "input('?')", "__import__('pdb').set_trace()"])
+def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n")
+    text = judge.run(Request(LESSON, lessons)).first_failure.text
+    assert f"line 3, in {LESSON}\n      {call}\n" in text
+    assert "the tests run without one" in " ".join(text.split())
+    assert f"`pytest tests/test_{LESSON}.py -x -s`" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "typed"), [("breakpoint()", "p 6 * 7\nc\n"), ("print(6 * int(input()))", "7\n")]
+)
+def test_what_it_is_told_does_have_one(call: str, typed: str, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n        return ''\n")
+    command = ["pytest", f"--lessons={lessons}", ROOT_TEST, "-x", "-s"]
+    with terminal([sys.executable, "-m", *command], ROOT) as opened:
+        opened.press(typed)
+        opened.until("42", "1 passed")

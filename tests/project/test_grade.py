@@ -1,0 +1,231 @@
+"""What a run on somebody else's code is worth, and what a hostile one doesn't get."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kata.commands import grade as command
+from kata.grading.container import Container
+from kata.grading.grades import clipped, diagnosis, grade_of
+from kata.grading.report import Grade, Limits, Person, State
+from kata.grading.session import Session
+from kata.grading.submissions import find_submissions
+from kata.judging import End, Ending, Report, Verdict
+from kata.naming import NAMES
+from tests.project.stage import a_learner, play
+from tests.project.submissions import ENDLESS, hand_in, solved, thirty_people, wrong_answers
+
+ONE = ("path_of_module",)
+FILE = "path_of_module.py"
+SECONDS_FOR_THIRTY = 180
+# A test beside this one may take the processor for a while.
+PATIENT = Limits(seconds=30, total=300)
+
+
+def said(outcome: str, *, is_stretch: bool = False) -> Report:
+    return Report(f"tests/test_a.py::test_{outcome}", outcome, outcome, is_stretch, outcome)
+
+
+@pytest.mark.parametrize("how", [each for each in End if each not in (End.FINISHED, End.RUNNING)])
+def test_a_run_that_was_cut_short_is_never_green(how: End):
+    verdict = Verdict("tracer", (said("passed"),), Ending(how, "why"), planned=(1, 0))
+    assert grade_of(verdict).state in (
+        State.HUNG,
+        State.MEMORY,
+        State.CRASHED,
+        State.NOT_JUDGED,
+    )
+
+
+def test_the_diagnosis_is_the_likely_cause_on_one_line():
+    text = "got: 1\nlikely cause: the last name\n              overwrote the first\ntry:          x"
+    assert diagnosis(text) == "the last name overwrote the first"
+    assert diagnosis("NameError: x\n  lessons/tracer.py, line 3") == "NameError: x"
+
+
+def test_an_endless_text_is_cut():
+    text = clipped("\x1b[31m" + "x" * 10**6 + "\n" * 1000)
+    assert len(text) < 5000
+    assert "\x1b" not in text
+
+
+# --- everybody ----------------------------------------------------------------------------------
+
+DELEGATES = (
+    "import torch\n\n\nclass PathOfModule:\n    path_of_module = torch.fx.Tracer.path_of_module\n"
+)
+SPAWNS = """
+import _posixsubprocess, os
+
+class PathOfModule:
+    def path_of_module(self, mod):
+        return os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 600"], {})
+"""
+
+
+def states(session: Session) -> dict[str, str]:
+    list(session.judge_everybody())
+    return {person.name: person.grades[0].state for person in session.summary().people}
+
+
+@pytest.mark.slow
+def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monkeypatch):
+    handed_in = {
+        "solved": solved(*ONE),
+        "<b>=1[blink]": wrong_answers(*ONE)["the_last_of_two_names_wins"],
+        "untouched": {},
+        "endless": {FILE: ENDLESS},
+        "delegating": {FILE: DELEGATES},
+        "spawning": {FILE: SPAWNS},
+    }
+    for name, files in handed_in.items():
+        hand_in(tmp_path / "people", name, files)
+    (tmp_path / "people" / "broken.zip").write_bytes(b"no archive")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    words = ["--lesson", *ONE, "--out", str(tmp_path / "out" / "week"), "--seconds", "2"]
+    with a_learner(*ONE):
+        played = play("grade", str(tmp_path / "people"), *words)
+    assert played.code == 0, played.screen
+    report = json.loads((tmp_path / "out" / "week.json").read_text())
+    people = {each["name"]: each for each in report["people"]}
+    assert {name: each["grades"][0]["state"] for name, each in people.items()} == {
+        "solved": "starred",
+        "<b>=1[blink]": "red",
+        "untouched": "todo",
+        "endless": "hung",
+        "delegating": people["delegating"]["grades"][0]["state"],
+        "spawning": "red",
+        "broken": "unreadable",
+    }
+    mistake = people["<b>=1[blink]"]["grades"][0]
+    assert "the last name overwrote the first" in mistake["failure"]["diagnosis"]
+    assert any("torch's own" in flag for flag in people["delegating"]["flags"])
+    assert "PermissionError" in people["spawning"]["grades"][0]["failure"]["text"]
+    assert "broken,unreadable" in (tmp_path / "out" / "week.csv").read_text().replace(",0", "")
+    assert "unreadable: broken" in played.screen
+    assert (tmp_path / "out" / "week.html").exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_one_that_hung_is_judged_once_more_alone(tmp_path: Path, monkeypatch):
+    hand_in(tmp_path, "slow", {FILE: "x = 1"})
+    endings = iter([Ending(End.TIME, "still running"), Ending(End.FINISHED)])
+    verdict = lambda: Verdict(*ONE, (said("passed"),), next(endings), planned=(1, 0))
+    monkeypatch.setattr(Session, "in_process", lambda self, judges, lesson, folder: verdict())
+    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    assert states(Session(find_submissions(tmp_path), ONE)) == {"slow": "starred"}
+
+
+ENGINE = """#!{python}
+import subprocess, sys
+words = sys.argv[1:]
+if words[0] == "image":
+    sys.exit(0)
+assert words[0] == "run" and "--network=none" in words and "--read-only" in words
+mounts = dict(reversed(w[9:-3].split(":")) for w in words if w.startswith("--volume="))
+inside = words[words.index("python") + 1 :]
+inside = [mounts.get(word, word) for word in inside]
+sys.exit(subprocess.call([sys.executable, *inside], cwd=mounts["/suite"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_container_judges_one_submission_with_the_suite_read_only(tmp_path: Path, monkeypatch):
+    """The engine is a script that checks the words and runs the command without a container."""
+    engine = tmp_path / "bin" / "podman"
+    engine.parent.mkdir()
+    engine.write_text(ENGINE.format(python=sys.executable))
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", str(engine.parent), prepend=os.pathsep)
+    hand_in(tmp_path / "people", "ada", solved(*ONE))
+    container = Container("fx-kata", Limits())
+    session = Session(find_submissions(tmp_path / "people"), ONE, container=container)
+    assert states(session) == {"ada": "starred"}
+
+
+def test_without_an_engine_the_container_is_refused_with_a_reason(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    hand_in(tmp_path / "people", "ada")
+    with a_learner(*ONE):
+        played = play("grade", str(tmp_path / "people"), "--container")
+    assert (played.code, "needs podman or docker" in played.screen) == (1, True)
+
+
+class Closed:
+    """A judge that has nothing to do."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_what_is_known_is_written_though_the_grading_ends_early(tmp_path: Path, monkeypatch):
+    for name in ("ada", "bob"):
+        hand_in(tmp_path / "people", name, {FILE: f"x = '{name}'"})
+
+    def interrupted(self, run, judging):
+        if self.grades:
+            raise KeyboardInterrupt
+        return Grade(run[1], State.RED)
+
+    monkeypatch.setattr(Session, "grade", interrupted)
+    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    monkeypatch.setattr(command, "EVERY", 0.0)
+    with a_learner(*ONE), pytest.raises(KeyboardInterrupt):
+        play("grade", str(tmp_path / "people"), "--out", str(tmp_path / "week"), "--jobs", "1")
+    people = json.loads((tmp_path / "week.json").read_text())["people"]
+    assert [each["grades"][0]["state"] for each in people] == ["red", "waiting"]
+
+
+def test_an_error_of_one_run_is_that_grades_alone(tmp_path: Path, monkeypatch):
+    hand_in(tmp_path, "ada", {FILE: "x = 1"})
+
+    def broken(self, judges, lesson, folder):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Session, "in_process", broken)
+    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    assert states(Session(find_submissions(tmp_path), ONE)) == {"ada": "not judged"}
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_is_never_starred(tmp_path: Path):
+    for lesson in NAMES:
+        for name, files in list(wrong_answers(lesson).items())[:2]:
+            hand_in(tmp_path, f"{lesson} {name}", files)
+    session = Session(find_submissions(tmp_path), limits=PATIENT)
+    list(session.judge_everybody())
+    states = {person.name: graded(person).state for person in session.summary().people}
+    # A mistake in the stretch alone leaves the core green.
+    assert set(states.values()) <= {State.RED, State.DONE}, states
+
+
+def graded(person: Person) -> Grade:
+    lesson = person.name.split()[0]
+    return next(grade for grade in person.grades if grade.lesson == lesson)
+
+
+@pytest.mark.slow
+def test_thirty_people_are_graded_in_three_minutes_on_two_cores(tmp_path: Path):
+    thirty_people(tmp_path)
+    before = seconds_of_children()
+    session = Session(find_submissions(tmp_path), limits=PATIENT)
+    list(session.judge_everybody())
+    people = session.summary().people
+    # Of the processor, not of the clock: other tests may run beside this one.
+    assert (seconds_of_children() - before) / 2 < SECONDS_FOR_THIRTY
+    assert len(people) == 30
+    assert all(person.count(State.WAITING, State.NOT_JUDGED) == 0 for person in people)
+
+
+def seconds_of_children() -> float:
+    """The processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

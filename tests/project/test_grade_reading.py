@@ -1,0 +1,240 @@
+"""What grading reads of a submission, and what it flags in it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from kata.grading.flags import flags_of
+from kata.grading.report import State, to_json
+from kata.grading.session import Session
+from kata.grading.submissions import (
+    NAMES,
+    GradingError,
+    Submission,
+    find_submissions,
+    read_submission,
+    stage,
+)
+from kata.stubs import ROOT, stubs
+from tests.project.stage import a_learner, play
+
+FILE = "path_of_module.py"
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+# --- what is read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["", "lessons/", "ada/", "ada/lessons/", "fx-kata/lessons/"])
+def test_lessons_are_found_where_people_put_them(place: str, tmp_path: Path):
+    folder = write(tmp_path / "Ada", {f"{place}{FILE}": "mine", f"{place}split_module/x.py": "too"})
+    assert read_submission(folder).files == {
+        PurePosixPath(FILE): b"mine",
+        PurePosixPath("split_module/x.py"): b"too",
+    }
+
+
+def test_of_a_whole_repository_the_lessons_are_read(tmp_path: Path):
+    others = {f"{room}/{FILE}": room for room in ("solutions", "tests/oracle", "tests/answers")}
+    folder = write(tmp_path / "Ada", {f"lessons/{FILE}": "mine", **others})
+    assert read_submission(folder).files == {PurePosixPath(FILE): b"mine"}
+
+
+def test_what_is_no_lesson_is_not_read(tmp_path: Path):
+    own = ["tests/test_tracer.py", "conftest.py", "solutions/tracer.py", "sitecustomize.py"]
+    strange = [
+        *own,
+        "pytest.ini",
+        "lessons/conftest.py",
+        "lessons/__init__.py",
+        "lessons/_paths.py",
+    ]
+    folder = write(tmp_path / "Ada", {**dict.fromkeys(strange, "bad"), f"lessons/{FILE}": "mine"})
+    submission = read_submission(folder)
+    stage(submission, tmp_path / "staged")
+    staged = {str(f.relative_to(tmp_path / "staged")) for f in (tmp_path / "staged").rglob("*.py")}
+    assert staged == {str(path) for path in stubs()}
+    assert (tmp_path / "staged" / FILE).read_text() == "mine"
+
+
+def test_an_archive_is_read_like_a_folder(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "Ada.zip", "w") as archive:
+        archive.writestr(f"lessons/{FILE}", "mine")
+        archive.writestr("../../tracer.py", "bad")
+        archive.writestr("/tracer.py", "bad")
+    submission = read_submission(tmp_path / "Ada.zip")
+    assert (submission.name, submission.files) == ("Ada", {PurePosixPath(FILE): b"mine"})
+
+
+def damaged(name: str, folder: Path) -> Path:
+    """One entry of a room's folder that cannot be read, in one way or another."""
+    path = folder / f"{name}.zip"
+    with zipfile.ZipFile(path, "w", compression=METHODS.get(name, zipfile.ZIP_STORED)) as archive:
+        archive.writestr(f"lessons/{FILE}", "mine = 1\n" * 100)
+    data = bytearray(path.read_bytes())
+    data_at = data.index(f"lessons/{FILE}".encode()) + len(f"lessons/{FILE}")
+    match name:
+        case "deflated" | "lzma" | "stored":
+            data[data_at + 8 : data_at + 16] = b"\xff" * 8
+        case "newer":
+            data[data.rindex(b"PK\x01\x02") + 6] = 200
+        case "encrypted":
+            for head, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+                data[data.rindex(head) + at] |= 1
+        case "cut":
+            del data[-30:]
+        case "no archive":
+            data[:] = b"no archive"
+    path.write_bytes(data)
+    return path
+
+
+METHODS = {"deflated": zipfile.ZIP_DEFLATED, "lzma": zipfile.ZIP_LZMA}
+DAMAGES = ["deflated", "lzma", "stored", "newer", "encrypted", "cut", "no archive"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_archive_is_unreadable_and_says_why(damage: str, tmp_path: Path):
+    submission = read_submission(damaged(damage, tmp_path))
+    assert submission.name == damage
+    assert "path_of_module" in submission.unreadable
+    assert submission.notes
+
+
+def strange(name: str, folder: Path) -> None:
+    """One entry of a room's folder that is neither a folder nor an archive."""
+    path = folder / name
+    match name:
+        case "fifo.zip":
+            os.mkfifo(path)
+        case "linked":
+            path.symlink_to(ROOT / "solutions")
+        case "empty":
+            path.mkdir()
+        case _:
+            path.write_bytes(b"something")
+
+
+STRANGE = ["fifo.zip", "ada.tar.gz", "linked", "empty", "notes.txt"]
+
+
+def test_each_entry_has_a_row_and_none_that_cannot_be_read_is_todo(tmp_path: Path):
+    for name in STRANGE:
+        strange(name, tmp_path)
+    submissions = find_submissions(tmp_path)
+    assert sorted(each.name for each in submissions) == sorted(
+        name.removesuffix(".zip") for name in STRANGE
+    )
+    people = Session(submissions).summary().people
+    assert {grade.state for person in people for grade in person.grades} == {State.UNREADABLE}
+
+
+def test_backslashes_in_an_archive_are_folders(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "Ada.zip", "w") as archive:
+        member = zipfile.ZipInfo("x")
+        member.filename = f"ada\\lessons\\{FILE}"
+        archive.writestr(member, "mine")
+    assert read_submission(tmp_path / "Ada.zip").files == {PurePosixPath(FILE): b"mine"}
+
+
+def test_a_name_that_is_no_utf_8_is_printable(tmp_path: Path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/Ad\xe9"))
+    folder.mkdir()
+    (folder / FILE).write_text("mine")
+    (submission,) = find_submissions(tmp_path)
+    assert submission.name == "Ad�"
+    to_json(Session([submission]).summary()).encode()
+
+
+def test_a_link_is_left_out(tmp_path: Path):
+    folder = write(tmp_path / "Ada", {"tracer.py": "mine"})
+    (folder / FILE).symlink_to(ROOT / "solutions" / FILE)
+    (folder / "inlining").symlink_to(ROOT / "solutions" / "inlining")
+    submission = read_submission(folder)
+    assert set(submission.files) == {PurePosixPath("tracer.py")}
+    assert "it is a link" in submission.notes[0]
+
+
+def test_a_huge_file_is_left_out(tmp_path: Path):
+    folder = write(tmp_path / "Ada", {FILE: "#" * 600_000, "tracer.py": "mine"})
+    submission = read_submission(folder)
+    assert set(submission.files) == {PurePosixPath("tracer.py")}
+    assert "larger than 512 KiB" in submission.notes[0]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_stub_is_untouched_whatever_its_line_ends(ends: str, tmp_path: Path):
+    text = stubs()[Path(FILE)].replace("\n", ends)
+    (tmp_path / "Ada").mkdir()
+    (tmp_path / "Ada" / FILE).write_bytes(text.encode())
+    submission = read_submission(tmp_path / "Ada")
+    assert all(submission.is_untouched(lesson) for lesson in NAMES)
+
+
+def test_one_byte_more_is_touched():
+    text = stubs()[Path(FILE)] + " "
+    submission = Submission("Ada", {PurePosixPath(FILE): text.encode()})
+    assert [name for name in NAMES if not submission.is_untouched(name)] == ["path_of_module"]
+
+
+def test_a_folder_without_submissions_is_refused(tmp_path: Path):
+    with pytest.raises(GradingError, match="is empty"):
+        find_submissions(tmp_path)
+    with a_learner("path_of_module"):
+        played = play("grade", str(tmp_path / "nowhere"))
+    assert played.code == 1
+    assert "is no folder" in " ".join(played.screen.split())
+
+
+# --- what is flagged ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import solutions",
+        "from solutions.stretch.tracer import Tracer",
+        "__import__('solutions')",
+        "exec('import solutions.stretch.tracer')",
+        "open('../solutions/tracer.py')",
+        "from kata.stubs import SOLUTIONS",
+        "from tests.suite import expect",
+        "import _pytest.reports",
+        "import gc",
+        "os._exit(0)",
+        "path_of_module = torch.fx.Tracer.path_of_module",
+        "from torch.fx import Tracer as T; path_of_module = T.path_of_module",
+        "path_of_module = getattr(torch.fx.Tracer, 'path_of_module')",
+    ],
+)
+def test_a_line_that_no_lesson_needs_is_flagged(line: str):
+    (flags,) = flags_of([Submission("Ada", {PurePosixPath(FILE): f"x = 1\n{line}\n".encode()})])
+    assert flags
+    assert str(flags[0]).startswith(f"lessons/{FILE}, line 2: ")
+
+
+def test_equal_files_are_flagged_whatever_their_comments():
+    mine, same, other = (
+        Submission(name, {PurePosixPath(FILE): source})
+        for name, source in {"Ada": b"x = 1", "Bob": b"x = 1  # mine", "Cy": b"x = 2"}.items()
+    )
+    assert flags_of([mine, same, other]) == [
+        [f"lessons/{FILE}: the same as that of Bob"],
+        [f"lessons/{FILE}: the same as that of Ada"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("room", ["lessons", "solutions"])
+def test_honest_code_is_not_flagged(room: str):
+    assert flags_of([read_submission(ROOT / room)]) == [[]]

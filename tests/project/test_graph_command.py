@@ -1,0 +1,254 @@
+"""The command ``graph``: the picture of a model, and the difference between two tracers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+import webbrowser
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from kata import workspace
+from kata.command_line import run
+from kata.stubs import STUBS
+from tools.stubs import write
+
+SMALL = "tools.pictures.models:Nested"
+SAME = """
+    import torch.fx
+
+    from .path_of_module import PathOfModule
+
+
+    class Tracer(PathOfModule, torch.fx.Tracer):
+        pass
+"""
+LOOKS_INTO_RELU = """
+    import torch
+
+
+    class Tracer(torch.fx.Tracer):
+        def is_leaf_module(self, module, path):
+            return not isinstance(module, torch.nn.ReLU) and super().is_leaf_module(module, path)
+"""
+RAISES = """
+    import torch
+
+
+    class Tracer(torch.fx.Tracer):
+        def call_module(self, module, forward, args, kwargs):
+            raise KeyError("conv")
+"""
+TODO = """
+    import torch
+
+
+    class Tracer(torch.fx.Tracer):
+        def call_module(self, module, forward, args, kwargs):
+            raise NotImplementedError("create_arg: turn it into an argument")
+"""
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch):
+    """Let the runner remember elsewhere; there are stubs already, so it looks for none."""
+    (tmp_path / ".kata" / "stubs").mkdir(parents=True)
+    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(STUBS, tmp_path / ".kata"))
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("stubs")
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def lessons(stubs: Path, tmp_path: Path, monkeypatch):
+    """Write a learner's tracer beside fresh stubs."""
+    folder = tmp_path / "lessons"
+    shutil.copytree(stubs, folder)
+    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(folder, tmp_path / ".kata"))
+
+    def write_tracer(source: str) -> None:
+        (folder / "tracer.py").write_text(textwrap.dedent(source))
+
+    return write_tracer
+
+
+@pytest.fixture
+def graph(tmp_path: Path, capsys):
+    """Call the command; return its exit code, what it says, and the nodes that it drew."""
+
+    def call(*words: str, out: str = "graph.html") -> tuple[int, str, list[str]]:
+        file = tmp_path / out
+        code = run(["graph", *words, "--no-open", "--out", str(file)])
+        captured = capsys.readouterr()
+        text = file.read_text() if file.exists() else ""
+        drawn = re.findall(r'data-node="([^"]*)"', text)
+        return code, captured.out + captured.err, drawn
+
+    return call
+
+
+NODES = ["x", "block_linear", "add", "block_relu", "flatten", "head", "output"]
+
+
+@pytest.mark.parametrize("impl", ["solutions", "torch"])
+def test_the_graph_of_a_model_of_ones_own_is_drawn(graph, impl):
+    code, says, nodes = graph(SMALL, "--impl", impl)
+    assert (code, nodes) == (0, NODES)
+    assert "7 nodes" in says and "graph.html" in says
+
+
+def test_the_reference_draws_the_graph_of_torch_for_a_model_of_torchvision(graph):
+    code, says, nodes = graph("resnet18", "--impl", "solutions", "--against", "torch")
+    assert (code, len(nodes)) == (0, 71)
+    assert "the same graph as torch's, 71 nodes" in says
+
+
+def test_a_part_is_drawn_with_what_comes_into_it(graph):
+    code, _, nodes = graph("resnet18", "--impl", "torch", "--module", "layer2.0")
+    assert code == 0
+    assert nodes[0] == "layer1_1_relu_1"
+    assert all(name.startswith(("layer2_0", "add")) for name in nodes[1:]) and len(nodes) == 1 + 9
+
+
+def test_unwritten_siblings_of_the_learners_tracer_are_lent(graph, lessons):
+    lessons(SAME)
+    code, says, nodes = graph(SMALL, "--against", "torch")
+    assert (code, nodes) == (0, NODES)
+    assert "traced by your tracer: the same graph as torch's" in says
+    assert "lent by the reference: path_of_module" in says
+
+
+def test_the_first_difference_is_marked_in_both_graphs(graph, lessons, tmp_path):
+    lessons(LOOKS_INTO_RELU)
+    code, says, nodes = graph(SMALL, "--against", "torch")
+    assert code == 1
+    assert "differs from torch's graph from node 3 on (op, target, name" in says
+    assert nodes == [*NODES[:3], "relu", *NODES[4:], *NODES]
+    page = (tmp_path / "graph.html").read_text()
+    assert re.findall(
+        r'data-node="(\w+)"><title>[^<]*</title>(?:(?!</g>).)*first difference', page
+    ) == [
+        "relu",
+        "block_relu",
+    ]
+
+
+def test_a_difference_outside_of_the_part_is_told(graph, lessons):
+    lessons(LOOKS_INTO_RELU)
+    code, says, _ = graph(SMALL, "--against", "torch", "--module", "head")
+    assert code == 1
+    assert "outside of head" in says
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        (RAISES, ["KeyError: 'conv'", "tracer.py, line 7", 'raise KeyError("conv")']),
+        (TODO, ["a part of lessons/create_arg isn't written yet"]),
+        ("def broken(:\n", ["lessons/tracer.py, line 1: invalid syntax"]),
+        ("class Tracer:\n    def trace(self, root):\n        return 3", ["no graph but 3"]),
+    ],
+)
+def test_what_goes_wrong_in_a_learners_tracer_is_told_with_its_line(graph, lessons, source, words):
+    lessons(source)
+    code, says, nodes = graph(SMALL)
+    assert (code, nodes) == (1, [])
+    assert all(word in says for word in words), says
+    assert "Traceback" not in says
+
+
+def test_a_tracer_that_is_not_written_yet_leads_to_the_references(graph, lessons):
+    code, says, _ = graph(SMALL)
+    assert code == 1
+    assert "isn't written yet" in says and "--impl solutions" in says
+
+
+@pytest.mark.parametrize(
+    "words, answer",
+    [
+        (["resnet81"], "did you mean resnet18"),
+        (["tools.pictures.models:Nestde"], "has no `Nestde`"),
+        (["no.such.module:Net"], "cannot import no.such.module"),
+        (["torch.nn:Linear"], "torch.nn:Linear() raised TypeError"),
+        (["builtins:dict"], "no nn.Module but a dict"),
+        ([SMALL, "--module", "blok"], "did you mean block"),
+        (["tests.project.test_graph_command:Branches"], "cannot be traced: TraceError"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_way_out(graph, words, answer):
+    code, says, nodes = graph(*words, "--impl", "torch")
+    assert (code, nodes) == (1, [])
+    assert answer in says
+
+
+def Branches():
+    """A model that no tracer can follow."""
+    import torch
+
+    class Branching(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    return Branching()
+
+
+def test_a_file_of_that_name_is_a_picture_alone(graph, tmp_path):
+    assert graph(SMALL, "--impl", "torch", out="graph.svg")[0] == 0
+    svg = ET.fromstring((tmp_path / "graph.svg").read_text())
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    assert svg.find("{http://www.w3.org/2000/svg}style") is not None
+
+
+def test_the_page_asks_for_nothing(graph, tmp_path):
+    graph(SMALL, "--impl", "torch")
+    page = (tmp_path / "graph.html").read_text()
+    assert "<script" not in page
+    assert not re.findall(r"(?:href|src)=|url\(|@import", page)
+
+
+def test_a_file_that_cannot_be_written_is_an_error(graph, tmp_path):
+    (tmp_path / "taken").write_text("")
+    code, says, _ = graph(SMALL, "--impl", "torch", out="taken/graph.html")
+    assert code == 1 and says.startswith("error: ")
+
+
+class Window:
+    """A browser that remembers what it was asked to open."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open(self, address: str) -> None:
+        self.opened.append(address)
+
+
+def test_the_page_is_opened_in_the_browser(monkeypatch, tmp_path, capsys):
+    window = Window()
+    monkeypatch.setattr(webbrowser, "get", lambda: window)
+    assert run(["graph", SMALL, "--impl", "torch"]) == 0
+    (file,) = (tmp_path / ".kata" / "graphs").iterdir()
+    assert window.opened == [file.as_uri()]
+    assert f"written to {file}" in capsys.readouterr().out
+
+
+def no_browser() -> Window:
+    raise webbrowser.Error("could not locate runnable browser")
+
+
+@pytest.mark.parametrize("get", [no_browser, lambda: webbrowser.GenericBrowser("lynx")])
+def test_without_a_browser_that_has_a_window_the_path_is_enough(get, monkeypatch):
+    monkeypatch.setattr(webbrowser, "get", get)
+    assert run(["graph", SMALL, "--impl", "torch"]) == 0
+
+
+def test_two_calls_write_the_same_bytes(graph, tmp_path):
+    graph(SMALL, "--impl", "torch", out="one.html")
+    graph(SMALL, "--impl", "torch", out="two.html")
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()

@@ -1,0 +1,139 @@
+"""The hints: the page's own words, one more each time, and none that gives a line away."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from kata.commands.hint import hints_of, next_hint
+from kata.commands.solution import sources
+from kata.stubs import CORES, ROOT
+from lessons import LESSONS
+from tests.project.stage import a_learner, play, pristine
+
+NAMES = [lesson.name for lesson in LESSONS]
+# Shorter ones (`else:`, `return path`) are in every program.
+TELLING = 8
+
+
+@pytest.fixture
+def learner():
+    with a_learner("tracer", "path_of_module") as place:
+        yield place
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_a_lesson_has_three_hints_from_its_page(lesson: str):
+    hints = hints_of(lesson)
+    page = words((ROOT / "docs" / "lessons" / f"{lesson}.md").read_text())
+    assert [hint.level for hint in hints] == [1, 2, 3]
+    assert all(words(hint.text) in page and len(hint.text) > 80 for hint in hints)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_no_hint_contains_a_line_of_the_solution(lesson: str):
+    given = {line for text in pristine((lesson,)).values() for line in lines_of_code(text)}
+    for hint in hints_of(lesson):
+        text = normalised(hint.text)
+        for source in sources(lesson):
+            lines = lines_of_code(source.read_text()) - given
+            assert not [line for line in lines if line in text], f"hint {hint.level}"
+
+
+def lines_of_code(source: str) -> set[str]:
+    """The telling lines of a module's code, normalised: no comments, docstrings or imports."""
+    tree = ast.parse(source)
+    left_out = {
+        number
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_text(node)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = without_comments(source).splitlines()
+    kept = (line for number, line in enumerate(lines, start=1) if number not in left_out)
+    return {line for line in map(normalised, kept) if len(line) >= TELLING}
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def without_comments(source: str) -> str:
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column]
+    return "\n".join(lines)
+
+
+def normalised(text: str) -> str:
+    """The text without white space and quotation marks, so that layout hides nothing."""
+    return re.sub(r"[\s`'\"]+", "", text)
+
+
+def test_a_line_that_a_hint_gives_away_is_noticed():
+    source = (CORES / "path_of_module.py").read_text()
+    line = next(line for line in source.splitlines() if "id(module)" in line)
+    assert normalised(line) in lines_of_code(source)
+    assert normalised(line) in normalised(f"Write\n\n    {line.replace(' = ', '  =  ')}\n\nthere.")
+
+
+def test_after_the_last_hint_it_is_said_that_there_are_no_more_and_what_helps(learner):
+    for _ in range(3):
+        assert "no more hints" not in play("hint", "tracer").screen
+    shown = " ".join(play("hint", "tracer").screen.split())
+    assert shown.startswith("There are no more hints. The last one again: Hint 3 of 3")
+    assert "`docs/lessons/tracer.md`" in shown
+    assert "`kata solution tracer --show-me`" in shown
+
+
+def test_each_call_shows_one_more_and_the_last_one_stays(learner):
+    hints = [next_hint("tracer") for _ in range(4)]
+    assert [re.findall(r"^Hint (\d) of 3", hint, re.MULTILINE) for hint in hints] == [
+        ["1"],
+        ["2"],
+        ["3"],
+        ["3"],
+    ]
+
+
+def test_a_lesson_counts_its_hints_for_itself(learner):
+    next_hint("tracer")
+    assert next_hint("path_of_module").startswith("Hint 1 of 3")
+
+
+def test_all_hints_are_shown_on_request(learner):
+    screen = play("hint", "tracer", "--all").screen
+    assert re.findall(r"^Hint (\d) of 3", screen, re.MULTILINE) == ["1", "2", "3"]
+    assert "That was the last hint" in screen
+
+
+@pytest.mark.parametrize("spoilt", ["", "seven", "-3", "99"])
+def test_a_spoilt_memory_is_no_reason_to_fail(spoilt: str, learner):
+    (learner.memory / "hints").mkdir(parents=True)
+    (learner.memory / "hints" / "tracer").write_text(spoilt)
+    assert re.search(r"^Hint [13] of 3", next_hint("tracer"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("word", ["lessons/tracer.py", "tracer.py", "tests/test_tracer.py"])
+def test_a_lesson_may_be_named_by_its_file(word: str, learner):
+    assert play("hint", word).screen.startswith("Hint 1 of 3")
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_the_hints_fit_a_narrow_terminal(lesson: str, learner, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = play("hint", lesson, "--all").screen.splitlines()
+    long = [line for line in lines if len(line) > 40 and " " in line.strip()]
+    assert not long
+    assert Path(learner.memory / "hints" / lesson).read_text() == "3\n"

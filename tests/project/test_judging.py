@@ -1,0 +1,318 @@
+"""The judge survives whatever a lesson does, says what happened, and judges the next save."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from kata.judging import End, Judge, Request, Verdict, sandbox
+from kata.judging.running import Timer
+from kata.judging.suite_copy import SuiteCopy
+from kata.layers import has_core
+from kata.naming import NAMES
+from kata.stubs import CORES, ROOT, SOLUTIONS
+from tests.project.submissions import STARRED
+from tools.stubs import write
+
+LESSON = "path_of_module"
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stubs")
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def lessons(stubs: Path, tmp_path: Path) -> Path:
+    """Pristine stubs, in a folder of the test's own."""
+    return shutil.copytree(stubs, tmp_path / "lessons")
+
+
+def solve(lessons: Path) -> None:
+    (lessons / f"{LESSON}.py").write_text(STARRED)
+
+
+def misbehave(lessons: Path, body: str, head: str = "") -> None:
+    """Write a lesson whose method does what ``body`` says."""
+    method = "class PathOfModule:\n    def path_of_module(self, mod):\n"
+    source = textwrap.dedent(head) + method + textwrap.indent(textwrap.dedent(body), " " * 8)
+    (lessons / f"{LESSON}.py").write_text(source)
+
+
+def judged(judge: Judge, lessons: Path, **limits: object) -> Verdict:
+    return judge.run(Request(LESSON, lessons, **{"seconds": 20.0, **limits}))
+
+
+def test_a_whole_answer_is_starred_and_the_stub_is_todo(judge: Judge, lessons: Path):
+    assert judged(judge, lessons).state == "todo"
+    solve(lessons)
+    verdict = judged(judge, lessons)
+    assert verdict.state == "starred"
+    assert sum(verdict.planned) == len(verdict.reports) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", NAMES)
+def test_the_core_is_done_in_every_lesson(judge: Judge, lesson: str):
+    folder = CORES if has_core(lesson) else SOLUTIONS
+    verdict = judge.run(Request(lesson, folder, seconds=120.0))
+    failed = [report for report in verdict.of("failed") if not report.is_stretch]
+    assert [report.text for report in failed] == []
+    assert verdict.state in ("done", "starred")
+
+
+def test_an_endless_loop_is_stopped_and_its_line_is_told(judge: Judge, lessons: Path):
+    misbehave(lessons, "while True:\n    pass")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert ending.how is End.TIME
+    assert str(ending.place).startswith("lessons/path_of_module.py, line ")
+    assert ending.place.source in ("while True:", "pass")
+    assert ending.during == "the root is the empty string"
+
+
+def test_an_endless_loop_at_the_import_is_stopped_too(judge: Judge, lessons: Path):
+    misbehave(lessons, "pass", head="while True: pass\n")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert (ending.how, ending.place.line) == (End.TIME, 1)
+    assert "during: the import of the lesson" in ending.text
+
+
+def test_a_loop_inside_c_is_stopped(judge: Judge, lessons: Path):
+    misbehave(lessons, "sum(iter(int, 1))")
+    ending = judged(judge, lessons, seconds=1.0).ending
+    assert (ending.how, ending.place.line) == (End.TIME, 3)
+
+
+def test_all_tests_together_have_a_limit_of_their_own(judge: Judge, lessons: Path):
+    misbehave(
+        lessons,
+        "deadline = time.process_time() + 0.3\nwhile time.process_time() < deadline: pass",
+        head="import time\n",
+    )
+    ending = judged(judge, lessons, total=1.0).ending
+    assert ending.how is End.TIME
+    assert "all tests together took more than 1 s" in ending.sentence
+
+
+def test_endless_recursion_is_a_failure_like_any_other(judge: Judge, lessons: Path):
+    misbehave(lessons, "return self.path_of_module(mod)")
+    verdict = judged(judge, lessons)
+    assert verdict.is_finished
+    assert "endless recursion" in verdict.first_failure.text
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_exit_is_told_and_what_was_known_before_stays(judge: Judge, lessons: Path, code: int):
+    misbehave(lessons, f"import os\nif mod is not self.root:\n    os._exit({code})\nreturn ''")
+    verdict = judged(judge, lessons)
+    assert verdict.ending.how is End.EXITED
+    assert [report.outcome for report in verdict.reports] == ["passed"]
+    assert verdict.ending.during == "a child is called by its name"
+
+
+def test_a_crash_is_told_with_its_line(judge: Judge, lessons: Path):
+    misbehave(lessons, "import ctypes\nctypes.string_at(0)")
+    ending = judged(judge, lessons).ending
+    assert (ending.how, ending.place.line) == (End.CRASHED, 4)
+    assert "SIGSEGV" in ending.sentence
+
+
+def test_a_kill_that_nobody_sent_is_taken_for_want_of_memory(judge: Judge, lessons: Path):
+    misbehave(lessons, "import os\nos.kill(os.getpid(), 9)")
+    assert judged(judge, lessons).ending.how is End.MEMORY
+
+
+def test_a_keyboard_interrupt_of_the_codes_own_is_told(judge: Judge, lessons: Path):
+    misbehave(lessons, "raise KeyboardInterrupt")
+    assert judged(judge, lessons).ending.how is End.INTERRUPTED
+
+
+def test_a_call_of_exit_fails_its_test(judge: Judge, lessons: Path):
+    misbehave(lessons, "raise SystemExit")
+    assert "SystemExit" in judged(judge, lessons).first_failure.text
+
+
+@pytest.mark.parametrize("take", ["bytearray(10 << 30)", "torch.ones(10 << 28)"])
+def test_much_memory_is_refused(judge: Judge, lessons: Path, take: str):
+    misbehave(lessons, f"return {take}", head="import torch\n")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE)
+    assert verdict.ending.how in (End.FINISHED, End.MEMORY)
+    assert "memory" in verdict.first_failure.text.lower()
+
+
+def test_a_run_that_met_the_limit_of_memory_is_stopped(judge: Judge, lessons: Path):
+    misbehave(lessons, "return [bytearray(1 << 20) for _ in range(1000)]")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE)
+    assert verdict.ending.how is End.MEMORY
+    assert [report.outcome for report in verdict.reports] == ["failed"]
+
+
+def test_a_flood_of_threads_ends_in_an_error(judge: Judge, lessons: Path):
+    flood = "while True:\n    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    misbehave(lessons, flood, head="import threading, time\n")
+    verdict = judged(judge, lessons, memory=256 * MEBIBYTE, seconds=5.0)
+    assert verdict.state == "red"
+    assert "can't start new thread" in verdict.first_failure.text
+
+
+@pytest.mark.slow
+def test_a_flood_of_print_is_cut_to_its_end(judge: Judge, lessons: Path):
+    flood = "for number in range(100_000 * (mod is self.root)):\n    print('x' * 100, number)"
+    misbehave(lessons, flood)
+    printed = judged(judge, lessons).first_failure.printed
+    assert printed.endswith(" 99999")
+    assert len(printed.splitlines()) <= 20
+
+
+def test_the_next_save_is_judged_after_any_of_these(judge: Judge, lessons: Path):
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(judge: Judge, lessons: Path):
+    misbehave(lessons, "import os\nos.kill(os.getppid(), 9)\nwhile True: pass")
+    assert judged(judge, lessons).ending.how is End.CRASHED
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_patch_that_stays_harms_no_later_run(judge: Judge, lessons: Path):
+    misbehave(lessons, "torch.nn.Module.__call__ = None\nreturn ''", head="import torch\n")
+    assert judged(judge, lessons).state == "red"
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_run_that_deletes_tests_harms_no_other_run(judge: Judge, lessons: Path):
+    spoil = """
+    import pathlib, shutil, tests
+    shutil.rmtree(pathlib.Path(tests.__file__).parent, ignore_errors=True)
+    return ""
+    """
+    misbehave(lessons, spoil)
+    assert judged(judge, lessons).state == "red"
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_run_writes_nothing_outside_its_folder(judge: Judge, lessons: Path):
+    if not can_be_kept_from_writing():
+        pytest.skip("this kernel has no Landlock")
+    mark = ROOT / "tests" / "written_by_a_run.txt"
+    misbehave(lessons, f"open({str(mark)!r}, 'w')")
+    verdict = judged(judge, lessons)
+    mark_was_there = mark.exists()
+    mark.unlink(missing_ok=True)
+    assert not mark_was_there
+    assert "PermissionError" in verdict.first_failure.text
+
+
+def test_a_run_has_a_home_and_temporary_files_of_its_own(judge: Judge, lessons: Path):
+    make_both = "os.mkdir(os.path.expanduser('~/a'))\ntempfile.mkdtemp()\nreturn ''"
+    misbehave(lessons, make_both, head="import os, tempfile\n")
+    assert judged(judge, lessons).reports[0].outcome == "passed"
+
+
+def test_what_left_the_session_ends_with_the_run(judge: Judge, lessons: Path):
+    misbehave(
+        lessons,
+        "subprocess.Popen(['sleep', '321'], start_new_session=True, env={})\nreturn ''",
+        head="import subprocess\n",
+    )
+    assert judged(judge, lessons).state == "red"
+    assert not processes_called("sleep\x00321")
+
+
+def processes_called(command: str) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [file.parent.name] if command in file.read_text() else []
+    return found
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_freezes_nobody(judge: Judge, lessons: Path):
+    misbehave(lessons, "os.kill(os.getppid(), signal.SIGSTOP)", head="import os, signal\n")
+    assert judged(judge, lessons, seconds=2.0).ending.how is End.TIME
+    solve(lessons)
+    assert judged(judge, lessons).state == "starred"
+
+
+def test_a_run_that_may_not_execute_starts_no_program(judge: Judge, lessons: Path):
+    if not can_be_kept_from_writing():
+        pytest.skip("this kernel has no Landlock")
+    head = "import os, _posixsubprocess\n"
+    misbehave(lessons, "os.posix_spawn('/bin/sh', ['sh', '-c', 'sleep 300'], {})", head=head)
+    verdict = judged(judge, lessons, may_execute=False)
+    assert "PermissionError" in verdict.first_failure.text
+
+
+def test_what_a_shell_holds_does_not_reach_the_judgement(lessons: Path, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-x --no-such-option")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
+    solve(lessons)
+    with Judge() as judge:
+        assert judged(judge, lessons).state == "starred"
+
+
+def test_a_flood_at_the_import_is_cut(judge: Judge, lessons: Path):
+    misbehave(lessons, "pass", head="print('x' * 10**8)\nimport os\nos._exit(3)\n")
+    assert len(judged(judge, lessons).ending.text) < 5000
+
+
+def test_a_busy_machine_stops_nobody_and_a_lock_is_waited_for_no_longer():
+    timer = Timer(10.0, since=time.monotonic() - 30)
+    assert not timer.is_over(computed=9.0)
+    assert timer.is_over(computed=10.5)
+    assert timer.is_over(computed=0.0)
+    assert not Timer(10.0).is_over(computed=0.0)
+
+
+def can_be_kept_from_writing() -> bool:
+    try:
+        return sandbox.writing_rights() > 0
+    except OSError:
+        return False
+
+
+def test_a_modified_suite_is_restored(tmp_path: Path):
+    suite = SuiteCopy(tmp_path)
+    (tmp_path / "tests" / "zoo.py").write_text("")
+    shutil.rmtree(tmp_path / "solutions")
+    (tmp_path / "solutions").symlink_to("/")
+    (tmp_path / "tests" / "suite" / "todo.py").unlink()
+    (tmp_path / "tests" / "suite" / "todo.py").mkdir()
+    (tmp_path / "tests" / "conftest.py").write_text("raise SystemExit")
+    assert Path("tests/zoo.py") in suite.restore()
+    assert suite.restore() == []
+    same = (ROOT / "tests" / "suite" / "todo.py").read_bytes()
+    assert (tmp_path / "tests" / "suite" / "todo.py").read_bytes() == same
+    assert not (tmp_path / "tests" / "conftest.py").exists()
+
+
+def test_a_run_can_be_stopped_with_all_that_it_started(judge: Judge, lessons: Path):
+    misbehave(lessons, "import subprocess\nsubprocess.run(['sleep', '600'])")
+    running = judge.start(Request(LESSON, lessons))
+    while not running.log.running:
+        running.poll()
+    assert running.stop().ending.how is End.STOPPED
+
+
+@pytest.mark.slow
+def test_without_fork_a_run_is_a_process_of_its_own(lessons: Path):
+    misbehave(lessons, "import os\nos._exit(0)")
+    with Judge(fork=False) as judge:
+        assert judged(judge, lessons).ending.how is End.EXITED
+        solve(lessons)
+        assert judged(judge, lessons).state == "starred"

@@ -1,0 +1,94 @@
+"""The repository: one name in every folder, one order, imports that run one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from kata.layers import has_core
+from kata.stubs import ROOT
+from lessons import LESSONS
+
+NAMES = [lesson.name for lesson in LESSONS]
+FOLDERS = (
+    "lessons/{}.py",
+    "solutions/{}.py",
+    "solutions/stretch/{}.py",
+    "tests/test_{}.py",
+    "tests/stretch/test_{}.py",
+    "tests/oracle/{}.py",
+    "tests/answers/{}.py",
+    "benchmarks/test_{}.py",
+    "docs/lessons/{}.md",
+    "docs/solutions/{}.md",
+    "docs/api/{}.md",
+)
+# A lesson whose core doesn't stand in a file of its own yet has nothing here.
+OF_CORES = ("solutions/{}.py", "tests/stretch/test_{}.py")
+NO_LESSONS = {"stretch", "index", "kata"}
+# What the code of a folder may import from this repository by an absolute name.
+ARROWS = {
+    "solutions": {"solutions"},
+    "lessons": {"lessons"},
+    "kata": {"kata", "lessons", "solutions"},
+    "tools": {"tools", "kata", "lessons", "solutions"},
+}
+
+
+@pytest.mark.parametrize("pattern", FOLDERS)
+def test_every_lesson_has_its_file_in_every_folder(pattern: str):
+    asked = [name for name in NAMES if has_core(name) or pattern not in OF_CORES]
+    assert not [name for name in asked if not is_there(ROOT / pattern.format(name))]
+
+
+@pytest.mark.parametrize("pattern", FOLDERS)
+def test_no_folder_holds_what_is_no_lesson(pattern: str):
+    folder, prefix = (ROOT / pattern).parent, (ROOT / pattern).stem.format("")
+    found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
+    strangers = {name for name in found - set(NAMES) - NO_LESSONS if not name.startswith("_")}
+    assert not strangers
+
+
+def is_there(file: Path) -> bool:
+    """A lesson is a file, or a package of the same name."""
+    return file.exists() or (file.with_suffix("") / "__init__.py").exists()
+
+
+def is_file(path: Path) -> bool:
+    return path.suffix in (".py", ".md") or (path / "__init__.py").exists()
+
+
+def test_names_have_no_digits():
+    assert not [name for name in NAMES if re.search(r"\d", name)]
+
+
+def test_a_lesson_stands_on_earlier_ones_only():
+    for position, lesson in enumerate(LESSONS):
+        assert set(lesson.needs) <= set(NAMES[:position]), f"{lesson.name} needs {lesson.needs}"
+
+
+def test_the_readme_lists_the_lessons_in_order():
+    table = re.findall(r"^\| \d+ \| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert table == NAMES
+
+
+@pytest.mark.parametrize("folder", ARROWS)
+def test_imports_run_one_way(folder: str):
+    packages = {"kata", "tools", "lessons", "solutions", "tests", "benchmarks"}
+    for file in (ROOT / folder).rglob("*.py"):
+        foreign = imported_packages(file) & packages - ARROWS[folder]
+        assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+def imported_packages(file: Path) -> set[str]:
+    """The first part of every absolute import in a file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return names

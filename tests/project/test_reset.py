@@ -1,0 +1,102 @@
+"""``reset`` and its undoing: byte for byte, with one copy, and no other file touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kata.stubs import modules_of
+from lessons import LESSONS
+from tests.project.stage import a_learner, everything_in, play
+
+LESSON = st.sampled_from([lesson.name for lesson in LESSONS])
+# None: the learner has deleted the file.
+CONTENT = st.none() | st.binary(max_size=200)
+
+
+@pytest.fixture
+def learner():
+    with a_learner() as place:
+        yield place
+
+
+def work_on(lesson: str, folder: Path, contents: list[bytes | None]) -> dict[Path, bytes]:
+    """Leave the learner's work in the lesson's files; return what is there then."""
+    for module, content in zip(modules_of(lesson), contents, strict=False):
+        if content is None:
+            (folder / module.stub).unlink()
+        else:
+            (folder / module.stub).write_bytes(content)
+    return everything_in(folder)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lesson=LESSON, contents=st.lists(CONTENT, max_size=20))
+def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, contents):
+    with a_learner(lesson) as place:
+        before = everything_in(place.lessons)
+        worked = work_on(lesson, place.lessons, contents)
+        assert play("reset", lesson).code == 0
+        assert everything_in(place.lessons) == before
+        if worked and worked != before:
+            assert play("reset", lesson, "--undo").code == 0
+            assert everything_in(place.lessons) == worked
+
+
+@settings(max_examples=30, deadline=None)
+@given(lesson=LESSON, contents=st.lists(CONTENT, min_size=1, max_size=20), other=st.binary())
+def test_a_reset_touches_no_file_but_the_lessons(lesson, contents, other):
+    with a_learner(lesson, "tracer", "exec_order") as place:
+        work_on(lesson, place.lessons, contents)
+        own = {module.stub for module in modules_of(lesson)}
+        strangers = [path for path in everything_in(place.lessons) if path not in own]
+        strangers.append(Path("notes.txt"))
+        for path in strangers:
+            (place.lessons / path).write_bytes(other)
+        play("reset", lesson)
+        assert all((place.lessons / path).read_bytes() == other for path in strangers)
+        assert {path.name for path in place.lessons.parent.iterdir()} <= {"lessons", ".kata"}
+
+
+def test_a_reset_says_where_yours_is_kept(learner):
+    (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    screen = play("reset", "tracer").screen
+    assert "kept in .kata/kept/tracer\n" in screen
+    assert (learner.memory / "kept" / "tracer" / "tracer.py").read_text() == "mine = 1\n"
+
+
+def test_a_pristine_lesson_is_left_alone(learner):
+    assert "nothing to do" in play("reset", "tracer").screen
+    assert not (learner.memory / "kept").exists()
+
+
+def test_undo_is_undone_by_undo(learner):
+    file = learner.lessons / "tracer.py"
+    file.write_text("first = 1\n")
+    play("reset", "tracer")
+    file.write_text("second = 2\n")
+    for text in ("first = 1\n", "second = 2\n"):
+        assert play("reset", "tracer", "--undo").code == 0
+        assert file.read_text() == text
+
+
+def test_without_a_copy_there_is_nothing_to_undo(learner):
+    played = play("reset", "tracer", "--undo")
+    assert (played.code, "no copy of tracer is kept" in played.screen) == (1, True)
+
+
+def test_a_package_that_hides_the_stub_is_named(learner):
+    (learner.lessons / "tracer").mkdir()
+    (learner.lessons / "tracer" / "__init__.py").write_text("")
+    assert "lessons/tracer/ hides lessons/tracer.py" in play("reset", "tracer").screen
+
+
+def test_what_cannot_be_written_is_an_error_in_one_line(learner):
+    (learner.lessons / "tracer.py").unlink()
+    (learner.lessons / "tracer.py").mkdir()
+    played = play("reset", "tracer")
+    assert played.code == 1
+    assert played.screen.startswith("error: ")

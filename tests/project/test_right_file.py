@@ -1,0 +1,115 @@
+"""The learner's own files are graded: nothing changes where ``solutions`` cannot be imported."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kata.commands import check
+from kata.judging import Judge, Request
+from kata.layers import has_core
+from kata.naming import NAMES
+from kata.stubs import CORES, SOLUTIONS, modules_of
+from kata.workspace import Workspace
+from tests.project.stage import a_learner, play
+from tests.project.submissions import STARRED
+
+LESSON = "path_of_module"
+BLOCK = """
+import sys
+
+class NoSolutions:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "solutions":
+            raise ImportError("solutions was imported")
+
+sys.meta_path.insert(0, NoSolutions())
+"""
+
+
+@pytest.fixture(scope="module")
+def without_solutions(tmp_path_factory) -> Iterator[Judge]:
+    """A judge in whose processes ``solutions`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(BLOCK)
+    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
+        judge = Judge()
+    with judge:
+        yield judge
+
+
+@pytest.fixture
+def learner() -> Iterator[Workspace]:
+    with a_learner(LESSON, "create_arg") as place:
+        yield place
+
+
+def checked_by(judge: Judge, *lessons: str) -> list[dict[str, object]]:
+    """The verdicts of ``check`` with this judge, but for the time they took."""
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        verdicts = json.loads(play("check", "--json", *lessons).screen)["lessons"]
+    return [{**verdict, "seconds": 0} for verdict in verdicts]
+
+
+def test_the_result_is_the_same_where_solutions_cannot_be_imported(
+    learner, judge, without_solutions
+):
+    """The learner's files are graded, and no others: a wrong one and a right one."""
+    (learner.lessons / f"{LESSON}.py").write_text(STARRED)
+    wrong = "class CreateArg:\n    def create_arg(self, a):\n        return a\n"
+    (learner.lessons / "create_arg.py").write_text(wrong)
+    expected = checked_by(judge, LESSON, "create_arg")
+    verdicts = checked_by(without_solutions, LESSON, "create_arg")
+    assert verdicts == expected
+    assert [verdict["state"] for verdict in verdicts] == ["starred", "red"]
+
+
+def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
+    """The other way round: there, ``solutions`` really cannot be imported."""
+    (learner.lessons / f"{LESSON}.py").write_text(
+        "from solutions.stretch.path_of_module import *\n"
+    )
+    (verdict,) = checked_by(without_solutions, LESSON)
+    assert verdict["state"] == "red"
+    assert "solutions was imported" in verdict["failures"][0]["text"]
+
+
+class ReturnsNothing(ast.NodeTransformer):
+    """Spoils a solution: whatever it has found out, it keeps to itself."""
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        return ast.Return(ast.Constant(None))
+
+
+def spoil(lessons: Path, lesson: str) -> None:
+    """Let the public modules of a lesson return nothing."""
+    for module in modules_of(lesson):
+        file = lessons / module.solution
+        tree = ReturnsNothing().visit(ast.parse(file.read_text()))
+        file.write_text(ast.unparse(ast.fix_missing_locations(tree)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["green", "red"])
+@pytest.mark.parametrize("lesson", NAMES)
+def test_the_same_holds_for_every_lesson(
+    lesson: str, state: str, judge: Judge, without_solutions: Judge, tmp_path: Path
+):
+    folder = CORES if has_core(lesson) else SOLUTIONS
+    lessons = shutil.copytree(folder, tmp_path / "lessons")
+    if state == "red":
+        spoil(lessons, lesson)
+    request = Request(lesson, lessons, seconds=120.0)
+    verdicts = [replace(each.run(request), seconds=0.0) for each in (judge, without_solutions)]
+    expected, found = map(check.lesson_as_json, verdicts)
+    assert found == expected
+    assert found["state"] in (["done", "starred"] if state == "green" else ["red"])

@@ -1,0 +1,260 @@
+"""What every lesson's page has, and that each page of the site can be reached."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kata.layers import lesson_files, suites
+from kata.stubs import CORES, ROOT, SOLUTIONS, modules_of
+from lessons import LESSONS
+from tools.pages.lesson import LessonPage
+from tools.pages.unsolved import counts, shown, stale
+
+SECTIONS = [
+    "Why torch needs it",
+    "What goes in, what comes out",
+    "The exercise",
+    "Hints",
+    "Traps",
+    "What torch does differently, and why",
+    "In the real torch",
+    "Time",
+]
+every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+
+
+@pytest.fixture
+def page(lesson) -> LessonPage:
+    return LessonPage.of(lesson.name)
+
+
+@every_lesson
+def test_a_page_has_the_lessons_title_and_all_sections_in_order(lesson, page):
+    assert page.title == lesson.title
+    assert list(page.sections) == SECTIONS
+
+
+@every_lesson
+def test_a_page_states_its_goal_in_one_sentence(page):
+    assert re.fullmatch(r"You write [^.?!]*\.", re.sub(r"`[^`]*`", "name", page.goal)), page.goal
+
+
+@every_lesson
+def test_a_page_says_why_torch_needs_it_in_a_paragraph_or_more(page):
+    assert len(page.sections["Why torch needs it"].split()) >= 60
+
+
+@every_lesson
+def test_a_picture_shows_what_goes_in_and_what_comes_out(page):
+    drawn = [f for f in page.fences_of("What goes in, what comes out") if f.language == "fx-graph"]
+    assert drawn, f"no fx-graph fence on the page of {page.name}"
+
+
+@every_lesson
+def test_a_page_gives_the_exact_commands(lesson, page):
+    console = [fence.text for fence in page.fences_of("The exercise") if fence.info == "console"]
+    for command in (f"nox -s kata -- watch {lesson.name}", f"pytest tests/test_{lesson.name}.py"):
+        assert any(f"$ {command}\n" in f"{text}\n" for text in console), command
+
+
+@every_lesson
+def test_exercise_and_solution_lie_in_two_tabs_whole_and_from_the_tested_files(lesson, page):
+    exercise, solution = tabs(page.sections["The exercise"])
+    stubs, reference = files_of(lesson.name)
+    assert Counter(included(exercise)) == Counter(stubs)
+    assert set(reference) <= set(included(solution))
+    assert len(included(solution)) == len(set(included(solution)))
+
+
+@every_lesson
+def test_the_solution_is_closed_until_it_is_asked_for(page):
+    _, solution = tabs(page.sections["The exercise"])
+    open_lines = [line for line in solution.splitlines() if re.match(r" {4}[^ ?]", line)]
+    assert not open_lines
+
+
+def tabs(section: str) -> tuple[str, str]:
+    """The text of the two tabs."""
+    found = re.search(
+        r'^=== "Exercise"\n(.*)^=== "Solution"\n(.*)', section, re.DOTALL | re.MULTILINE
+    )
+    assert found, "no tabs"
+    return found[1], found[2]
+
+
+def included(tab: str) -> list[str]:
+    return re.findall(r"^ +((?:lessons|solutions)/[\w/]+\.py)$", tab, re.MULTILINE)
+
+
+def files_of(lesson: str) -> tuple[list[str], list[str]]:
+    """The stubs of a lesson, and those files of its reference, both layers, that say more."""
+    stubs = [f"lessons/{module.stub}" for module in modules_of(lesson)]
+    texts = {(ROOT / stub).read_text() for stub in stubs}
+    files = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
+    return stubs, [str(each.relative_to(ROOT)) for each in files if each.read_text() not in texts]
+
+
+@every_lesson
+def test_at_least_three_hints_are_numbered_and_closed(page):
+    numbers = [re.match(r"Hint (\d): .", title) for title, _ in page.hints]
+    assert [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 3
+    assert all(len(text.split()) >= 20 for _, text in page.hints)
+
+
+@every_lesson
+def test_a_page_warns_of_traps(page):
+    assert page.sections["Traps"].count("\n### ") >= 3
+
+
+@every_lesson
+def test_a_page_gives_the_minutes_of_the_core(lesson, page):
+    assert re.match(rf"\s+(About )?{lesson.minutes} minutes for the core", page.sections["Time"])
+
+
+@every_lesson
+def test_every_place_in_the_real_torch_exists_where_the_page_says(page):
+    missing = [f"{file}: {name}" for file, name in page.places if name not in names_in(file)]
+    assert len(page.places) >= 4
+    assert not missing
+
+
+def test_a_place_that_torch_has_not_is_noticed():
+    assert "Tracer.trace" in names_in("torch/fx/_symbolic_trace.py")
+    assert "Tracer.tracing" not in names_in("torch/fx/_symbolic_trace.py")
+    with pytest.raises(FileNotFoundError):
+        names_in("torch/fx/tracer.py")
+
+
+@cache
+def names_in(file: str) -> frozenset[str]:
+    """The qualified names that a file of an installed package defines, without importing it."""
+    package, _, rest = file.partition("/")
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None, package
+    tree = ast.parse((Path(spec.origin).parent / rest).read_text())
+    return frozenset(definitions(tree.body, ""))
+
+
+def definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            yield f"{owner}{statement.name}"
+            if isinstance(statement, ast.ClassDef):
+                yield from definitions(statement.body, f"{owner}{statement.name}.")
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = (
+                [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+            )
+            yield from (f"{owner}{each.id}" for each in targets if isinstance(each, ast.Name))
+        elif isinstance(statement, ast.If | ast.Try):
+            yield from definitions(statement.body, owner)
+
+
+@cache
+def collected() -> Counter[str]:
+    """How many tests a participant's run of each lesson has; slow ones are left out."""
+    files = [file for lesson in LESSONS for file in suites(lesson.name)]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", *files]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return Counter(re.findall(r"^tests/(?:stretch/)?test_(\w+)\.py::", run.stdout, re.MULTILINE))
+
+
+@every_lesson
+def test_the_output_of_the_unsolved_lesson_counts_the_tests_that_there_are(lesson):
+    said = counts(shown(lesson.name).text)
+    assert said["todo"] + said.get("skipped", 0) == collected()[lesson.name], (
+        "run `python -m tools.pages.unsolved --write`"
+    )
+
+
+@pytest.mark.slow
+@every_lesson
+def test_the_output_of_the_unsolved_lesson_is_what_comes(lesson):
+    assert not stale(lesson.name), "run `python -m tools.pages.unsolved --write`"
+
+
+def settings() -> dict:
+    # mkdocs' own tags, for Python objects and paths, are of no matter here.
+    yaml.SafeLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)
+    return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+
+def navigation() -> list:
+    return settings()["nav"]
+
+
+def test_another_generator_could_build_the_site():
+    entries = settings()["plugins"]
+    plugins = {entry if isinstance(entry, str) else next(iter(entry)) for entry in entries}
+    assert plugins == {"search", "offline", "autorefs", "mkdocstrings"}
+    assert not {"hooks", "repo_url"} & set(settings())
+    assert "custom_dir" not in settings()["theme"]
+
+
+def test_a_missing_file_or_link_or_anchor_ends_the_build():
+    checks = settings()["validation"]
+    assert settings()["strict"] is True
+    assert set(checks["links"].values()) | set(checks["nav"].values()) == {"warn"}
+    (snippets,) = [
+        each for each in settings()["markdown_extensions"] if "pymdownx.snippets" in each
+    ]
+    assert snippets["pymdownx.snippets"]["check_paths"] is True
+
+
+def pages_in(entries: object) -> Iterator[str]:
+    """The pages of a navigation, in order."""
+    if isinstance(entries, str):
+        yield entries
+    else:
+        for entry in entries.values() if isinstance(entries, dict) else entries:
+            yield from pages_in(entry)
+
+
+def test_every_page_is_reached_from_the_navigation_once():
+    files = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
+    assert Counter(pages_in(navigation())) == Counter(files)
+
+
+@pytest.mark.parametrize("part, folder", [("Lessons", "lessons"), ("Solutions", "solutions")])
+def test_the_navigation_lists_the_lessons_in_order(part: str, folder: str):
+    entries = next(entry[part] for entry in navigation() if part in entry)
+    names = [lesson.name for lesson in LESSONS]
+    assert entries == [{name: f"{folder}/{name}.md"} for name in names]
+
+
+def test_every_lesson_has_its_page_in_the_reference():
+    pages = set(pages_in(navigation()))
+    assert {f"api/{lesson.name}.md" for lesson in LESSONS} <= pages
+
+
+def test_the_home_page_lists_the_lessons_in_order():
+    home = (ROOT / "docs/index.md").read_text()
+    rows = re.findall(r"^\| \d+ \| \[(.*?)\]\(lessons/(\w+)\.md\) \|", home, re.MULTILINE)
+    assert rows == [(lesson.title, lesson.name) for lesson in LESSONS]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)
+def test_no_page_is_a_stub(path: Path):
+    text = path.read_text()
+    assert "Not written yet" not in text
+    assert len(text.split()) >= 30 or path.parent.name == "api"
+
+
+def test_what_the_build_imports_of_ours_needs_no_torch():
+    modules = (
+        "tools.pages.audit, tools.pages.doctests, tools.pages.quoting, tools.pages.graph_fence"
+    )
+    without = "import sys; sys.modules.update(torch=None, torchvision=None)"
+    subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)

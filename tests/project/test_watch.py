@@ -1,0 +1,209 @@
+"""``kata watch``, as a learner lives it: on a terminal, with an editor beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kata.saves import PATIENCE, Changes
+from kata.stubs import ROOT
+from tests.project.submissions import STARRED
+from tests.project.terminal import Terminal, terminal
+from tools.stubs import write
+
+WATCH = [sys.executable, "-m", "kata", "watch"]
+FORGETS_THE_ROOT = """
+class PathOfModule:
+    def path_of_module(self, mod):
+        for path, module in self.root.named_modules():
+            if module is mod:
+                return path or "root"
+        raise NameError("module is not installed as a submodule")
+"""
+LOOPS = """
+class PathOfModule:
+    def path_of_module(self, mod):
+        while True:
+            pass
+"""
+
+
+RETURNS_ONE_NAME = """
+class PathOfModule:
+    def path_of_module(self, mod):
+        print("asked")
+        return "somewhere"
+"""
+
+
+@pytest.fixture
+def lessons(tmp_path: Path) -> Path:
+    write(tmp_path / "lessons")
+    return tmp_path / "lessons"
+
+
+@pytest.fixture
+def watch(lessons: Path) -> Iterator[Terminal]:
+    with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as opened:
+        yield opened
+
+
+def save(file: Path, text: str) -> None:
+    """Save as careful editors do: write beside, then rename."""
+    beside = file.with_name(f".{file.name}.swp")
+    beside.write_text(text)
+    beside.replace(file)
+
+
+def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal, lessons: Path):
+    file = lessons / "path_of_module.py"
+    watch.until("todo", "path_of_module: not started", "q quit")
+    save(file, FORGETS_THE_ROOT)
+    shown = watch.until("red       path_of_module", "q quit")
+    assert "── path_of_module: the root is the empty string ─" in shown
+    assert "expected:     ''\ngot:          'root'" in shown
+    save(file, FORGETS_THE_ROOT.replace(' or "root"', ""))
+    watch.until("done      path_of_module: core ", "q quit")
+    save(file, STARRED)
+    watch.until("starred   path_of_module: core ", "q quit")
+    watch.press("n")
+    watch.until("create_arg: not started", "q quit")
+    watch.press("h")
+    watch.until("Hint 1 of")
+    watch.press("q")
+    assert watch.end() == 0
+
+
+@pytest.mark.slow
+def test_each_key_that_is_pressed_counts(watch: Terminal):
+    watch.until("path_of_module: not started", "q quit")
+    watch.press("nnn")
+    watch.until("tracer: not started", "q quit")
+    watch.press("hhhh")
+    watch.until("There are no more hints", "kata solution tracer --show-me")
+
+
+@pytest.mark.slow
+def test_a_run_that_was_asked_for_says_so_above_the_same_verdict(watch: Terminal, lessons: Path):
+    watch.until("path_of_module: not started", "q quit")
+    watch.screen.reset()  # what comes is told from what was there
+    watch.press("r")
+    first = watch.until("run again: path_of_module, at ", "q quit").splitlines()[0]
+    assert re.fullmatch(r"run again: path_of_module, at \d\d:\d\d:\d\d", first)
+    save(lessons / "path_of_module.py", FORGETS_THE_ROOT)
+    assert "run again:" not in watch.until("red       path_of_module", "q quit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
+def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
+    columns: int, rows: int, lessons: Path
+):
+    save(lessons / "path_of_module.py", RETURNS_ONE_NAME)
+    command = [*WATCH, "--lessons", str(lessons)]
+    with terminal(command, ROOT, columns=columns, rows=rows) as watch:
+        watch.until("red       path_of_module", "q quit")
+        watch.screen.reset()
+        watch.press("r")
+        shown = watch.until("run again", "red       path_of_module", "q quit")
+    assert shown.splitlines()[1].startswith("── path_of_module: the root is")
+    assert "expected:     ''\ngot:          'somewhere'\nlikely cause: " in shown
+    assert re.search(r"\d+ more tests \(\d+ of the core\) are red", shown)
+
+
+@pytest.mark.slow
+def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
+    file = lessons / "path_of_module.py"
+    watch.until("not started")
+    save(file, LOOPS)
+    watch.until("judging path_of_module")
+    save(file, STARRED)
+    assert "time limit" not in watch.until("starred   path_of_module", "q quit")
+
+
+@pytest.mark.slow
+def test_an_endless_loop_is_told_and_the_next_save_is_judged(watch: Terminal, lessons: Path):
+    file = lessons / "path_of_module.py"
+    watch.until("not started")
+    save(file, LOOPS)
+    shown = watch.until("path_of_module: time limit", "q quit")
+    assert "lessons/path_of_module.py, line 4" in shown or "line 5" in shown
+    save(file, STARRED)
+    watch.until("starred   path_of_module", "q quit")
+
+
+@pytest.mark.slow
+def test_the_end_of_the_terminal_ends_the_watch_and_its_worker(lessons: Path):
+    with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as watch:
+        watch.until("not started")
+    assert watch.process.returncode == 0
+
+
+class Folder:
+    """A folder of lessons that is watched."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tracer = path / "tracer.py"
+        self.tracer.write_text("one")
+        self.changes = Changes(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_a_save_is_told_once(folder: Folder):
+    folder.tracer.write_text("two")
+    assert [folder.changes.poll(), folder.changes.poll()] == [{"tracer"}, set()]
+
+
+def test_a_save_of_the_same_text_is_none(folder: Folder):
+    os.utime(folder.tracer, (1, 1))
+    assert folder.changes.poll() == set()
+
+
+def test_a_second_save_within_the_tick_of_the_drives_clock_is_seen(folder: Folder):
+    for text in ("two", "six"):
+        folder.tracer.write_text(text)
+        os.utime(folder.tracer, (5, 5))
+        assert folder.changes.poll() == {"tracer"}
+
+
+def test_a_save_by_rename_is_one_save(folder: Folder):
+    aside = folder.path / "tracer.py~"
+    folder.tracer.rename(aside)
+    assert folder.changes.poll() == set()
+    folder.tracer.write_text("two")
+    aside.unlink()
+    assert [folder.changes.poll(), folder.changes.poll()] == [{"tracer"}, set()]
+
+
+def test_a_file_that_is_emptied_before_it_is_written_is_not_judged_empty(folder: Folder):
+    folder.tracer.write_text("")
+    assert folder.changes.poll() == set()
+    folder.tracer.write_text("two")
+    assert folder.changes.poll() == {"tracer"}
+
+
+def test_a_file_that_stays_away_is_told(folder: Folder, monkeypatch: pytest.MonkeyPatch):
+    folder.tracer.unlink()
+    assert folder.changes.poll() == set()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2 * PATIENCE)
+    assert [folder.changes.poll(), folder.changes.poll()] == [{"tracer"}, set()]
+
+
+def test_several_files_at_once_are_all_told(folder: Folder):
+    folder.tracer.write_text("two")
+    (folder.path / "unflatten").mkdir()
+    (folder.path / "unflatten" / "tree.py").write_text("new")
+    (folder.path / "notes.py").write_text("no lesson")
+    assert folder.changes.poll() == {"tracer", "unflatten"}

@@ -1,0 +1,1 @@
+"""What maintainers use: stubs, pictures, and checks of the pages."""

@@ -1,0 +1,72 @@
+"""The fence of the site's pages: the name of a picture becomes the picture.
+
+In ``mkdocs.yml``, below ``pymdownx.superfences``::
+
+    custom_fences:
+      - name: fx-graph
+        class: fx-graph
+        format: !!python/name:tools.pages.graph_fence.fence
+
+and on a page, the caption being optional::
+
+    ```fx-graph
+    resnet18
+    caption: Seventy-one nodes.
+    ```
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kata.drawing.figure import figure
+from kata.drawing.picture import PictureError, load
+
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+OPTIONS = ("caption",)
+
+
+class Request(NamedTuple):
+    """What a fence asks for."""
+
+    name: str
+    options: dict[str, str]
+
+
+def fence(
+    source: str, language: str, css_class: str, options: dict[str, Any], md: Any, **ignored: Any
+) -> str:
+    """Turn a fence's text into a figure, as ``pymdownx.superfences`` asks for it.
+
+    Raises:
+        SuperFencesException: there is no such picture or option; any other error would be
+            swallowed, and the fence shown as text.
+    """
+    from pymdownx.superfences import SuperFencesException  # type: ignore[import-untyped]
+
+    try:
+        request = parse_request(source)
+        picture = load(request.name, PICTURES)
+    except PictureError as error:
+        raise SuperFencesException(f"{language}: {error}") from error
+    return figure(picture, unique_id(request.name, md), request.options.get("caption", ""))
+
+
+def parse_request(source: str) -> Request:
+    """Read the name in the first line, and an option in each of the others."""
+    name, *lines = [line.strip() for line in source.strip().splitlines()] or [""]
+    options = {}
+    for line in lines:
+        option, colon, value = line.partition(":")
+        if option not in OPTIONS or not colon:
+            raise PictureError(f"`{line}` is no option; there are: {', '.join(OPTIONS)}")
+        options[option] = value.strip()
+    return Request(name, options)
+
+
+def unique_id(name: str, md: Any) -> str:
+    """An id for this picture on this page; a page may show one picture several times."""
+    seen: dict[str, int] = md.__dict__.setdefault("fx_graphs", {})
+    seen[name] = seen.get(name, 0) + 1
+    return f"fx-{name}" + (f"-{seen[name]}" if seen[name] > 1 else "")

@@ -1,0 +1,84 @@
+"""A lesson's page by its parts: what a reader finds under which heading."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from kata.stubs import ROOT
+from tools.pages.fences import Fence, fences
+
+HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+# A closed box: its kind, its title, and the indented lines below.
+BOX = re.compile(r'^\?\?\? (\w+) "(.*)"\n((?:\n| {4}.*\n)*)', re.MULTILINE)
+# Settings of a page for mkdocs, above its title.
+FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+NAMES = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class LessonPage:
+    """The page of one lesson."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def of(cls, name: str) -> LessonPage:
+        """Read a lesson's page."""
+        return cls(name, FRONT_MATTER.sub("", page_of(name).read_text(encoding="utf-8")))
+
+    @property
+    def title(self) -> str:
+        return self.text.partition("\n")[0].removeprefix("# ")
+
+    @property
+    def goal(self) -> str:
+        """The paragraph below the title."""
+        return self.text.split("\n\n")[1]
+
+    @cached_property
+    def sections(self) -> dict[str, str]:
+        """The text below each heading of the second level, in order."""
+        prose = without_fences(self.text)
+        bounds = [*HEADING.finditer(prose), None]
+        return {
+            start[1]: self.text[start.end() : end.start() if end else None]
+            for start, end in pairwise(bounds)
+            if start
+        }
+
+    def fences_of(self, section: str) -> list[Fence]:
+        return list(fences(self.sections[section]))
+
+    @property
+    def hints(self) -> list[tuple[str, str]]:
+        """The closed hints: title and text."""
+        boxes = BOX.findall(self.sections["Hints"])
+        return [(title, text) for kind, title, text in boxes if kind == "tip"]
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """File and name of everything in torch that the page sends its reader to."""
+        found, file = [], ""
+        for line in self.sections["In the real torch"].splitlines():
+            cells = [NAMES.findall(cell) for cell in line.split("|")[1:3]]
+            if line.startswith(("| `", "| |")):
+                file = cells[0][0] if cells[0] else file
+                found += [(file, name) for name in cells[1]]
+        return found
+
+
+def page_of(name: str) -> Path:
+    return ROOT / f"docs/lessons/{name}.md"
+
+
+def without_fences(page: str) -> str:
+    """The page with every fence blank, so that nothing within is taken for a heading."""
+    for fence in fences(page):
+        blank = re.sub(r"[^\n]", " ", page[fence.start : fence.end])
+        page = page[: fence.start] + blank + page[fence.end :]
+    return page

@@ -1,0 +1,24 @@
+"""Every picture of the site, by the name that a page asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kata.drawing import Picture
+from tools.pictures.traced import arguments, lowered, module_paths, resnet18, signature
+from tools.pictures.transformed import inlined, inverted, partitions, two_branches
+from tools.pictures.trees import exec_order, exported
+
+GALLERY: dict[str, Callable[[], Picture]] = {
+    "module_paths": module_paths,
+    "arguments": arguments,
+    "signature": signature,
+    "resnet18": resnet18,
+    "lowered": lowered,
+    "exec_order": exec_order,
+    "inlined": inlined,
+    "inverted": inverted,
+    "two_branches": two_branches,
+    "partitions": partitions,
+    "exported": exported,
+}

@@ -1,0 +1,42 @@
+"""Write the stubs of all lessons, or name stale ones: ``python -m tools.stubs [--check]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kata.stubs import STUBS, stubs
+
+
+def write(folder: Path) -> list[Path]:
+    """Write every stub below ``folder``, and return the paths whose text changed."""
+    stale = stale_in(folder)
+    for path, text in stubs().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return stale
+
+
+def stale_in(folder: Path) -> list[Path]:
+    """The paths below ``folder`` that are missing or aren't the stubs of today's solutions."""
+    return [
+        path
+        for path, text in stubs().items()
+        if not (folder / path).exists() or (folder / path).read_text(encoding="utf-8") != text
+    ]
+
+
+def main() -> int:
+    """Write the stubs, or check that they are fresh; the exit code is 1 if some are stale."""
+    parser = argparse.ArgumentParser(description="Write the stubs in lessons/ from solutions/.")
+    parser.add_argument("--check", action="store_true", help="write nothing, name stale stubs")
+    arguments = parser.parse_args()
+    stale = stale_in(STUBS) if arguments.check else write(STUBS)
+    for path in stale:
+        print(f"lessons/{path} {'is stale: run `nox -s stubs`' if arguments.check else 'written'}")
+    return int(arguments.check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
