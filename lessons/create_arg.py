@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 if TYPE_CHECKING:
-    from torch.fx import Graph
     from torch.fx.node import Argument
 
 
@@ -21,63 +20,94 @@ class CreateArg:
     """The part of a tracer that turns values into arguments; stands in front of ``TracerBase``."""
 
     root: nn.Module
-    graph: Graph
-    # Where on the root each constant lies. A trace begins without: make it at the first constant.
-    tensor_attrs: dict[Any, str]
 
     def create_arg(self, a: Any) -> Argument:
         """Return ``a`` in the form in which a node can hold it.
 
+        | value | argument |
+        |---|---|
+        | proxy | its node |
+        | number, string, dtype, enum, operator, … | itself |
+        | tuple, list, dict, slice, range | a new one of the same type, every element converted |
+        | named tuple, dataclass | a ``call_function`` node of its class |
+        | parameter, buffer, module, tensor attribute | a ``get_attr`` node for its path |
+        | any other tensor | a ``get_attr`` node for a new attribute of the root |
+
+        Rows that need no model are ``TracerBase.create_arg``'s work: ``super()`` does them, but for
+        named tuples, of which it would make tuples. Elements are converted by ``self.create_arg``
+        and nodes made by ``self.create_node``, for a subclass may override either.
+
         Args:
             a: Any value that the traced code uses as an argument.
 
-        Returns:
-            What stands for it in the graph:
-
-            ===================================  ================================================
-            value                                argument
-            ===================================  ================================================
-            proxy                                its node
-            number, string, dtype, enum, op, ..  itself
-            tuple, list, dict, slice, range      the same container, every element converted
-            named tuple                          a ``call_function`` node of its class
-            parameter, buffer, module            a ``get_attr`` node for its path below the root
-            any other tensor                     a ``get_attr`` node for the attribute it is in
-                                                 (the last of several paths), or for a new
-                                                 ``_tensor_constantN`` of the root
-            script object, ``TreeSpec``, opaque  likewise, each with a prefix of its own
-            ``ProxyableClassMeta`` object        a ``get_attr`` node for a new attribute
-            ===================================  ================================================
-
-            A constant is stored once, however often it is used, and never in the place of another
-            attribute.
-
-            Elements are converted by ``self.create_arg``, for a subclass may know more kinds of
-            value. All rows that need no model are ``TracerBase.create_arg``'s work: ``super()``
-            does them.
-
         Raises:
-            NameError: A parameter that the root doesn't hold; the message names its shape and the
-                root's class.
+            NameError: A parameter that the root doesn't hold.
+            NotImplementedError: A module that the root doesn't hold, a value of an unknown type.
             RuntimeError: A proxy in the key of a dict.
-            NotImplementedError: A value of a type that no graph can hold; the message names the
-                type.
 
-        Tensors are compared by identity; ``==`` on them is elementwise. A scan of all parameters
-        a call is a right answer, and a slow one. In torch: ``torch.fx.Tracer.create_arg``.
+        ``self.root`` may be another module at the next call. In torch: ``Tracer.create_arg``.
 
         >>> from torch.fx import Tracer
-        >>> class Mine(CreateArg, Tracer):
-        ...     pass
-        >>> def f(x):
-        ...     return torch.add(x, torch.ones(2), alpha=3)
-        >>> for node in Mine().trace(f).nodes:
-        ...     print(node.op, node.args, dict(node.kwargs))
-        placeholder () {}
-        get_attr () {}
-        call_function (x, _tensor_constant0) {'alpha': 3}
-        output (add,) {}
+        >>> tracer = type("Mine", (CreateArg, Tracer), {})()
+        >>> list(tracer.trace(lambda x: torch.add(x, torch.ones(2))).nodes)
+        [x, _tensor_constant0, add, output]
         """
         raise NotImplementedError(
             "create_arg: return ``a`` in the form in which a node can hold it"
         )
+
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """Return the first of ``prefix0``, ``prefix1``, … that is no attribute of the root.
+
+        Args:
+            prefix: What the name starts with, such as ``"_tensor_constant"``.
+
+        In torch: ``Tracer.get_fresh_qualname``, where all tracers count together.
+
+        >>> namer = CreateArg()
+        >>> namer.root = nn.Module()
+        >>> namer.root._tensor_constant0 = torch.ones(1)
+        >>> namer.get_fresh_qualname("_tensor_constant")
+        '_tensor_constant1'
+        """
+        raise NotImplementedError(
+            "create_arg: return the first of ``prefix0``, ``prefix1``, … that is no attribute of the root"
+        )
+
+
+def path_of_value(root: nn.Module, value: object) -> str | None:
+    """Return the path at which a model holds a tensor or a module, or ``None``.
+
+    Args:
+        root: The module at which paths begin.
+        value: What to look for, by identity: ``==`` on tensors is elementwise. What is neither a
+            tensor nor a module has no path.
+
+    A parameter, buffer or module goes by the first of its names. Any other tensor may lie in the
+    ``__dict__`` of a module.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2))
+    >>> path_of_value(model, model[0].bias), path_of_value(model, torch.zeros(2))
+    ('0.bias', None)
+    """
+    raise NotImplementedError(
+        "create_arg: return the path at which a model holds a tensor or a module, or ``None``"
+    )
+
+
+def is_attribute(module: nn.Module, name: str) -> bool:
+    """Return whether a module has an attribute, without asking for it.
+
+    Args:
+        module: What may have it: in its ``__dict__``, in ``_parameters``, ``_buffers`` or
+            ``_modules``, or by its class.
+        name: The attribute's name.
+
+    While a trace runs, ``hasattr`` of a module is recorded, as ``getattr`` is.
+
+    >>> [is_attribute(nn.ReLU(), name) for name in ("inplace", "forward", "weight")]
+    [True, True, False]
+    """
+    raise NotImplementedError(
+        "create_arg: return whether a module has an attribute, without asking for it"
+    )

@@ -2,71 +2,36 @@
 
 from __future__ import annotations
 
-import enum
 import operator
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import pytest
 import torch
 from torch import nn
-from torch._library.fake_class_registry import FakeScriptObject
-from torch._library.opaque_object import register_opaque_type
-from torch._opaque_base import OpaqueBase
-from torch.fx import Graph, Node
-from torch.fx.proxy import Scope, TracerBase
-from torch.utils._pytree import tree_structure
+from torch.fx import Node
+from torch.fx.proxy import TracerBase
 
 from tests import zoo
-from tests.suite import (
-    barred,
-    equal,
-    growth,
-    holds,
-    noting,
-    own,
-    refuses,
-    same_graph,
+from tests.models.create_arg import (
+    Box,
+    Marked,
+    Mode,
+    Model,
+    ModelOfItsClass,
+    Named,
+    Point,
+    Tagged,
+    Unknown,
+    is_constant,
+    is_refused,
+    kept_on_the_root,
+    plugged,
+    proxy,
+    standing,
+    target_of,
+    tracer_at,
 )
-
-LINEAR = 2.5
-
-
-class Point(NamedTuple):
-    x: object
-    y: object
-
-
-@dataclass
-class Box:
-    inside: object
-    label: object = "box"
-
-
-class Mode(enum.Enum):
-    FAST = "fast"
-
-
-class Model(nn.Module):
-    """A parameter, a buffer and a plain tensor attribute, on two levels."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(2))
-        self.register_buffer("mean", torch.rand(2))
-        self.table = torch.rand(2)
-        self.child = nn.Module()
-        self.child.weight = nn.Parameter(torch.rand(2))
-        self.child.register_buffer("mean", torch.rand(2))
-        self.child.table = torch.rand(2)
-        self.child.inner = nn.Module()
-        self.child.inner.table = torch.rand(2)
-        self.child.tied = self.weight
-
-    def forward(self, x):
-        return x
+from tests.suite import barred, equal, holds, is_value, own, refuses, same_graph
 
 
 @pytest.fixture(params=[torch.fx.Tracer, TracerBase], ids=["on_tracer", "on_tracer_base"])
@@ -75,48 +40,17 @@ def tracer(request, lesson):
     return tracer_at(lesson, Model(), request.param)
 
 
-def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
-    return standing(type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})(), root)
-
-
-def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
-    """The tracer, as a trace of ``root`` would set it up."""
-    tracer.scope, tracer.module_stack, tracer.node_name_to_scope = Scope("", None), {}, {}
-    tracer.root, tracer.graph = root, Graph()
-    return tracer
-
-
-def target_of(tracer, value: object) -> str | NameError:
-    """The path that the node for ``value`` reads, or the refusal that came instead."""
-    try:
-        node = tracer.create_arg(value)
-    except NameError as error:
-        if error.name is not None:  # Python's own, for a name that the code misspells
-            raise
-        return error
-    holds(
-        isinstance(node, Node) and node.op == "get_attr",
-        "a get_attr node that reads the value from the model",
-        got=node,
-        cause="the value itself was put into the graph, or a node of another kind",
-        hint="`self.create_node('get_attr', path, (), {})` and return the node",
-    )
-    return node.target
-
-
-def proxy(tracer, name: str = "x"):
-    return tracer.create_proxy("placeholder", name, (), {})
-
-
-# --- proxies and plain values -------------------------------------------------------------------
-
-
 def test_a_proxy_becomes_its_node(tracer):
     x = proxy(tracer)
+    got = tracer.create_arg(x)
     holds(
-        tracer.create_arg(x) is x.node,
+        got is x.node,
         "the proxy's own node",
-        cause="the proxy itself went into the graph, or a new node was made",
+        got=got,
+        cause=[
+            (got is x, "the proxy itself went into the graph"),
+            (isinstance(got, Node), "a new node was made"),
+        ],
         hint="a graph refers to nodes: `proxy.node`",
     )
 
@@ -129,11 +63,12 @@ PLAIN = [
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
 def test_a_plain_value_stays_itself(tracer, value):
+    got = tracer.create_arg(value)
     holds(
-        tracer.create_arg(value) is value,
+        got is value,
         f"{value!r} itself",
-        got=tracer.create_arg(value),
-        cause="a value that a graph can hold was refused or turned into a node",
+        got=got,
+        cause=(isinstance(got, Node), "a value that a graph can hold was turned into a node"),
         hint="hand what is no tensor and no module to `super().create_arg(a)`",
     )
 
@@ -154,8 +89,21 @@ def test_a_container_keeps_its_shape_with_nodes_for_proxies(tracer, kind):
     equal(
         repr(tracer.create_arg(CONTAINERS[kind](x))),  # a proxy that is left cannot be compared
         repr(CONTAINERS[kind](x.node)),
-        cause="the container was handed on as it is, or only its first level was converted",
+        cause=(lambda got: "Proxy(" in got, "a proxy is left inside: look at the inner containers"),
         hint="make the container anew, with `self.create_arg` on every element",
+    )
+
+
+@pytest.mark.parametrize("kind", ["list", "dict", "nested"])
+def test_the_containers_of_the_caller_stay_as_they_were(tracer, kind):
+    given = CONTAINERS[kind](proxy(tracer))
+    before = repr(given)
+    argument = tracer.create_arg(given)
+    equal(
+        repr(given),
+        before,
+        cause=(repr(given) == repr(argument), "the caller's own container was rewritten in place"),
+        hint="make a new container of the same type",
     )
 
 
@@ -163,54 +111,43 @@ def test_the_size_of_a_tensor_stays_a_size(tracer):
     equal(
         tracer.create_arg(torch.Size([2, 3])),
         torch.Size([2, 3]),
-        cause="a subclass of tuple became a plain tuple",
+        cause=(is_value((2, 3)), "a subclass of tuple became a plain tuple"),
         hint="build it with its own class",
     )
 
 
-def test_elements_are_converted_by_the_most_derived_method(lesson):
-    class Doubling(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
-        def create_arg(self, a: object) -> object:
-            return a * 2 if isinstance(a, int) else super().create_arg(a)
-
-    tracer = standing(Doubling(), Model())
-    equal(tracer.create_arg([1, {"a": (2,)}]), [2, {"a": (4,)}], cause=PRIVATE, hint=PRIVATE_HINT)
-    equal(tracer.create_arg(Point(1, 2)).args, (2, 4), cause=PRIVATE, hint=PRIVATE_HINT)
-
-
-PRIVATE = "elements were converted by a function of yours instead of `self.create_arg`"
-PRIVATE_HINT = "call `self.create_arg(element)`, so that subclasses have their say"
-
-
-def test_a_node_is_made_by_the_most_derived_method(lesson):
-    class Counting(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
-        def create_node(self, kind, target, args, kwargs, *rest, **options) -> Node:
-            made.append((kind, len(args) + len(kwargs)))
-            return super().create_node(kind, target, args, kwargs, *rest, **options)
-
-    made: list[tuple[str, int]] = []
-    tracer, root = standing(Counting(), model := Model()), model
-    tracer.create_arg([root.weight, root.mean, root.child, torch.rand(1), Point(1, 2)])
-    equal(
-        made,
-        [("get_attr", 0)] * 4 + [("call_function", 2)],
-        cause="nodes were made by the graph, behind the tracer's back",
-        hint="`self.create_node(op, target, args, kwargs)`, so that subclasses have their say",
-    )
+@pytest.mark.parametrize(
+    "value", [Unknown(), [Unknown()], {"a": {1, 2}}], ids=["plain", "in a list", "set in a dict"]
+)
+def test_an_unknown_type_is_refused_by_its_name(tracer, value):
+    name = "set" if isinstance(value, dict) else "Unknown"
+    with refuses(
+        NotImplementedError,
+        name,
+        cause="a value that generated code cannot print went into the graph",
+        hint="hand what you don't know to `super().create_arg(a)`, which refuses it",
+    ):
+        tracer.create_arg(value)
 
 
-class Tagged:
-    """A value that knows how to become an argument."""
-
-    def __fx_create_arg__(self, tracer: TracerBase) -> Node:
-        return tracer.create_node("call_function", Tagged, (), {})
+def test_a_proxy_as_a_key_of_a_dict_is_refused(tracer):
+    x = proxy(tracer)
+    with refuses(
+        RuntimeError,
+        "Node",
+        cause="the dict went into the graph, with a proxy or a node as a key",
+        hint="keys must be known while tracing; `super().create_arg(a)` checks them",
+    ):
+        tracer.create_arg({x: 1})
 
 
 def test_a_value_that_converts_itself_is_asked(tracer):
-    equal(
-        tracer.create_arg([Tagged()])[0].target,
-        Tagged,
-        cause="the protocol method `__fx_create_arg__` was not called",
+    (got,) = tracer.create_arg([Tagged()])
+    holds(
+        isinstance(got, Node) and got.target is Tagged,
+        "the node that `__fx_create_arg__` of the value makes",
+        got=got,
+        cause=(isinstance(got, Tagged), "the method was not called"),
         hint="hand what you don't know to `super().create_arg(a)`",
     )
 
@@ -218,12 +155,20 @@ def test_a_value_that_converts_itself_is_asked(tracer):
 def test_a_named_tuple_is_built_by_a_node(tracer):
     x = proxy(tracer)
     node = tracer.create_arg(Point(x, y=[x, 1]))
-    holds(isinstance(node, Node), "a node that builds the named tuple", got=node, cause=NAMED)
-    equal((node.op, node.target), ("call_function", Point), cause=NAMED, hint=NAMED_HINT)
-    equal((node.args, node.kwargs), ((x.node, [x.node, 1]), {}), cause=NAMED, hint=NAMED_HINT)
+    holds(
+        isinstance(node, Node),
+        "a node that builds the named tuple",
+        got=node,
+        cause=NAMED,
+        hint=NAMED_HINT,
+    )
+    equal((node.op, node.target), ("call_function", Point), hint=NAMED_HINT)
+    equal((node.args, node.kwargs), ((x.node, [x.node, 1]), {}), hint=NAMED_HINT)
 
 
-NAMED = "a named tuple was treated as a plain tuple: generated code cannot print its class"
+NAMED = (lambda got: isinstance(got, tuple), "a named tuple was treated as a plain tuple")
+
+
 NAMED_HINT = "`call_function` of the class, its elements as positional arguments"
 
 
@@ -234,15 +179,31 @@ def test_a_dataclass_is_built_by_a_node(tracer):
     equal(
         (node.op, node.target, node.args, node.kwargs),
         ("call_function", Box, (), {"inside": (x.node, 2), "label": "box"}),
-        cause="the fields weren't converted, or are no keyword arguments",
         hint="`call_function` of the class, its fields as keyword arguments",
     )
 
 
-DATACLASS = "the dataclass was put into the graph as an object, or as a dict of its fields"
+DATACLASS = [
+    (lambda got: isinstance(got, Box), "the dataclass was put into the graph as an object"),
+    (lambda got: isinstance(got, dict), "the dataclass became a dict of its fields"),
+]
 
 
-# --- parameters, buffers, modules ---------------------------------------------------------------
+# --- what the model holds ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["weight", "child.mean", "child.inner.table", "child.inner"])
+def test_what_the_model_holds_has_a_path(lesson, path):
+    root = Model()
+    equal(lesson.path_of_value(root, operator.attrgetter(path)(root)), path)
+
+
+def test_what_the_model_does_not_hold_has_no_path(lesson):
+    root = Model()
+    got = [
+        lesson.path_of_value(root, value) for value in (root.weight.detach(), nn.Tanh(), 1, "text")
+    ]
+    equal(got, [None] * 4, hint="compare with `is`; only tensors and modules have a path")
 
 
 @pytest.mark.parametrize("path", ["weight", "child.weight"])
@@ -250,7 +211,10 @@ def test_a_parameter_is_read_from_the_model(tracer, path):
     equal(
         target_of(tracer, tracer.root.get_parameter(path)),
         path,
-        cause="only the root's own parameters were searched, or another one was taken for it",
+        cause=[
+            ("." in path and is_refused, "only the root's own parameters were searched"),
+            (lambda got: isinstance(got, str), "another parameter was taken for it"),
+        ],
         hint="the path of a parameter is the one that `named_parameters` gives",
     )
 
@@ -260,7 +224,7 @@ def test_a_buffer_is_read_from_the_model(tracer, path):
     equal(
         target_of(tracer, tracer.root.get_buffer(path)),
         path,
-        cause="the buffer was taken for a constant, or only the root's own were searched",
+        cause=(is_constant, "the buffer was taken for a constant"),
         hint="look among the buffers before you make a constant",
     )
 
@@ -270,8 +234,17 @@ def test_a_tensor_attribute_is_read_from_the_model(tracer, path):
     equal(
         target_of(tracer, operator.attrgetter(path)(tracer.root)),
         path,
-        cause="a tensor that hangs on a module without being a buffer became a constant",
+        cause=(is_constant, "a tensor that is an attribute of a module became a constant"),
         hint="such tensors lie in the `__dict__` of each module",
+    )
+
+
+@pytest.mark.parametrize("path", ["child", "child.inner"])
+def test_a_module_is_read_from_the_model(tracer, path):
+    equal(
+        target_of(tracer, tracer.root.get_submodule(path)),
+        path,
+        hint="a module is an attribute too: a get_attr node on its path",
     )
 
 
@@ -282,7 +255,7 @@ def test_equal_parameters_are_told_apart(tracer):
     equal(
         target_of(tracer, root.child.weight),
         "child.weight",
-        cause="parameters were compared with `==`, by their numbers, instead of by identity",
+        cause=(is_value("weight"), "parameters were compared with `==`, by their numbers"),
         hint="compare with `is`, or index by `id`",
     )
 
@@ -294,13 +267,9 @@ def test_equal_buffers_are_told_apart(tracer):
     equal(
         target_of(tracer, root.child.mean),
         "child.mean",
-        cause="buffers were compared by their numbers instead of by identity",
+        cause=(is_value("mean"), "buffers were compared by their numbers"),
         hint="compare with `is`, or index by `id`",
     )
-
-
-class Marked(nn.Parameter):
-    """A parameter of a class of its own."""
 
 
 def test_a_parameter_of_another_class_is_a_parameter(tracer):
@@ -308,7 +277,7 @@ def test_a_parameter_of_another_class_is_a_parameter(tracer):
     equal(
         target_of(tracer, tracer.root.marked),
         "marked",
-        cause="only the class `Parameter` itself was taken for a parameter",
+        cause=(is_constant, "only the class `Parameter` itself was taken for a parameter"),
         hint="`isinstance` asks for subclasses too",
     )
 
@@ -317,49 +286,30 @@ def test_a_tied_parameter_is_read_under_its_first_name(tracer):
     equal(
         target_of(tracer, tracer.root.child.tied),
         "weight",
-        cause="the last of two names was taken",
+        cause=(is_value("child.tied"), "the last of two names was taken"),
         hint="keep a name that is there already; torch takes the first registered name",
     )
 
 
 def test_a_foreign_parameter_is_refused(tracer):
-    with refuses(
-        NameError,
-        cause="a parameter that the model doesn't have became a constant of the graph",
+    got = target_of(tracer, nn.Parameter(torch.rand(2)))
+    holds(
+        is_refused(got),
+        "NameError",
+        got=got,
+        cause=(is_constant, "a parameter that the model doesn't have became a constant"),
         hint="raise NameError: a graph that holds it would train a parameter nobody sees",
-    ):
-        tracer.create_arg(nn.Parameter(torch.rand(2)))
+    )
 
 
 def test_a_foreign_parameter_in_the_memory_of_another_is_refused(tracer):
-    with refuses(
-        NameError,
-        cause="parameters were compared by the memory they lie in, instead of by identity",
+    got = target_of(tracer, nn.Parameter(tracer.root.weight.data))
+    holds(
+        is_refused(got),
+        "NameError",
+        got=got,
+        cause=(is_value("weight"), "parameters were compared by the memory they lie in"),
         hint="two parameters may share their memory: compare with `is`, or index by `id`",
-    ):
-        tracer.create_arg(nn.Parameter(tracer.root.weight.data))
-
-
-@pytest.mark.beyond("torch says only that the parameter is not a member of this module")
-def test_the_refusal_of_a_parameter_names_its_shape_and_the_class_of_the_root(tracer):
-    with refuses(
-        NameError,
-        "(7, 3)",
-        "Model",
-        cause="the message doesn't say which parameter was looked for, and where",
-        hint="name `tuple(a.shape)` and `type(self.root).__name__`",
-    ):
-        tracer.create_arg(nn.Parameter(torch.rand(7, 3)))
-
-
-@pytest.mark.parametrize("path", ["child", "child.inner"])
-def test_a_module_is_read_from_the_model(tracer, path):
-    equal(
-        target_of(tracer, tracer.root.get_submodule(path)),
-        path,
-        cause="a module given as an argument was put into the graph as an object, or another one "
-        "was taken for it",
-        hint="a module is an attribute too: a get_attr node on its path",
     )
 
 
@@ -367,115 +317,74 @@ def test_a_foreign_module_is_refused(tracer):
     before = [*tracer.root.modules()]
     with refuses((NotImplementedError, NameError), "Tanh", cause=FOREIGN, hint=FOREIGN_HINT):
         tracer.create_arg(nn.Tanh())
-    equal([*tracer.root.modules()], before, cause=FOREIGN, hint=FOREIGN_HINT)
+    equal(
+        [*tracer.root.modules()], before, cause="it became a part of the model", hint=FOREIGN_HINT
+    )
 
 
-FOREIGN = "a module that the root doesn't hold went into the graph, or became a part of the model"
+FOREIGN = "a module that the root doesn't hold went into the graph"
+
+
 FOREIGN_HINT = "hand it to `super().create_arg(a)`, which refuses it"
-
-
-def test_the_conversion_is_your_own(lesson):
-    tracer = tracer_at(lesson, Model(), TracerBase)
-    with barred(torch.fx.Tracer, "create_arg"):
-        paths = [target_of(tracer, tracer.root.child.mean), target_of(tracer, torch.rand(1))]
-    equal(paths[0], "child.mean", cause="the buffer was taken for a constant")
-
-
-def test_every_use_has_a_node_of_its_own(tracer):
-    constant = torch.rand(1)
-    nodes = [tracer.create_arg(value) for value in (tracer.root.weight, constant) * 2]
-    equal(
-        len({id(node) for node in nodes}),
-        4,
-        cause="a node was kept and handed out again: it may stand behind its next user, or in "
-        "another graph",
-        hint="remember paths, and make a node for each use",
-    )
-
-
-def test_a_parameter_registered_later_is_found(tracer):
-    tracer.create_arg(tracer.root.weight)
-    tracer.root.late = nn.Parameter(torch.rand(2))
-    equal(
-        target_of(tracer, tracer.root.late),
-        "late",
-        cause="the index knows only what was registered when it was built",
-        hint="where a parameter isn't in the index, look once more before you refuse",
-    )
-
-
-def test_a_buffer_registered_later_is_found(tracer):
-    tracer.create_arg(tracer.root.mean)
-    tracer.root.register_buffer("late", torch.rand(2))
-    equal(target_of(tracer, tracer.root.late), "late", cause=LATE, hint=LATE_HINT)
-
-
-def test_a_module_registered_later_is_found(tracer):
-    tracer.create_arg(tracer.root.child)
-    tracer.root.late = nn.Tanh()
-    with noting(cause=LATE, hint=LATE_HINT, on=(NotImplementedError,)):
-        equal(target_of(tracer, tracer.root.late), "late", cause=LATE, hint=LATE_HINT)
-
-
-LATE = "the index knows only what was registered when it was built"
-LATE_HINT = "where a value isn't in the index, look once more before you give up"
-
-
-def test_a_buffer_that_was_replaced_is_a_constant(tracer):
-    old = tracer.root.mean
-    tracer.create_arg(old)
-    tracer.root.mean = torch.rand(2)
-    path = target_of(tracer, old)
-    holds(
-        operator.attrgetter(path)(tracer.root) is old,
-        "a path that leads to this very tensor",
-        got=path,
-        cause="the index still holds a path that leads to another buffer by now",
-        hint="check that the path in the index still leads to this tensor",
-    )
-
-
-def test_a_parameter_that_was_replaced_is_refused(tracer):
-    old = tracer.root.weight
-    tracer.create_arg(old)
-    tracer.root.child.tied = tracer.root.weight = nn.Parameter(torch.rand(2))
-    with refuses(
-        NameError,
-        cause="the index still holds a path that leads to another parameter by now",
-        hint="check that the path in the index still leads to this parameter",
-    ):
-        tracer.create_arg(old)
 
 
 def test_another_root_has_its_own_paths(tracer):
     child = tracer.root.child
     before = [target_of(tracer, value) for value in (child.weight, child.table)]
-    tracer.root, tracer.tensor_attrs = child, {}
+    standing(tracer, child)
+    got = [target_of(tracer, value) for value in (child.weight, child.table)]
     equal(
-        [*before, *(target_of(tracer, value) for value in (child.weight, child.table))],
+        [*before, *got],
         ["child.weight", "child.table", "weight", "table"],
-        cause="an index that was built for one root answered for another",
-        hint="remember for which root the index was built",
+        cause=(
+            any(map(before.__contains__, got)),
+            "a path below one root was the answer for another",
+        ),
+        hint="remember for which root the paths are, or remember nothing",
     )
 
 
-# --- constants ----------------------------------------------------------------------------------
+# --- constants -----------------------------------------------------------------------------------
+
+
+IN_USE = {
+    "buffer": lambda root: root.register_buffer("_tensor_constant0", torch.zeros(1)),
+    "parameter": lambda root: setattr(root, "_tensor_constant0", nn.Parameter(torch.zeros(1))),
+    "module": lambda root: setattr(root, "_tensor_constant0", nn.Tanh()),
+    "attribute": lambda root: setattr(root, "_tensor_constant0", "text"),
+    "attribute of the class": lambda root: None,
+}
+
+
+@pytest.mark.parametrize("kind", IN_USE)
+def test_an_attribute_of_any_kind_is_one(lesson, kind):
+    root = ModelOfItsClass() if kind == "attribute of the class" else Model()
+    IN_USE[kind](root)
+    got = [lesson.is_attribute(root, name) for name in ("_tensor_constant0", "_tensor_constant1")]
+    equal(got, [True, False])
+
+
+@pytest.mark.parametrize("kind", IN_USE)
+def test_a_fresh_name_is_that_of_no_attribute(lesson, kind):
+    tracer = plugged(lesson)
+    tracer.root = ModelOfItsClass() if kind == "attribute of the class" else Model()
+    IN_USE[kind](tracer.root)
+    name = tracer.get_fresh_qualname("_tensor_constant")
+    holds(
+        name.startswith("_tensor_constant") and not hasattr(tracer.root, name),
+        "the prefix and a number, and no attribute of the root",
+        got=name,
+        hint="count on until no attribute of the root has the name",
+    )
 
 
 def test_a_constant_is_kept_on_the_model(tracer):
-    constant = torch.rand(3)
-    path = target_of(tracer, constant)
-    holds(
-        path.startswith("_tensor_constant") and getattr(tracer.root, path) is constant,
-        "an attribute `_tensor_constantN` of the root that is the tensor",
-        got=path,
-        cause="the tensor was named otherwise, copied, or not stored on the root",
+    kept_on_the_root(
+        tracer,
+        torch.rand(3),
+        "_tensor_constant",
         hint="a free name on the root, `setattr`, then a get_attr node",
     )
-
-
-class Named(torch.Tensor):
-    """A tensor of a class of its own."""
 
 
 UNUSUAL = {
@@ -490,24 +399,9 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_an_unusual_tensor_is_a_constant_too(tracer, kind):
-    kept_on_the_root(
-        tracer, UNUSUAL[kind](tracer.root), "_tensor_constant", cause=KIND, hint=KIND_HINT
-    )
+    kept_on_the_root(tracer, UNUSUAL[kind](tracer.root), "_tensor_constant", hint=KIND_HINT)
 
 
-def kept_on_the_root(tracer, value: object, name: str, cause: str, hint: str) -> None:
-    with noting(cause=cause, hint=hint):
-        path = target_of(tracer, value)
-    holds(
-        path.startswith(name) and getattr(tracer.root, path) is value,
-        f"an attribute `{name}N` of the root that is the value itself",
-        got=path,
-        cause=cause,
-        hint=hint,
-    )
-
-
-KIND = "only tensors of a certain kind were kept, or another one was taken for it"
 KIND_HINT = "any `torch.Tensor` that the root doesn't hold is a constant, as it is"
 
 
@@ -538,16 +432,28 @@ def test_a_constant_is_interned_once(tracer):
     )
 
 
+def test_two_constants_with_equal_numbers_are_two(tracer):
+    first, second = torch.ones(2), torch.ones(2)
+    paths = [target_of(tracer, first), target_of(tracer, second)]
+    holds(
+        paths[0] != paths[1] and getattr(tracer.root, paths[1]) is second,
+        "two attributes",
+        got=paths,
+        cause=(paths[0] == paths[1], "constants were looked up by their numbers"),
+        hint="two tensors that happen to be equal may change apart",
+    )
+
+
 def test_a_constant_is_kept_on_each_root_that_uses_it(tracer):
     constant = torch.rand(3)
     target_of(tracer, constant)
-    tracer.root, tracer.tensor_attrs = nn.Module(), {}
+    standing(tracer, nn.Module())
     path = target_of(tracer, constant)
     holds(
         getattr(tracer.root, path, None) is constant,
         "the tensor on the second root as well",
         got=path,
-        cause="the path of a constant on one root was handed out for another",
+        cause=(lambda path: not hasattr(tracer.root, path), "it is stored on the first root only"),
         hint="remember for which root the constants were stored",
     )
 
@@ -560,34 +466,12 @@ def test_two_tracers_keep_their_constants_apart(lesson):
             getattr(tracer.root, path, None) is constant,
             "the tensor on the root of each tracer",
             got=path,
-            cause="what one tracer stored was remembered for all, in a dict of the class",
+            cause=(
+                lambda path, root=tracer.root: not hasattr(root, path),
+                "what one tracer stored was remembered for all",
+            ),
             hint="make the dict for each tracer and root, on `self`",
         )
-
-
-def test_two_constants_with_equal_numbers_are_two(tracer):
-    first, second = torch.ones(2), torch.ones(2)
-    paths = [target_of(tracer, first), target_of(tracer, second)]
-    holds(
-        paths[0] != paths[1] and getattr(tracer.root, paths[1]) is second,
-        "two attributes",
-        got=paths,
-        cause="constants were looked up by their numbers instead of by identity",
-        hint="two tensors that happen to be equal may change apart",
-    )
-
-
-IN_USE = {
-    "buffer": lambda root: root.register_buffer("_tensor_constant0", torch.zeros(1)),
-    "parameter": lambda root: setattr(root, "_tensor_constant0", nn.Parameter(torch.zeros(1))),
-    "module": lambda root: setattr(root, "_tensor_constant0", nn.Tanh()),
-    "attribute": lambda root: setattr(root, "_tensor_constant0", "text"),
-    "attribute of the class": lambda root: None,
-}
-
-
-class ModelOfItsClass(Model):
-    _tensor_constant0 = "text"
 
 
 @pytest.mark.parametrize("kind", IN_USE)
@@ -600,8 +484,8 @@ def test_a_constant_does_not_take_a_name_that_is_in_use(tracer, kind):
         getattr(root, path) is constant and root._tensor_constant0 is before,
         "a name that no attribute of the root has",
         got=path,
-        cause="an attribute of the model was overwritten",
-        hint="count on until `hasattr(self.root, name)` is false",
+        cause=(root._tensor_constant0 is not before, "an attribute of the model was overwritten"),
+        hint="count on until no attribute of the root has the name",
     )
 
 
@@ -610,50 +494,14 @@ def test_a_constant_skips_each_name_that_is_in_use(tracer):
         tracer.root.register_buffer(f"_tensor_constant{number}", torch.zeros(1))
     constant = torch.ones(1)
     path = target_of(tracer, constant)
+    changed = [name for name in vars(tracer.root)["_buffers"] if "_" in name]
+    changed = [name for name in changed if getattr(tracer.root, name, constant).any()]
     holds(
-        getattr(tracer.root, path) is constant
-        and not any(buffer.any() for name, buffer in tracer.root.named_buffers() if "_" in name),
+        getattr(tracer.root, path) is constant and not changed,
         "a name that no attribute of the root has",
         got=path,
-        cause="the number was taken from the count of constants: an attribute was overwritten",
-        hint="count on until `hasattr(self.root, name)` is false",
-    )
-
-
-@pytest.mark.stretch
-def test_constants_are_numbered_from_zero(tracer):
-    equal(
-        [target_of(tracer, torch.rand(1)) for _ in range(3)],
-        ["_tensor_constant0", "_tensor_constant1", "_tensor_constant2"],
-        cause="numbers were left out, or went on from another model",
-        hint="each root counts from zero, and takes the lowest number that is free",
-    )
-
-
-@pytest.mark.beyond("torch remembers what it found when the trace began, and doesn't look again")
-def test_a_tensor_whose_attribute_was_replaced_is_a_constant(tracer):
-    old = tracer.root.table
-    tracer.create_arg(old)
-    tracer.root.table = old.clone()
-    path = target_of(tracer, old)
-    holds(
-        operator.attrgetter(path)(tracer.root) is old,
-        "a path that leads to this very tensor",
-        got=path,
-        cause="a remembered path leads to another tensor by now",
-        hint="see whether the path still leads to the tensor; if not, it is a constant",
-    )
-
-
-@pytest.mark.stretch
-def test_a_model_with_a_cycle_has_constants_too(tracer):
-    tracer.root.child.inner.parent = tracer.root
-    constant = torch.rand(3)
-    equal(
-        getattr(tracer.root, target_of(tracer, constant)) is constant,
-        True,
-        cause="the search for tensors in attributes walks round the cycle",
-        hint="go into each module once",
+        cause=(bool(changed), "an attribute of the model was overwritten"),
+        hint="count on until no attribute of the root has the name",
     )
 
 
@@ -662,108 +510,80 @@ def test_a_constant_lives_as_long_as_the_graph(tracer):
     equal(
         getattr(tracer.root, path).tolist(),
         [7.0, 7.0],
-        cause="the tensor wasn't stored, so that nothing keeps it alive",
         hint="`setattr(self.root, path, a)`",
     )
 
 
-class Handle(OpaqueBase):
-    """A class of which torch is told that its objects are passed on and never looked into."""
+# --- whose work it is ----------------------------------------------------------------------------
 
 
-register_opaque_type(Handle, typ="reference")
+def test_elements_are_converted_by_the_most_derived_method(lesson):
+    class Doubling(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
+        def create_arg(self, a: object) -> object:
+            return a * 2 if isinstance(a, int) else super().create_arg(a)
 
-# Each kind, with the name under which it is stored.
-FETCHED = {
-    "_tree_spec_constant": lambda: tree_structure([1, {"a": 2}]),
-    "_torchbind_obj": lambda: torch.classes.profiling._ScriptProfile(),
-    "_torchbind_obj of a fake": lambda: FakeScriptObject(Handle(), "Handle", Handle()),
-    "_opaque_obj": Handle,
-}
-
-
-@pytest.mark.stretch
-@pytest.mark.parametrize("kind", FETCHED)
-def test_an_object_that_can_only_be_fetched_is_a_constant_too(tracer, kind):
-    value = FETCHED[kind]()
-    with noting(cause=INTERNED, hint=INTERNED_HINT):
-        path = target_of(tracer, value)
-    holds(
-        path.startswith(kind.split()[0]) and getattr(tracer.root, path) is value,
-        f"an attribute `{kind.split()[0]}N` of the root",
-        got=path,
-        cause=INTERNED,
-        hint=INTERNED_HINT,
-    )
-
-
-INTERNED = "only tensors are kept on the root; `TracerBase` doesn't know what else can be"
-INTERNED_HINT = "torch interns pytree specifications, script and opaque objects as well"
-
-
-@pytest.mark.stretch
-def test_equal_tree_specs_are_one_constant(tracer):
-    with noting(cause=INTERNED, hint=INTERNED_HINT):
-        paths = [target_of(tracer, tree_structure([1, {"a": 2}])) for _ in range(2)]
+    tracer = standing(Doubling(), Model())
     equal(
-        len(set(paths)),
-        1,
-        cause="two specifications that say the same were stored twice",
-        hint="the key of the dict is the specification itself, which compares by what it says",
+        tracer.create_arg([1, {"a": (2,)}]),
+        [2, {"a": (4,)}],
+        cause=(is_value([1, {"a": (2,)}]), PRIVATE),
+        hint=PRIVATE_HINT,
+    )
+    equal(
+        tracer.create_arg(Point(1, 2)).args,
+        (2, 4),
+        cause=(is_value((1, 2)), PRIVATE),
+        hint=PRIVATE_HINT,
     )
 
 
-class Switch(metaclass=torch.fx.ProxyableClassMeta):
-    """A class whose construction can be recorded; this instance was made before the trace."""
-
-    def __init__(self, on: bool):
-        self.on = on
+PRIVATE = "the subclass was not asked for the elements: they were converted by other code"
 
 
-@pytest.mark.stretch
-def test_an_instance_of_a_proxyable_class_is_a_constant(tracer):
-    kept_on_the_root(
-        tracer, Switch(on=True), "_Switch_constant_", cause=PROXYABLE, hint=PROXYABLE_HINT
+PRIVATE_HINT = "call `self.create_arg(element)`, so that subclasses have their say"
+
+
+def test_a_node_is_made_by_the_most_derived_method(lesson):
+    class Counting(own(lesson.CreateArg, "create_arg"), torch.fx.Tracer):
+        def create_node(self, kind, target, args, kwargs, *rest, **options) -> Node:
+            made.append((kind, len(args) + len(kwargs)))
+            return super().create_node(kind, target, args, kwargs, *rest, **options)
+
+    made: list[tuple[str, int]] = []
+    tracer, root = standing(Counting(), model := Model()), model
+    tracer.create_arg([root.weight, root.mean, root.child, torch.rand(1), Point(1, 2)])
+    equal(
+        made,
+        [("get_attr", 0)] * 4 + [("call_function", 2)],
+        cause=(
+            len(tracer.graph.nodes) > len(made),
+            "the graph was asked for nodes, not the tracer",
+        ),
+        hint="`self.create_node(op, target, args, kwargs)`, so that subclasses have their say",
     )
 
 
-PROXYABLE = "an instance that was made before the trace cannot be rebuilt by a node"
-PROXYABLE_HINT = "see `torch.fx.ProxyableClassMeta`: keep the object on the root"
+def test_the_conversion_is_your_own(lesson):
+    tracer = tracer_at(lesson, Model(), TracerBase)
+    with barred(torch.fx.Tracer, "create_arg"):
+        paths = [target_of(tracer, tracer.root.child.mean), target_of(tracer, torch.rand(1))]
+    equal(paths[0], "child.mean", cause=(is_constant, "the buffer was taken for a constant"))
 
 
-# --- what is refused ----------------------------------------------------------------------------
+def test_every_use_has_a_node_of_its_own(tracer):
+    constant = torch.rand(1)
+    nodes = [tracer.create_arg(value) for value in (tracer.root.weight, constant) * 2]
+    equal(
+        len({id(node) for node in nodes}),
+        4,
+        cause="a node was kept and handed out again: it may stand behind its next user, or in "
+        "another graph",
+        hint="remember paths, and make a node for each use",
+    )
 
 
-class Unknown:
-    """A class that nobody told the tracer about."""
+# --- inside the real engine ----------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    "value", [Unknown(), [Unknown()], {"a": {1, 2}}], ids=["plain", "in a list", "set in a dict"]
-)
-def test_an_unknown_type_is_refused_by_its_name(tracer, value):
-    name = "set" if isinstance(value, dict) else "Unknown"
-    with refuses(
-        NotImplementedError,
-        name,
-        cause="an object that generated code cannot print went into the graph",
-        hint="hand what you don't know to `super().create_arg(a)`, which refuses it",
-    ):
-        tracer.create_arg(value)
-
-
-def test_a_proxy_as_a_key_of_a_dict_is_refused(tracer):
-    x = proxy(tracer)
-    with refuses(
-        RuntimeError,
-        "Node",
-        cause="a dict was rebuilt by hand with nodes as keys",
-        hint="keys must be known while tracing; `super().create_arg(a)` checks them",
-    ):
-        tracer.create_arg({x: 1})
-
-
-# --- inside the real engine ---------------------------------------------------------------------
 
 IN_THE_ENGINE = [
     "EveryOpcode",
@@ -781,67 +601,10 @@ IN_THE_ENGINE = [
 
 @pytest.mark.parametrize("name", IN_THE_ENGINE)
 def test_a_trace_with_it_is_the_trace_of_torch(lesson, name):
-    plugged = type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
     same_graph(
-        plugged.trace(zoo.SMALL[name]().model), torch.fx.Tracer().trace(zoo.SMALL[name]().model)
+        plugged(lesson).trace(zoo.SMALL[name]().model),
+        torch.fx.Tracer().trace(zoo.SMALL[name]().model),
     )
-
-
-class Tables(nn.Module):
-    """Tensors as attributes of modules that have several paths; a name without a module."""
-
-    def __init__(self):
-        super().__init__()
-        shared, doubled = nn.Identity(), nn.Identity()
-        shared.table, doubled.table = torch.rand(2), torch.rand(2)
-        self.first, self.second = nn.Sequential(shared), nn.Sequential(nn.Sequential(shared))
-        self.third = self.fourth = doubled
-        self.register_module("nothing", None)
-        self.one = self.other = torch.rand(2)
-
-    def forward(self, x):
-        return x + self.first[0].table + self.third.table + self.one
-
-
-@pytest.mark.stretch
-def test_of_several_paths_to_a_tensor_the_last_is_taken(lesson):
-    plugged = type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
-    same_graph(
-        plugged.trace(Tables()),
-        torch.fx.Tracer().trace(Tables()),
-        cause="a tensor that hangs on a module with several paths is read by another one",
-        hint="torch goes down every path in order, and lets the last one win",
-    )
-
-
-class Sum(nn.Module):
-    """Adds up the tensors that hang on it."""
-
-    def forward(self, x):
-        return sum((value for value in vars(self).values() if torch.is_tensor(value)), start=x)
-
-
-def test_a_second_trace_sees_what_the_model_has_by_then(lesson):
-    plugged = type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
-    model = Sum()
-    model.early = torch.rand(2)
-    plugged.trace(model)
-    model.late = torch.rand(2)
-    with noting(cause=COLLECTED, hint=COLLECTED_HINT, on=(RuntimeError,)):
-        graph = plugged.trace(model)
-    equal(
-        [node.target for node in graph.find_nodes(op="get_attr")],
-        ["early", "late"],
-        cause=COLLECTED,
-        hint=COLLECTED_HINT,
-    )
-
-
-COLLECTED = "the tensors of the model were collected once, or under keys that are no tensors"
-COLLECTED_HINT = (
-    "collect them anew where `self.graph` is another one; torch's `Tracer` fills `tensor_attrs` "
-    "itself, with tensors as keys"
-)
 
 
 def random_value(chance: random.Random, tracer: TracerBase, depth: int) -> object:
@@ -878,53 +641,5 @@ def test_constants_of_a_trace_hold_the_tensors_of_torch(lesson):
     equal(
         traces[0],
         traces[1],
-        cause="a constant was left out, read twice, or holds other numbers",
         hint="compare `graph.print_tabular()` with torch's",
-    )
-
-
-class ManyTensors(nn.Module):
-    def __init__(self, size: int):
-        super().__init__()
-        self.weights = nn.ParameterList(torch.zeros(1) for _ in range(size))
-        for number in range(size):
-            self.register_buffer(f"buffer{number}", torch.zeros(1))
-
-
-def steps_for(lesson, tensors: Callable[[nn.Module], Iterator[torch.Tensor]]):
-    def work(size: int) -> Callable[[], object]:
-        model = ManyTensors(size)
-        tracer, wanted = tracer_at(lesson, model, TracerBase), list(tensors(model))
-        return lambda: [tracer.create_arg(tensor) for tensor in wanted]
-
-    return work
-
-
-@pytest.mark.beyond("torch scans all parameters, or all buffers, for each one")
-@pytest.mark.parametrize("tensors", [nn.Module.parameters, nn.Module.buffers])
-def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
-    factor = growth(steps_for(lesson, tensors), 200)
-    holds(
-        factor < LINEAR,
-        "twice the steps for twice the tensors",
-        got=f"{factor:.1f} times the steps",
-        cause="every call searches all of them (a linear scan a call)",
-        hint="walk the modules once a root, remember `id(tensor) -> path`, then look it up",
-    )
-
-
-@pytest.mark.stretch
-def test_a_constant_costs_the_same_after_many(lesson):
-    def work(size: int) -> Callable[[], object]:
-        tracer = tracer_at(lesson, Model(), TracerBase)
-        constants = [torch.zeros(1) for _ in range(size)]
-        return lambda: [tracer.create_arg(constant) for constant in constants]
-
-    factor = growth(work, 100)
-    holds(
-        factor < LINEAR,
-        "twice the steps for twice the constants",
-        got=f"{factor:.1f} times the steps",
-        cause="each constant counts its name up from zero, or rebuilds the index",
-        hint="remember where you stopped counting",
     )

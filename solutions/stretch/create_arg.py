@@ -1,14 +1,18 @@
-"""Lesson 2: turn any value into a node argument.
+"""Unlike the core: paths are remembered, and more kinds of value are constants.
 
-A node holds other nodes, plain data and containers of both, nothing else: it has to be printed
-as Python code later. ``TracerBase`` converts all that needs no model. This lesson adds what a
-model adds: tensors and modules are not written into the graph, they are fetched from the root
-by name, with ``get_attr``. A tensor that has no name yet is given one.
+The core scans the whole model for each tensor. Here parameters, buffers and modules are found in an
+index, and constants in a dict, both by identity, both checked at each use: ``forward`` may have put
+something else there. So a large model costs no more per tensor than a small one.
+
+Script objects, pytree specifications and opaque objects are constants as well, and so are
+instances of a ``ProxyableClassMeta`` class. Of several paths to a tensor attribute the last is
+taken, as in torch.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import operator
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,38 +23,47 @@ from torch.fx import Proxy
 from torch.fx._symbolic_trace import _proxyable_classes
 from torch.utils._pytree import TreeSpec
 
+from .. import create_arg as core
+from ..create_arg import is_attribute, path_of_value
 from ._paths import join, registered_path, value_at
 from ._torch import is_opaque_by_reference
 
 if TYPE_CHECKING:
-    from torch.fx import Graph, Node
+    from torch.fx import Graph
     from torch.fx.node import Argument
 
-# Constants are values that a graph can only fetch. Each kind is stored under a prefix of its own.
-_CONSTANT_PREFIXES: dict[type, str] = {
+__all__ = ["CreateArg", "is_attribute", "path_of_value"]
+
+# How the name of a stored constant begins, by its type.
+PREFIXES: dict[type, str] = {
     torch.Tensor: "_tensor_constant",
     ScriptObject: "_torchbind_obj",
     FakeScriptObject: "_torchbind_obj",
     TreeSpec: "_tree_spec_constant",
 }
-_CONSTANTS = tuple(_CONSTANT_PREFIXES)
+CONSTANTS = tuple(PREFIXES)
 
-# What most arguments are, and what TracerBase settles without the model.
-_PLAIN = frozenset(
-    {type(None), bool, int, float, str, list, dict, slice, torch.dtype, torch.device}
+# Where modules register what; a parameter is a tensor too, so it comes first.
+TABLES = (
+    (nn.Parameter, "_parameters"),
+    (nn.Module, "_modules"),
+    (torch.Tensor, "_buffers"),
+)
+
+# What most arguments are besides proxies: no model is needed for them.
+PLAIN = frozenset(
+    {type(None), bool, int, float, str, tuple, list, dict, slice, torch.dtype, torch.device}
 )
 
 
-class CreateArg:
-    """The part of a tracer that turns values into arguments; stands in front of ``TracerBase``."""
+class CreateArg(core.CreateArg):
+    """The core's class, with a memory."""
 
-    root: nn.Module
-    graph: Graph
-    # Where on the root each constant lies. A trace begins without: make it at the first constant.
+    # Where the root holds each constant; torch's tracer has this as well.
     tensor_attrs: dict[Any, str]
-    # The root and graph that tensor_attrs and _next_number speak of.
-    _trace: tuple[nn.Module | None, Graph | None] = (None, None)
-    _next_number: defaultdict[str, int]
+    # The root and the graph of which tensor_attrs speaks, and where to go on counting names.
+    _trace_of_tensor_attrs: tuple[nn.Module | None, Graph | None] = (None, None)
+    _numbers_of_constants: Counter[str]
 
     def create_arg(self, a: Any) -> Argument:
         """Return ``a`` in the form in which a node can hold it.
@@ -58,166 +71,102 @@ class CreateArg:
         Args:
             a: Any value that the traced code uses as an argument.
 
-        Returns:
-            What stands for it in the graph:
-
-            ===================================  ================================================
-            value                                argument
-            ===================================  ================================================
-            proxy                                its node
-            number, string, dtype, enum, op, ..  itself
-            tuple, list, dict, slice, range      the same container, every element converted
-            named tuple                          a ``call_function`` node of its class
-            parameter, buffer, module            a ``get_attr`` node for its path below the root
-            any other tensor                     a ``get_attr`` node for the attribute it is in
-                                                 (the last of several paths), or for a new
-                                                 ``_tensor_constantN`` of the root
-            script object, ``TreeSpec``, opaque  likewise, each with a prefix of its own
-            ``ProxyableClassMeta`` object        a ``get_attr`` node for a new attribute
-            ===================================  ================================================
-
-            A constant is stored once, however often it is used, and never in the place of another
-            attribute.
-
-            Elements are converted by ``self.create_arg``, for a subclass may know more kinds of
-            value. All rows that need no model are ``TracerBase.create_arg``'s work: ``super()``
-            does them.
-
         Raises:
             NameError: A parameter that the root doesn't hold; the message names its shape and the
                 root's class.
-            RuntimeError: A proxy in the key of a dict.
-            NotImplementedError: A value of a type that no graph can hold; the message names the
-                type.
 
-        Tensors are compared by identity; ``==`` on them is elementwise. A scan of all parameters
-        a call is a right answer, and a slow one. In torch: ``torch.fx.Tracer.create_arg``.
+        In torch, ``Tracer.create_arg`` goes through all parameters, or all buffers, each time.
 
-        >>> from torch.fx import Tracer
-        >>> class Mine(CreateArg, Tracer):
-        ...     pass
-        >>> def f(x):
-        ...     return torch.add(x, torch.ones(2), alpha=3)
-        >>> for node in Mine().trace(f).nodes:
-        ...     print(node.op, node.args, dict(node.kwargs))
-        placeholder () {}
-        get_attr () {}
-        call_function (x, _tensor_constant0) {'alpha': 3}
-        output (add,) {}
+        >>> from torch.fx import Graph, Tracer
+        >>> from torch.utils._pytree import tree_structure
+        >>> tracer = type("Mine", (CreateArg, Tracer), {})()
+        >>> tracer.root, tracer.graph = nn.Linear(2, 2), Graph()
+        >>> tracer.create_arg([tracer.root.bias, tree_structure([1]), tree_structure([1])])
+        [bias, _tree_spec_constant0, _tree_spec_constant0_1]
         """
         if isinstance(a, Proxy):
             return a.node
-        if type(a) is tuple:
-            return tuple([self.create_arg(element) for element in a])
-        if type(a) in _PLAIN:
-            return super().create_arg(a)  # type: ignore[misc]  # TracerBase's
-        if isinstance(a, tuple) and hasattr(a, "_fields"):
-            return self._node("call_function", type(a), tuple([self.create_arg(v) for v in a]))
-        path = self._path_of_value(a)
-        if path is not None:
-            return self._node("get_attr", path)
-        return super().create_arg(a)  # type: ignore[misc]
+        path = None if type(a) in PLAIN else fetched_path(self, a)
+        if path is None:
+            return super().create_arg(a)
+        return self.create_node("get_attr", path, (), {})  # type: ignore[attr-defined]
 
-    def get_fresh_qualname(self, prefix: str) -> str:  # reference only
-        """Return a name that the root doesn't have yet: the prefix and the lowest free number.
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """Return the first of ``prefix0``, ``prefix1``, … that is no attribute of the root.
 
         Args:
-            prefix: What the name starts with, such as ``"_tensor_constant"``.
+            prefix: What the name starts with.
 
-        Numbers start at 0 for each root. In torch: ``torch.fx.Tracer.get_fresh_qualname``, where
-        all tracers count together.
-
-        >>> from torch.fx import Graph
-        >>> namer = CreateArg()
-        >>> namer.root, namer.graph = nn.Module(), Graph()
-        >>> namer.root._tensor_constant0 = torch.ones(1)
-        >>> namer.get_fresh_qualname("_tensor_constant")
-        '_tensor_constant1'
+        Unlike the core's it goes on counting where it stopped in this trace.
         """
-        self._begin_trace()
-        while self._is_taken(name := f"{prefix}{self._next_number[prefix]}"):
-            self._next_number[prefix] += 1
+        begin_trace(self)
+        while is_attribute(self.root, name := f"{prefix}{self._numbers_of_constants[prefix]}"):
+            self._numbers_of_constants[prefix] += 1
         return name
 
-    def _path_of_value(self, a: Any) -> str | None:
-        """Return the path under which the root holds ``a``, once a constant is stored there."""
-        if isinstance(a, nn.Parameter):
-            path = registered_path(self, a, "_parameters")
-            if path is None:
-                raise NameError(
-                    f"a parameter of shape {tuple(a.shape)} is not a member of the "
-                    f"{type(self.root).__name__} being traced: register it there, "
-                    "or pass `.detach()` of it, which is a constant"
-                )
-            return path
-        if isinstance(a, nn.Module):
-            return registered_path(self, a, "_modules")
-        if (
-            isinstance(a, torch.Tensor)
-            and (path := registered_path(self, a, "_buffers")) is not None
-        ):
-            return path
-        if isinstance(a, _CONSTANTS) or is_opaque_by_reference(type(a)):
-            return self._path_of_constant(a)
-        if type(a) in _proxyable_classes:
-            return self._store(a, f"_{type(a).__name__}_constant_")
-        return None
 
-    def _path_of_constant(self, a: Any) -> str:
-        self._begin_trace()
-        path = self.tensor_attrs.get(a)
-        if path is None or not self._still_holds(path, a):
-            kinds = (prefix for kind, prefix in _CONSTANT_PREFIXES.items() if isinstance(a, kind))
-            path = self.tensor_attrs[a] = self._store(a, next(kinds, "_opaque_obj"))
-        return path
-
-    def _store(self, a: Any, prefix: str) -> str:
-        name = self.get_fresh_qualname(prefix)
-        setattr(self.root, name, a)
-        return name
-
-    def _begin_trace(self) -> None:
-        """Learn the paths of the root's constants when a root or a graph is new."""
-        root, graph = self._trace
-        if root is not self.root or graph is not self.graph:
-            self._trace = self.root, self.graph
-            self.tensor_attrs = _tensor_attributes(self.root)
-            self._next_number = defaultdict(int)
-
-    def _still_holds(self, path: str, a: Any) -> bool:
-        # forward may have replaced the attribute; equal will do for all constants but tensors
-        held = value_at(self.root, path, "__dict__")
-        return held is a or (not isinstance(a, torch.Tensor) and held == a)
-
-    def _is_taken(self, name: str) -> bool:
-        # hasattr would ask the patched __getattr__, which records what it is asked for
-        root = self.root
-        tables = (vars(root), root._parameters, root._buffers, root._modules)
-        return any(name in table for table in tables) or hasattr(type(root), name)
-
-    def _node(self, op: str, target: Any, args: tuple[Any, ...] = ()) -> Node:
-        return self.create_node(op, target, args, {})  # type: ignore[attr-defined]  # TracerBase's
+def begin_trace(tracer: CreateArg) -> None:
+    """Read the constants that the root holds, if the root or the graph is a new one."""
+    trace = tracer.root, getattr(tracer, "graph", None)
+    if any(map(operator.is_not, trace, tracer._trace_of_tensor_attrs)):
+        tracer._trace_of_tensor_attrs = trace
+        tracer.tensor_attrs = attribute_paths(tracer.root)
+        tracer._numbers_of_constants = Counter()
 
 
-def _tensor_attributes(root: nn.Module) -> dict[Any, str]:
+def fetched_path(tracer: CreateArg, a: Any) -> str | None:
+    """Return the path at which the root holds ``a``, once a constant is stored there."""
+    for kind, table in TABLES:
+        if isinstance(a, kind):
+            path = registered_path(tracer, a, table)
+            if path is not None or kind is not torch.Tensor:
+                return path
+    if isinstance(a, CONSTANTS) or is_opaque_by_reference(type(a)):
+        return constant_path(tracer, a)
+    if type(a) in _proxyable_classes:
+        return stored(tracer, a, f"_{type(a).__name__}_constant_")
+    return None
+
+
+def constant_path(tracer: CreateArg, a: Any) -> str:
+    """Return the path of a constant: the one that is known, if it still leads there, or a new one.
+
+    Equal will do for all constants but tensors.
+    """
+    begin_trace(tracer)
+    path = tracer.tensor_attrs.get(a)
+    held = None if path is None else value_at(tracer.root, path, "__dict__")
+    if path is None or (held is not a and (isinstance(a, torch.Tensor) or held != a)):
+        prefixes = (prefix for kind, prefix in PREFIXES.items() if isinstance(a, kind))
+        path = tracer.tensor_attrs[a] = stored(tracer, a, next(prefixes, "_opaque_obj"))
+    return path
+
+
+def stored(tracer: CreateArg, a: Any, prefix: str) -> str:
+    """Make ``a`` an attribute of the root under a free name, and return the name."""
+    name = tracer.get_fresh_qualname(prefix)
+    setattr(tracer.root, name, a)
+    return name
+
+
+def attribute_paths(root: nn.Module) -> dict[Any, str]:
     """Return the paths of the constants that modules hold as ordinary attributes.
 
-    The last of several paths wins, as in torch. So the tree is searched from its end, and the
-    first path to a module is the only one that is followed.
+    Of several paths to a module the last one counts, of several names in one module the first, as
+    in torch. So the tree is searched from its end, and each module once.
     """
     found: dict[Any, str] = {}
-    seen: set[int] = set()
+    met: set[int] = set()
 
-    def search(module: nn.Module, path: str = "") -> None:
-        seen.add(id(module))
-        # a child that the module holds twice goes by its first name
+    def search(module: nn.Module, path: str) -> None:
+        met.add(id(module))
         names = {id(child): name for name, child in reversed(module._modules.items())}
         for name, child in reversed(module._modules.items()):
-            if child is not None and names[id(child)] == name and id(child) not in seen:
+            if child is not None and names[id(child)] == name and id(child) not in met:
                 search(child, join(path, name))
         for name, value in reversed(vars(module).items()):
-            if isinstance(value, _CONSTANTS):
+            if isinstance(value, CONSTANTS):
                 found.setdefault(value, join(path, name))
 
-    search(root)
+    search(root, "")
     return found

@@ -1,0 +1,173 @@
+"""What the tests of ``create_arg`` are written with: models, odd values, a tracer to plug into."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.fx import Graph, Node
+from torch.fx.proxy import Scope, TracerBase
+
+from tests.suite import holds, own
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+@dataclass
+class Box:
+    inside: object
+    label: object = "box"
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+
+
+class Model(nn.Module):
+    """A parameter, a buffer and a plain tensor attribute, on two levels."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(2))
+        self.register_buffer("mean", torch.rand(2))
+        self.table = torch.rand(2)
+        self.child = nn.Module()
+        self.child.weight = nn.Parameter(torch.rand(2))
+        self.child.register_buffer("mean", torch.rand(2))
+        self.child.table = torch.rand(2)
+        self.child.inner = nn.Module()
+        self.child.inner.table = torch.rand(2)
+        self.child.tied = self.weight
+
+    def forward(self, x):
+        return x
+
+
+def plugged(lesson) -> torch.fx.Tracer:
+    """torch's ``Tracer`` with the lesson's method in front."""
+    return type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
+
+
+def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
+    """A tracer with the lesson's method in front, at the beginning of a trace."""
+    return standing(type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})(), root)
+
+
+def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
+    """The tracer, as a trace of ``root`` would set it up."""
+    tracer.scope, tracer.module_stack, tracer.node_name_to_scope = Scope("", None), {}, {}
+    tracer.root, tracer.graph = root, Graph()
+    vars(tracer).pop("tensor_attrs", None)  # a trace begins without
+    return tracer
+
+
+def target_of(tracer, value: object) -> str | NameError:
+    """The path that the node for ``value`` reads, or the refusal that came instead."""
+    try:
+        node = tracer.create_arg(value)
+    except NameError as error:
+        if error.name is not None:  # Python's own, for a name that the code misspells
+            raise
+        return error
+    holds(
+        isinstance(node, Node) and node.op == "get_attr",
+        "a get_attr node that reads the value from the model",
+        got=node,
+        cause=[
+            (node is value, "the value itself was put into the graph"),
+            (not isinstance(node, Node), "a plain value was put into the graph"),
+        ],
+        hint="`self.create_node('get_attr', path, (), {})` and return the node",
+    )
+    return node.target
+
+
+def is_refused(got: object) -> bool:
+    """Whether a ``NameError`` came instead of a path."""
+    return isinstance(got, NameError)
+
+
+def is_constant(got: object) -> bool:
+    """Whether the path is that of a new constant."""
+    return isinstance(got, str) and got.startswith("_tensor_constant")
+
+
+def kept_on_the_root(tracer, value: object, name: str, hint: str) -> None:
+    """Fail unless the root has the value itself under a new name."""
+    path = target_of(tracer, value)
+    holds(
+        not is_refused(path) and getattr(tracer.root, path, None) is value,
+        f"an attribute `{name}N` of the root that is the value itself",
+        got=path,
+        cause=[
+            (lambda path: not hasattr(tracer.root, path), "nothing was stored on the root"),
+            (lambda path: path.startswith(name), "a copy was stored"),
+            (lambda path: isinstance(path, str), "another value of the model was taken for it"),
+        ],
+        hint=hint,
+    )
+    holds(path.startswith(name), f"a name that begins with `{name}`", got=path, hint=hint)
+
+
+def proxy(tracer, name: str = "x"):
+    return tracer.create_proxy("placeholder", name, (), {})
+
+
+class Tagged:
+    """A value that knows how to become an argument."""
+
+    def __fx_create_arg__(self, tracer: TracerBase) -> Node:
+        return tracer.create_node("call_function", Tagged, (), {})
+
+
+class Marked(nn.Parameter):
+    """A parameter of a class of its own."""
+
+
+class Named(torch.Tensor):
+    """A tensor of a class of its own."""
+
+
+class ModelOfItsClass(Model):
+    _tensor_constant0 = "text"
+
+
+class Unknown:
+    """A class that nobody told the tracer about."""
+
+
+class Tables(nn.Module):
+    """Tensors as attributes of modules that have several paths; a name without a module."""
+
+    def __init__(self):
+        super().__init__()
+        shared, doubled = nn.Identity(), nn.Identity()
+        shared.table, doubled.table = torch.rand(2), torch.rand(2)
+        self.first, self.second = nn.Sequential(shared), nn.Sequential(nn.Sequential(shared))
+        self.third = self.fourth = doubled
+        self.register_module("nothing", None)
+        self.one = self.other = torch.rand(2)
+
+    def forward(self, x):
+        return x + self.first[0].table + self.third.table + self.one
+
+
+class Sum(nn.Module):
+    """Adds up the tensors that hang on it."""
+
+    def forward(self, x):
+        return sum((value for value in vars(self).values() if torch.is_tensor(value)), start=x)
+
+
+class ManyTensors(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.zeros(1) for _ in range(size))
+        for number in range(size):
+            self.register_buffer(f"buffer{number}", torch.zeros(1))
