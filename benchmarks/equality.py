@@ -59,8 +59,8 @@ def same_tree(ours: nn.Module, theirs: nn.Module) -> None:
     equal(list(ours.state_dict()), list(theirs.state_dict()), cause="other state")
     for name in names(theirs):
         graphs = [getattr(tree.get_submodule(name), "graph", None) for tree in (ours, theirs)]
-        doings = [operations(graph) for graph in graphs]
-        equal(doings[0], doings[1], cause=f"{name or 'the root'} does something else")
+        recorded = [operations(graph) for graph in graphs]
+        equal(recorded[0], recorded[1], cause=f"{name or 'the root'} does something else")
 
 
 def operations(graph: Graph | None) -> list[tuple]:

@@ -1,4 +1,4 @@
-"""Your code: one file a lesson, in the order of ``LESSONS``.
+"""Your code: one file per lesson, in the order of ``LESSONS``.
 
 ``LESSONS`` is the one table of the lessons. The runner, the README, the site's navigation and the
 reports are derived from it or checked against it.
@@ -13,7 +13,7 @@ class Lesson(NamedTuple):
     """One row of the table.
 
     Attributes:
-        name: the lesson's name in every room: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
+        name: the lesson's name in every folder: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
         title: what the learner builds, as a heading.
         minutes: how long the core takes somebody who uses PyTorch daily.
         needs: the lessons it stands on; pieces not written yet are lent from the reference.

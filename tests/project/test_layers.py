@@ -155,7 +155,7 @@ def imported(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("lesson", NAMES)
-def test_what_nobody_need_know_is_not_in_a_core(lesson: str):
+def test_a_curiosity_is_not_in_a_core(lesson: str):
     """A curiosity is judged on the reference and on torch: it must not make a lesson red."""
     core, *rest = suites(lesson)
     assert rest or not has_core(lesson)

@@ -1,4 +1,4 @@
-"""Write what a run finds as it finds it: one JSON line an event, for the runner in ``kata``.
+"""Write what a run finds as it finds it: one JSON line per event, for the runner in ``kata``.
 
 A line that is written stays, whatever the judged code does to its process next. The events:
 
@@ -28,7 +28,7 @@ PRINTED_LINES, PRINTED_WIDTH = 20, 200
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--reports`` and ``--first``."""
     group = parser.getgroup("fx-kata")
-    group.addoption("--reports", metavar="FILE", help="write one JSON line an event into FILE")
+    group.addoption("--reports", metavar="FILE", help="write one JSON line per event into FILE")
     group.addoption(
         "--first",
         metavar="NODEID",

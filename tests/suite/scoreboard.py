@@ -64,7 +64,7 @@ def replace_pytest_report(config: pytest.Config) -> None:
 
 
 def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation]) -> None:
-    """Write the failures, then one line a lesson, then what was lent."""
+    """Write the failures, then one line per lesson, then what was lent."""
     scores = list(scores_of(terminal))
     for score in scores:
         show_failures(terminal, score)
