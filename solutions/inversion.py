@@ -103,7 +103,7 @@ def find_chain(graph: Graph) -> list[Node]:
     """Follow the one value of a graph from its placeholder to its output.
 
     Returns:
-        The nodes in order: the placeholder, the steps, the output node. Constants aren't in it.
+        The placeholder, the steps and the output node, in order. Constants aren't in it.
 
     Raises:
         NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
