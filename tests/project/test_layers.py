@@ -107,6 +107,17 @@ def test_the_stretch_says_what_it_adds_to_the_core(lesson: str):
     assert docstring.startswith("Unlike the core: ")
 
 
+# The API page takes what stands before a colon in the first line of "Returns" for the type.
+TYPE = re.compile(r"^ *Returns:\n[^\n]*:(?: |$)", re.MULTILINE)
+
+
+@every_core
+def test_what_a_function_returns_is_told_in_a_sentence(lesson: str):
+    files = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert not [found for text in texts for found in TYPE.findall(text)]
+
+
 # What each layer may import.
 
 
