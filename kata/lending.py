@@ -21,6 +21,7 @@ from kata.stubs import modules_of
 from lessons import LESSONS
 
 PACKAGE = "lessons"
+NOT_UTF_8 = "the file isn't UTF-8"
 
 
 @contextlib.contextmanager
@@ -144,7 +145,18 @@ class FreshSource(SourceFileLoader):
     """Compile what the file holds now: cached bytecode misses a second save in one second."""
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+        data = self.get_data(self.path)
+        if not is_utf_8(data):
+            raise SyntaxError(NOT_UTF_8, (self.path, 1, None, None))
+        return self.source_to_code(data, self.path)
+
+
+def is_utf_8(data: bytes) -> bool:
+    """Whether a file was saved as Python expects it, and not as UTF-16, say."""
+    try:
+        return "\0" not in data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b"coding" in b"".join(data.splitlines()[:2])  # it says which one it is
 
 
 def source_file(home: Path, inner: str) -> Path | None:

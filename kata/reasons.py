@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from kata.judging.verdict import Report
 
-CAUSE, HINT = "likely cause:", "try:"
+CAUSE = "likely cause:"
+# Longer than any sentence that one wants to read in a list.
+LONGEST = 240
 # How a text begins that compares two values: these are left to the full text.
 COMPARISONS = ("expected:", "the graphs differ")
 # A place in the learner's code, which may stand below a note.
@@ -21,12 +23,10 @@ class Reason(NamedTuple):
     Attributes:
         raised: the error, if the code raised one.
         cause: the likely cause, if the suite knows one.
-        hint: what the suite suggests; empty if nothing.
     """
 
     raised: str
     cause: str
-    hint: str = ""
 
     @property
     def why(self) -> str:
@@ -37,16 +37,18 @@ class Reason(NamedTuple):
         """What makes two reasons one: the type of the error, and the cause."""
         return self.raised.partition(":")[0], self.cause
 
-    def __str__(self) -> str:
-        return f"{self.why} (try: {self.hint})" if self.hint else self.why
-
 
 def reason_of(report: Report) -> Reason:
     """The reason in a report's text."""
     lines = report.text.splitlines() or [report.sentence]
     raised = "" if lines[0].startswith(COMPARISONS) else lines[0]
-    cause = labelled(CAUSE, lines)
-    return Reason(raised, cause or ("" if raised else report.sentence), labelled(HINT, lines))
+    cause = first_sentence(labelled(CAUSE, lines))
+    return Reason(first_sentence(raised), cause or ("" if raised else report.sentence))
+
+
+def first_sentence(text: str) -> str:
+    """Where a list has no room for all of it."""
+    return re.split(r"(?<=[.;])\s", text[:LONGEST], maxsplit=1)[0].rstrip(";")
 
 
 def labelled(label: str, lines: list[str]) -> str:

@@ -10,7 +10,7 @@ from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Report, Verdict
 from kata.naming import place_of
 from kata.prose import show_prose
-from kata.showing import show_ending, show_failure, show_others, show_score
+from kata.showing import show_failure, show_rest, show_score
 from kata.terminal import show_labelled
 
 KEYS = "r run again · h hint · n next lesson · q quit"
@@ -69,11 +69,9 @@ class Screen:
         """Show what a run said, but for the failure that is shown already."""
         if shown is None:
             self.clear()
-        if not verdict.is_finished:
-            show_ending(self.console, verdict)
-        elif verdict.first_failure and shown is None:
+        if verdict.first_failure and shown is None:
             show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
-        show_others(self.console, verdict, self.lines)
+        show_rest(self.console, verdict, self.lines)
         show_score(self.console, verdict)
         self.keys()
 

@@ -1,20 +1,23 @@
-"""Show a verdict on the terminal: the first failure in full, the others' reasons, the score."""
+"""Show a verdict on the terminal: the first failure in full, the others' reasons, the score.
+
+The one place that does: the commands, the watch and plain pytest print through it.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.judging.verdict import PASSED, Count, Report, Verdict
+from kata.judging.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.naming import place_of
+from kata.prose import filled
 from kata.reasons import Reason, other_reasons
-from kata.space import Space, fitting
+from kata.space import Space
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, harmless, show_labelled
 
-# How many reasons are listed besides the first while no test of the core passes.
+# How many reasons are listed besides the first.
 FEW = 3
 # What is said of a lesson whose core is green and whose stretch isn't: one line, as space is kept.
 ENOUGH = "the lesson is done; what is red is the stretch, which is optional"
@@ -34,19 +37,10 @@ def show(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
-    """Print the first failure (or why the run was cut short), then the others' reasons."""
-    if not verdict.is_finished:
-        show_ending(console, verdict)
-    elif verdict.first_failure:
+    """Print the first failure, why the run was cut short, and the others' reasons."""
+    if verdict.first_failure:
         show_failure(console, verdict.lesson, verdict.first_failure)
-    show_others(console, verdict)
-
-
-def show_ending(console: Console, verdict: Verdict) -> None:
-    """Print why the run was cut short."""
-    headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-    for line in Space(console.width).broken(verdict.ending.text):
-        console.print(line, soft_wrap=True)
+    show_rest(console, verdict)
 
 
 def show_failure(console: Console, lesson: str, report: Report, lines: int | None = None) -> None:
@@ -67,10 +61,12 @@ def show_failure(console: Console, lesson: str, report: Report, lines: int | Non
         console.print(clipped(line, console.width))
 
 
-def show_others(console: Console, verdict: Verdict, lines: int | None = None) -> None:
-    """Print the reasons of the failures after the first, and the blank line that ends them all."""
+def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> None:
+    """Print what comes after the first failure, and the blank line that ends it all."""
     first = verdict.first_failure
-    if first is not None and verdict.is_finished:
+    if not verdict.is_finished:
+        show_ending(console, verdict)
+    elif first is not None:
         others = [each for each in verdict.of("failed") if each is not first]
         if others and first.title:
             console.print(f"all {len(others) + 1} tests wait for this")
@@ -80,21 +76,26 @@ def show_others(console: Console, verdict: Verdict, lines: int | None = None) ->
         console.print()
 
 
+def show_ending(console: Console, verdict: Verdict) -> None:
+    """Print why the run was cut short."""
+    headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
+    for line in Space(console.width).broken(verdict.ending.text):
+        console.print(line, soft_wrap=True)
+
+
 def show_reasons(
     console: Console, verdict: Verdict, first: Report, others: list[Report], lines: int | None
 ) -> None:
-    """Print how many tests are red besides, and their reasons: those that there is room for."""
+    """Print how many tests are red besides, and a few of their reasons, each of them whole."""
     reasons = other_reasons(first, others)
-    # Where nothing is right yet, all reasons are one: it isn't written.
-    most = len(reasons) if verdict.count(stretch=False).passed else FEW
     noted = sum(len(beside_label(line, console.width)) for line in notes(verdict))
     room = Space(console.width, lines).room_below(first) - noted
-    items = fitting(reasons[:most], room, console.width)
-    if len(items) < len(reasons):
-        items = fitting(reasons[:most], room - 1, console.width)
+    items = [filled(f"- {harmless(reason.why)}", console.width) for reason in reasons[:FEW]]
+    while items and sum(map(len, items)) + (len(items) < len(reasons)) > room:
+        items.pop()
     console.print(f"{more_tests(others)} red, {for_reasons(reasons, items)}")
-    for line in itertools.chain.from_iterable(items):
-        console.print(line, soft_wrap=True)
+    for item in items:
+        console.print("\n".join(item), soft_wrap=True)
     if items and len(items) < len(reasons):
         console.print(f"… and {len(reasons) - len(items)} more like these")
 
@@ -117,17 +118,28 @@ def headline(console: Console, text: str, style: str) -> None:
     console.print(clipped(f"── {harmless(text)} ", console.width, fill="─"), style=style)
 
 
-def show_score(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
-    """The lesson's state, name and counts, and what was lent."""
-    show_labelled(console, verdict.state, score(verdict), style=verdict.state)
+def show_score(
+    console: Console, verdict: Verdict, *, stretch: bool = False, green: str = ""
+) -> None:
+    """The lesson's state, name and counts, and what is to be noted.
+
+    Args:
+        console: where to print.
+        verdict: what the run said.
+        stretch: whether the stretch was asked for.
+        green: what to say of a green lesson of which only a part was run.
+    """
+    state = (verdict.state in PASSED and green) or verdict.state
+    show_labelled(console, state, score(verdict), style=state)
     for line in notes(verdict, stretch=stretch):
         show_labelled(console, "", line)
 
 
 def score(verdict: Verdict) -> str:
-    if verdict.state == "todo":
-        return f"{verdict.lesson}: not started, open {place_of(verdict.lesson)}"
-    return f"{verdict.lesson}: {counts(verdict.count(stretch=False), verdict.count(stretch=True))}"
+    name = f"{verdict.lesson:<15} "
+    if verdict.state == TODO:
+        return f"{name}not started: open {place_of(verdict.lesson)}"
+    return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 
 def counts(core: Count, stretch: Count) -> str:
@@ -137,13 +149,15 @@ def counts(core: Count, stretch: Count) -> str:
 
 
 def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
-    if verdict.lent and verdict.state != "todo":
-        yield f"lent by the reference: {', '.join(verdict.lent)}"
-    yield from verdict.borrowed
+    skipped = verdict.of("skipped")
+    if verdict.state != TODO:
+        yield from verdict.borrowed
+        if verdict.lent:
+            yield f"lent by the reference: {', '.join(verdict.lent)}"
     if step := next_step(verdict):
         yield step
-    if verdict.state in PASSED and verdict.first_failure:
+    if verdict.state == DONE and verdict.first_failure:
         yield NOT_ENOUGH if stretch else ENOUGH
-    reasons = dict.fromkeys(report.text for report in verdict.of("skipped"))
-    if reasons and verdict.state != "todo":
-        yield f"skipped: {len(verdict.of('skipped'))} ({'; '.join(reasons)})"
+    if skipped and verdict.state != TODO:
+        reasons = dict.fromkeys(report.text for report in skipped)
+        yield f"skipped: {len(skipped)} ({'; '.join(reasons)})"

@@ -1,4 +1,4 @@
-"""How many lines a verdict may take, and what of a failure and of the reasons fits into them."""
+"""How many lines a verdict may take, and what of a failure fits into them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from kata.judging.verdict import Report
 from kata.prose import filled
-from kata.reasons import Reason
 from kata.terminal import harmless
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
@@ -79,23 +78,3 @@ def fitted(lines: list[str], room: int) -> list[str]:
         return lines
     ending = min(ENDING, room // 2)
     return [*lines[: room - ending - 1], "…", *lines[len(lines) - ending :]]
-
-
-def fitting(reasons: list[Reason], room: int, width: int) -> list[list[str]]:
-    """The reasons that fit into so many lines; where there is still room, with their hints."""
-    items = []
-    for reason in reasons:
-        items.append(as_item(reason.why, width))
-        room -= len(items[-1])
-        if room < 0:
-            return items[:-1]
-    for number, reason in enumerate(reasons):
-        longer = as_item(str(reason), width)
-        more = len(longer) - len(items[number])
-        if more <= room:
-            items[number], room = longer, room - more
-    return items
-
-
-def as_item(text: str, width: int) -> list[str]:
-    return filled(f"- {harmless(text)}", width)

@@ -65,16 +65,25 @@ LABEL = 10
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def open_console(*, plain: bool = False, stderr: bool = False) -> Console:
+def open_console(
+    *,
+    plain: bool = False,
+    stderr: bool = False,
+    stream: TextIO | None = None,
+    width: int | None = None,
+) -> Console:
     """A console that fits the terminal: its width, its colours, its characters.
 
     Args:
         plain: no colours, no bold type, no redrawn lines, ASCII alone.
         stderr: write to standard error.
+        stream: write there instead.
+        width: the columns, where they are known.
     """
-    stream = cast("TextIO", Spelling(sys.stderr if stderr else sys.stdout, plain=plain))
+    stream = stream or (sys.stderr if stderr else sys.stdout)
     return Console(
-        file=stream,
+        file=cast("TextIO", Spelling(stream, plain=plain)),
+        width=width,
         theme=THEME,
         color_system=None if plain else "auto",
         force_interactive=False if plain else None,

@@ -147,7 +147,7 @@ def imported(name: str) -> nn.Module:
     except Exception as error:
         raise GraphError(f"{name}() raised {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
-        raise GraphError(f"{name} gives no nn.Module but a {type(model).__name__}")
+        raise GraphError(f"{name} gives no nn.Module: its type is {type(model).__name__}")
     return model
 
 

@@ -93,7 +93,7 @@ def test_the_json_is_all_that_is_printed_and_says_what_the_screen_says(monkeypat
 def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     monkeypatch.setattr(check, "Judge", None)
     played = play("check", LESSON, "inversion")
-    assert (played.code, played.screen.count("not started, open lessons/")) == (1, 2)
+    assert (played.code, played.screen.count("not started: open lessons/")) == (1, 2)
 
 
 def test_what_is_red_is_judged_explained_and_remembered(learner, judge):

@@ -56,7 +56,7 @@ def test_a_lesson_that_has_its_tests_skipped_is_red(source: str, judge: Judge, l
 def test_pytest_counts_a_test_that_the_lesson_skips_as_red(lessons: Path):
     shown = read(lessons, f"import pytest\n{METHOD}pytest.skip('later')")
     assert f"lessons/{LESSON}.py, line 4" in shown
-    assert f"red {LESSON} 0 of 1" in shown
+    assert f"red {LESSON} core 0 of 1" in shown
 
 
 def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
@@ -80,7 +80,7 @@ def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
 )
 def test_an_import_that_fails_stands_under_its_own_title(source, words, lessons: Path):
     shown = read(lessons, source)
-    assert f"= {LESSON}: {CANNOT} =" in shown
+    assert f"── {LESSON}: {CANNOT} ─" in shown
     assert all(word in shown for word in words)
 
 
@@ -157,3 +157,73 @@ def test_what_it_is_told_does_have_one(call: str, typed: str, lessons: Path):
     with terminal([sys.executable, "-m", *command], ROOT) as opened:
         opened.press(typed)
         opened.until("42", "1 passed")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_file_of_another_encoding_is_told_to_be_saved_as_utf_8(encoding: str, lessons: Path):
+    (lessons / f"{LESSON}.py").write_bytes(f"{METHOD}return ''".encode(encoding))
+    assert "save as UTF-8" in " ".join(judge_folder(lessons, ROOT_TEST).terminal.split())
+
+
+HUGE = "raise ValueError('x' * 10**7)"
+MUTE = """
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [(f"{METHOD}{HUGE}", "ValueError: xxx"), (f"{MUTE}{METHOD}raise Mute", "text can't be had")],
+    ids=["huge", "mute"],
+)
+def test_an_error_with_a_strange_text_is_one_failure(source, words, judge: Judge, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(source)
+    verdict = judge.run(Request(LESSON, lessons))
+    assert (verdict.is_finished, len(verdict.reports)) == (True, sum(verdict.planned))
+    assert words in verdict.first_failure.text
+    assert all(len(report.text) < 5000 for report in verdict.reports)
+    assert verdict.seconds < 20
+
+
+def test_what_is_known_is_shown_before_the_end_that_cut_it_short(capsys):
+    red = Report(ROOT_TEST, "a sentence", "failed", is_stretch=False, text="why it failed")
+    slow = Ending(End.TIME, "still running after 10 s, so it was stopped: an endless loop?")
+    show(open_console(), Verdict(LESSON, (red,), slow, planned=(2, 0)))
+    shown = capsys.readouterr().out
+    assert shown.index("why it failed") < shown.index("an endless loop?")
+
+
+def test_what_is_the_references_own_is_said(judge: Judge, lessons: Path, capsys):
+    (lessons / f"{LESSON}.py").write_text(f"from solutions.stretch.{LESSON} import *\n")
+    show(open_console(), judge.run(Request(LESSON, lessons)))
+    said = "the reference's own: PathOfModule.path_of_module"
+    assert said in capsys.readouterr().out
+
+
+def test_what_is_torchs_own_is_said_under_any_name(judge: Judge, lessons: Path):
+    source = (
+        "import torch\n\nclass PathOfModule:\n    path_of_module = torch.fx.Tracer.path_of_module\n"
+    )
+    (lessons / f"{LESSON}.py").write_text(source)
+    verdict = judge.run(Request(LESSON, lessons))
+    assert verdict.borrowed == ("torch's own: PathOfModule.path_of_module",)
+
+
+def test_pytest_exit_in_a_lesson_is_red(judge: Judge, lessons: Path):
+    (lessons / f"{LESSON}.py").write_text(f"import pytest\n{METHOD}pytest.exit('done')")
+    assert judge.run(Request(LESSON, lessons)).state == "red"
+    (lessons / f"{LESSON}.py").write_text("import pytest\npytest.exit('done')")
+    assert judge.run(Request(LESSON, lessons)).state == "red"
+
+
+def test_pytest_shows_what_check_shows(lessons: Path, capsys, monkeypatch):
+    """One reporter: the same words for the same verdict."""
+    monkeypatch.setenv("COLUMNS", "80")
+    (lessons / f"{LESSON}.py").write_text(f"{METHOD}return 'x'")
+    terminal = judge_folder(lessons, ROOT_TEST).terminal
+    assert f"red       {LESSON}  core 0 of 1" in terminal
+    assert f"── {LESSON}: the root is the empty string ─" in terminal

@@ -10,8 +10,7 @@ import pytest
 
 from kata.judging import End, Ending, Report, Verdict
 from kata.reasons import Reason, other_reasons, reason_of
-from kata.showing import show_others
-from kata.space import fitting
+from kata.showing import show_rest
 from kata.terminal import open_console
 from tests.project.stage import an_ordinary_terminal
 
@@ -38,12 +37,10 @@ try: a hint
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (COMPARED, Reason("", "the first line of the cause and its second", "something else")),
+        (COMPARED, Reason("", "the first line of the cause and its second")),
         (
             RAISED,
-            Reason(
-                "TypeError: unhashable type: 'list'", "a cause in a note that goes on", "a hint"
-            ),
+            Reason("TypeError: unhashable type: 'list'", "a cause in a note that goes on"),
         ),
         ("KeyError: 1\n  lessons/a.py, line 3, in f", Reason("KeyError: 1", "")),
         ("expected:     1\ngot:          2", Reason("", "a sentence")),
@@ -56,7 +53,9 @@ def test_a_reason_is_the_error_the_cause_and_the_hint(text: str, reason: Reason)
 
 def test_each_cause_comes_once_and_the_first_failures_not_at_all():
     first, *others = map(failed, [COMPARED, COMPARED, RAISED, RAISED])
-    assert [reason.hint for reason in other_reasons(first, others)] == ["a hint"]
+    assert [reason.cause for reason in other_reasons(first, others)] == [
+        "a cause in a note that goes on"
+    ]
 
 
 def test_errors_of_one_type_are_one_reason_and_come_after_what_the_suite_knows():
@@ -77,7 +76,7 @@ def screen_of(*reports: Report) -> str:
     """What stands on the screen below the first failure."""
     verdict = Verdict("tracer", reports, Ending(End.FINISHED), planned=(len(reports), 0))
     with contextlib.redirect_stdout(io.StringIO()) as out, an_ordinary_terminal():
-        show_others(open_console(), verdict)
+        show_rest(open_console(), verdict)
     return out.getvalue()
 
 
@@ -85,25 +84,19 @@ def many(number: int) -> list[Report]:
     return [failed(COMPARED.replace("second", f"{each}th")) for each in range(number)]
 
 
-def test_where_nothing_of_the_core_passes_three_other_reasons_are_enough():
-    shown = screen_of(*many(9))
-    assert shown.count("\n- ") == 3
-    assert "8 more tests are red, for other reasons:" in shown
-    assert "… and 5 more like these\n" in shown
+def test_three_other_reasons_are_enough():
+    for shown in (screen_of(*many(9)), screen_of(replace(failed(""), outcome="passed"), *many(9))):
+        assert shown.count("\n- ") == 3
+        assert "8 more tests are red, for other reasons:" in shown
+        assert "… and 5 more like these\n" in shown
 
 
-def test_where_the_core_has_begun_to_pass_all_reasons_are_listed():
-    shown = screen_of(replace(failed(""), outcome="passed"), *many(9))
-    assert shown.count("\n- ") == 8
-    assert "more like these" not in shown
+def test_a_reason_in_a_list_ends_with_a_sentence():
+    long = COMPARED.replace("and its second", "ends. And another sentence")
+    shown = screen_of(failed(RAISED), failed(long))
+    assert "- the first line of the cause ends.\n" in shown
 
 
 def test_reasons_that_find_no_room_are_counted():
     long = failed("\n".join(["expected:     1", *["  more"] * 20]))
     assert "for 8 other reasons\n" in screen_of(long, *many(8))
-
-
-def test_hints_are_added_only_where_every_reason_has_its_place():
-    reasons = [Reason("", "one", "a hint"), Reason("", "two", "a hint" * 20)]
-    assert fitting(reasons, room=1, width=80) == [["- one"]]
-    assert fitting(reasons, room=2, width=80) == [["- one (try: a hint)"], ["- two"]]

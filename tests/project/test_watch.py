@@ -63,17 +63,17 @@ def save(file: Path, text: str) -> None:
 
 def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
-    watch.until("todo", "path_of_module: not started", "q quit")
+    watch.until("todo", "path_of_module  not started", "q quit")
     save(file, FORGETS_THE_ROOT)
     shown = watch.until("red       path_of_module", "q quit")
     assert "── path_of_module: the root is the empty string ─" in shown
     assert "expected:     ''\ngot:          'root'" in shown
     save(file, FORGETS_THE_ROOT.replace(' or "root"', ""))
-    watch.until("done      path_of_module: core ", "q quit")
+    watch.until("done      path_of_module  core ", "q quit")
     save(file, STARRED)
-    watch.until("starred   path_of_module: core ", "q quit")
+    watch.until("starred   path_of_module  core ", "q quit")
     watch.press("n")
-    watch.until("create_arg: not started", "q quit")
+    watch.until("create_arg      not started", "q quit")
     watch.press("h")
     watch.until("Hint 1 of")
     watch.press("q")
@@ -82,16 +82,16 @@ def test_a_lesson_from_todo_over_red_to_green_and_on_to_the_next(watch: Terminal
 
 @pytest.mark.slow
 def test_each_key_that_is_pressed_counts(watch: Terminal):
-    watch.until("path_of_module: not started", "q quit")
+    watch.until("path_of_module  not started", "q quit")
     watch.press("nnn")
-    watch.until("tracer: not started", "q quit")
+    watch.until("tracer          not started", "q quit")
     watch.press("hhhh")
     watch.until("There are no more hints", "kata solution tracer --show-me")
 
 
 @pytest.mark.slow
 def test_a_run_that_was_asked_for_says_so_above_the_same_verdict(watch: Terminal, lessons: Path):
-    watch.until("path_of_module: not started", "q quit")
+    watch.until("path_of_module  not started", "q quit")
     watch.screen.reset()  # what comes is told from what was there
     watch.press("r")
     first = watch.until("run again: path_of_module, at ", "q quit").splitlines()[0]

@@ -29,6 +29,8 @@ LESSONS = ("lessons.", "solutions.")
 FRAMES = 3
 ANSWERS = ROOT / "tests" / "answers"
 TESTS = (ROOT / "tests", ROOT / "tests" / "stretch")
+# A text that is longer is cut before anything is done with it, which takes time.
+LONGEST_TEXT = 20_000
 
 
 def explain(error: BaseException, folder: Path, module: ModuleType | None = None) -> str:
@@ -150,7 +152,7 @@ def line_of_the_test(error: BaseException) -> str:
 
 
 def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
-    words = import_message(error) if isinstance(error, ImportError) else str(error)
+    words = import_message(error) if isinstance(error, ImportError) else text_of(error)
     words = "reading from stdin" if is_reading(error) else words.replace(str(folder), "lessons")
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
@@ -158,6 +160,15 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     for line in [*message.splitlines(), *notes]:
         words = ADDRESS.sub("", line)  # another one in each run, and no help
         yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text, cut, and also where the code's own class can't say it."""
+    try:
+        text = str(error)
+    except Exception as fault:
+        return f"(its text can't be had: {type(fault).__name__} in __str__)"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:

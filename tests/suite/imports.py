@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
+from kata.lending import NOT_UTF_8
 from kata.stubs import modules_of
 from lessons import LESSONS
 from tests.suite.expect import labelled
@@ -27,6 +28,9 @@ def about_syntax(error: SyntaxError, path: str) -> Iterator[str]:
         indent = len(source) - len(source.lstrip())
         yield f"    {source.strip()}"
         yield "    " + " " * max(0, (error.offset or 1) - 1 - indent) + "^"
+    if error.msg == NOT_UTF_8:
+        yield labelled("try", "save as UTF-8: your editor has a menu, or a setting, for it")
+        return
     yield labelled("likely cause", f"Python cannot read the file ({type(error).__name__})")
     yield labelled("try", "mend this line first: nothing below it was run")
 

@@ -3,7 +3,7 @@
 A line that is written stays, whatever the judged code does to its process next. The events:
 
 - ``plan``: the tests in the order in which they run;
-- ``lent``: the lesson is imported, and these pieces came from the reference;
+- ``lent``: the lesson is imported; these pieces came from the reference, and these it took;
 - ``begin``: a test begins; a process that ends without another line died in it;
 - ``report``: a test's outcome, and the text that its learner reads;
 - ``finish``: pytest came to its own end, with its exit code.
@@ -15,14 +15,13 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import pytest
 
+from kata.borrowed import borrowed
 from tests.suite.plugin import LOADER, lesson_of
-from tests.suite.scoreboard import sentence
-
-PRINTED_LINES, PRINTED_WIDTH = 20, 200
+from tests.suite.scoreboard import content_of, sentence
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,16 +76,22 @@ class Events:
         ]
         # Before the import, which is the learner's code already and may not come back.
         self.write("plan", tests=tests)
-        self.write("lent", pieces=self.lent({lesson_of(item) for item in session.items} - {None}))
+        lessons = {lesson_of(item) for item in session.items} - {None}
+        lent, borrowed = self.provenance(sorted(filter(None, lessons)))
+        self.write("lent", pieces=lent, borrowed=borrowed)
 
-    def lent(self, lessons: set[str | None]) -> list[str]:
-        """The pieces that the reference lends; the lessons are imported to know them."""
-        pieces: set[str] = set()
-        for lesson in filter(None, lessons):
-            # An error is told by the tests, each of which imports the lesson again.
+    def provenance(self, lessons: list[str]) -> tuple[list[str], list[str]]:
+        """The pieces that the reference lends, and those that aren't the learner's own."""
+        lent: set[str] = set()
+        pieces: list[str] = []
+        for lesson in lessons:
+            # The lessons are imported to know them. An error is told by the tests, each of which
+            # imports the lesson again.
             with contextlib.suppress(BaseException):
-                pieces.update(self.config.stash[LOADER](lesson).lent)
-        return sorted(pieces)
+                implementation = self.config.stash[LOADER](lesson)
+                lent.update(implementation.lent)
+                pieces += borrowed(lesson, implementation.module)
+        return sorted(lent), pieces
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.write("begin", nodeid=nodeid)
@@ -97,29 +102,3 @@ class Events:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self.write("finish", code=int(exitstatus))
-
-
-def content_of(report: pytest.TestReport) -> dict[str, Any]:
-    return {
-        "nodeid": report.nodeid,
-        "sentence": sentence(report),
-        "outcome": "todo" if getattr(report, "todo", False) else report.outcome,
-        "is_stretch": report.is_stretch,
-        "text": text_of(report),
-        "seconds": round(report.duration, 4),
-        "printed": printed_end(report.capstdout),
-        "title": getattr(report, "title", ""),
-    }
-
-
-def text_of(report: pytest.TestReport) -> str:
-    """The explanation of a failure, the reason for a skip, the task of a todo."""
-    if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return str(report.longrepr or "")
-
-
-def printed_end(printed: str) -> str:
-    """The end of what was printed, however much it was."""
-    lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
-    return "\n".join(line[:PRINTED_WIDTH] for line in lines)
