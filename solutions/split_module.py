@@ -1,0 +1,462 @@
+"""Cut one graph into a pipeline of smaller ones.
+
+A callback names a partition for every call in the graph. Everything else follows from the graph:
+which values cross from one partition to another, in which order the partitions can run, what each
+of them looks like as a module, and which graph calls these modules in turn.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import Target, map_arg
+
+
+@dataclass(eq=False)
+class Partition:  # given
+    """The nodes that become one submodule, and what the steps find out about them.
+
+    Attributes:
+        name: the callback's answer as text.
+        nodes: the calls it was given for, in the graph's order (``assign_nodes``).
+        inputs: each value that comes in, and the partition that makes it; ``None`` for what the
+            graph itself provides, a placeholder or a parameter (``collect_crossings``).
+        outputs: each value that goes out; a dict, because it keeps the order (the same step).
+        graph, environment: the submodule's graph, and the new node of each old one
+            (``build_submodule``).
+
+    In torch: ``torch.fx.passes.split_module.Partition``.
+    """
+
+    name: str
+    nodes: list[Node] = field(default_factory=list)
+    inputs: dict[Node, Partition | None] = field(default_factory=dict, repr=False)
+    outputs: dict[Node, None] = field(default_factory=dict, repr=False)
+    graph: Graph = field(default_factory=Graph, repr=False)
+    environment: dict[Node, Node] = field(default_factory=dict, repr=False)
+
+    @property
+    def submod_name(self) -> str:
+        """The name of the submodule that this partition becomes."""
+        return f"submod_{self.name}"
+
+    @property
+    def dependencies(self) -> list[Partition]:
+        """The partitions that must run before this one."""
+        return list(dict.fromkeys(filter(None, self.inputs.values())))
+
+    @property
+    def input_names(self) -> list[str]:
+        """What the submodule calls its inputs: as the nodes are called that make them."""
+        return [value.name for value in self.inputs]
+
+    def flat_name(self, path: str) -> str:
+        """What the submodule, which is flat, calls the module at a path of the whole."""
+        return path.replace(".", "_")
+
+    @property
+    def returns_single(self) -> bool:
+        """Whether the submodule returns its value as it is: one value, and no tuple around it."""
+        return len(self.outputs) == 1
+
+
+def split_module(
+    m: GraphModule,
+    root_m: torch.nn.Module,
+    split_callback: Callable[[Node], int],
+    qualname_map: dict[str, str] | None = None,
+    keep_original_order: bool = False,
+    keep_original_node_name: bool = False,
+) -> GraphModule:
+    """Cut a traced model into submodules, and return the model that calls them in turn.
+
+    Every call in the graph goes to the partition that the callback names for it. Each partition
+    becomes a submodule, ``submod_<number>``. The result computes what ``m`` computes, with the same
+    modules and parameters, and ``m`` itself stays as it is.
+
+    The five steps below do the work. This function, the last one to write, takes them in turn.
+
+    Args:
+        m: the model to cut.
+        root_m: the model that ``m`` was traced from. It is not used; torch's signature has it.
+        split_callback: the partition number of a node; it is asked once per call, in the order of
+            the graph.
+        qualname_map: a dict to fill with the old path of every module called in the result:
+            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. What it holds already stays.
+        keep_original_order: call the submodules in the order in which the graph reaches them, and
+            read parameters where they are needed.
+        keep_original_node_name: nodes of the submodules have the names of the original's.
+
+    Returns:
+        The model of submodules; ``meta["partition_names"]`` is the set of their names.
+
+    Raises:
+        RuntimeError: partitions wait for each other in a circle.
+
+    In torch: ``torch.fx.passes.split_module.split_module``.
+
+    >>> import itertools
+    >>> class MyModule(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.param = torch.nn.Parameter(torch.rand(3, 4))
+    ...         self.linear = torch.nn.Linear(4, 5)
+    ...     def forward(self, x, y):
+    ...         z = self.linear(x + self.param).clamp(min=0.0, max=1.0)
+    ...         w = self.linear(y).clamp(min=0.0, max=1.0)
+    ...         return z + w
+    >>> model = MyModule()
+    >>> round_robin = itertools.cycle([0, 1, 2])
+    >>> split = split_module(torch.fx.symbolic_trace(model), model, lambda node: next(round_robin))
+    >>> print(split.code.strip())
+    def forward(self, x, y):
+        param = self.param
+        submod_0 = self.submod_0(x, param, y);  x = param = y = None
+        getitem = submod_0[0]
+        getitem_1 = submod_0[1];  submod_0 = None
+        submod_1 = self.submod_1(getitem, getitem_1);  getitem = getitem_1 = None
+        getitem_2 = submod_1[0]
+        getitem_3 = submod_1[1];  submod_1 = None
+        submod_2 = self.submod_2(getitem_2, getitem_3);  getitem_2 = getitem_3 = None
+        return submod_2
+    """
+    partitions = assign_nodes(m.graph, split_callback)
+    collect_crossings(m, partitions)
+    ordered = order_partitions(partitions, keep_original_order)
+    submodules = {
+        partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
+    }
+    if qualname_map is not None:
+        qualname_map.update(_old_paths(ordered))
+    return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
+
+
+def _old_paths(partitions: Iterable[Partition]) -> dict[str, str]:
+    """Map the path of every module called in the result to its path in the original."""
+    return {
+        f"{partition.submod_name}.{partition.environment[node].target}": str(node.target)
+        for partition in partitions
+        for node in partition.nodes
+        if node.op == "call_module"
+    }
+
+
+# --- Step 1: every call gets its partition
+
+
+def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
+    """Ask the callback once for every call in the graph, and gather the nodes by its answers.
+
+    A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
+    Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback never sees
+    them. The callback may count, or draw lots: a second question could bring a second answer.
+
+    Args:
+        graph: the graph to cut; it is only read.
+        split_callback: the partition number of a node.
+
+    Returns:
+        The partitions, in the order in which the graph first reaches them. Each has its ``name``
+        (the number as text) and its ``nodes``, in the graph's order.
+
+    In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
+
+    >>> def f(x):
+    ...     return torch.relu(x) + 1
+    >>> graph = torch.fx.symbolic_trace(f).graph
+    >>> assign_nodes(graph, lambda node: len(node.name) % 2)
+    [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
+    """
+    partitions: dict[str, Partition] = {}
+    for node in graph.nodes:
+        if node.op not in ("placeholder", "get_attr", "output"):
+            name = str(split_callback(node))
+            partitions.setdefault(name, Partition(name)).nodes.append(node)
+    return list(partitions.values())
+
+
+# --- Step 2: values that are made in one partition and used in another
+
+
+def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
+    """Write down for each partition what comes in, from whom, and what goes out.
+
+    Walk through the graph in order. Wherever a node uses a value that its own partition did not
+    make, the value is an input there, and an output of the partition that made it. A placeholder
+    or a parameter is an input that no partition makes. What the graph's output uses is an output
+    of its partition, even if no other partition needs it.
+
+    Args:
+        m: the traced model; it is only read.
+        partitions: what ``assign_nodes`` returned. Their ``inputs`` and ``outputs`` are filled in,
+            in the order of first use.
+
+    Of use: ``node.all_input_nodes``, the values a node uses, wherever they are in its arguments.
+
+    In torch: ``record_cross_partition_use`` inside ``split_module``.
+
+    >>> def f(x, y):
+    ...     doubled = x * 2
+    ...     return doubled + y, doubled
+    >>> m = torch.fx.symbolic_trace(f)
+    >>> x, y, mul, add, output = m.graph.nodes
+    >>> first, second = Partition("0", nodes=[mul]), Partition("1", nodes=[add])
+    >>> collect_crossings(m, [first, second])
+    >>> list(first.inputs), list(first.outputs)
+    ([x], [mul])
+    >>> list(second.inputs), list(second.outputs), second.dependencies
+    ([mul, y], [add], [Partition(name='0', nodes=[mul])])
+    """
+    partition_of = {node: partition for partition in partitions for node in partition.nodes}
+    for node in m.graph.nodes:
+        for value in node.all_input_nodes:
+            _record_use(value, partition_of.get(value), partition_of.get(node))
+
+
+def _record_use(value: Node, maker: Partition | None, user: Partition | None) -> None:
+    """Record both ends of a crossing; no partition makes a parameter, none is the output."""
+    if maker is user:
+        return
+    if maker is not None:
+        maker.outputs[value] = None
+    if user is not None:
+        user.inputs[value] = maker
+
+
+# --- Step 3: in which order the partitions run
+
+
+def order_partitions(
+    partitions: list[Partition], keep_original_order: bool = False
+) -> list[Partition]:
+    """Sort the partitions so that each runs after all those it depends on.
+
+    Args:
+        partitions: what ``assign_nodes`` returned, after ``collect_crossings``.
+        keep_original_order: leave them as they are, in the order in which the graph reaches them.
+
+    Returns:
+        The same partitions, in an order in which they can run.
+
+    Raises:
+        RuntimeError: partitions wait for each other, directly or in a longer circle. The message
+            names the partitions of the circle, and no others, by ``submod_name``.
+
+    Of use: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
+
+    In torch: the loop over ``root_partitions`` inside ``split_module``. It takes the partition that
+    became ready last, and says only that there is a cycle.
+
+    >>> def f(x):
+    ...     return torch.relu(x) + 1
+    >>> x, relu, add, output = torch.fx.symbolic_trace(f).graph.nodes
+    >>> first = Partition("7", nodes=[relu])
+    >>> second = Partition("3", nodes=[add], inputs={relu: first})
+    >>> [partition.submod_name for partition in order_partitions([second, first])]
+    ['submod_7', 'submod_3']
+    """
+    sorter = TopologicalSorter({partition: partition.dependencies for partition in partitions})
+    try:
+        ordered = list(sorter.static_order())
+    except CycleError as error:
+        raise _cycle(error.args[1]) from None
+    return partitions if keep_original_order else ordered
+
+
+def _cycle(circle: list[Partition]) -> RuntimeError:
+    """Describe a cycle; each of the partitions makes something that the next one needs."""
+    names = " -> ".join(partition.submod_name for partition in circle)
+    maker, user, *_ = circle
+    return RuntimeError(
+        f"cycle exists between partitions: {names}. For example, {_need(user, maker)}. "
+        "Put the nodes of the cycle into one partition, or change where the callback cuts"
+    )
+
+
+def _need(user: Partition, maker: Partition) -> str:
+    value = next(value for value, origin in user.inputs.items() if origin is maker)
+    return f"{user.submod_name} needs `{value}` from {maker.submod_name}"
+
+
+# --- Step 4: a partition becomes a module of its own
+
+
+def build_submodule(
+    partition: Partition, m: GraphModule, keep_original_node_name: bool = False
+) -> GraphModule:
+    """Copy the nodes of a partition into its own graph, between its inputs and its outputs.
+
+    The new graph holds, in this order:
+
+    1. a placeholder for each of ``partition.inputs``, called by ``partition.input_names``. It has
+       no default: a submodule is always given all of its inputs;
+    2. the nodes. Their arguments are the new graph's nodes. The submodule is flat: the module at
+       ``a.b.c`` is called as ``a_b_c``, its ``partition.flat_name``;
+    3. the output, in the order of ``partition.outputs``: the value itself where
+       ``partition.returns_single``, otherwise a tuple of all, which may be empty.
+
+    Every new node has the type of its original, and a copy of its ``meta``. The modules are the
+    original ones, not copies; the submodule holds those that it calls, and no others.
+
+    Args:
+        partition: a partition that the steps before are done with. Its ``graph`` and its
+            ``environment`` are filled in.
+        m: the traced model, for the modules it holds.
+        keep_original_node_name: give the copies the names of their originals. Otherwise the new
+            graph names them itself.
+
+    Returns:
+        The submodule.
+
+    Of use: ``torch.fx.node.map_arg``, which replaces the nodes in an argument of any depth;
+    ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
+
+    In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
+
+    >>> mlp = torch.nn.Sequential()
+    >>> mlp.layers = torch.nn.Sequential()
+    >>> mlp.layers.first = torch.nn.Linear(3, 4)
+    >>> m = torch.fx.symbolic_trace(mlp)
+    >>> x, linear, output = m.graph.nodes
+    >>> partition = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
+    >>> print(build_submodule(partition, m).code.strip())
+    def forward(self, input_1):
+        layers_first = self.layers_first(input_1);  input_1 = None
+        return layers_first
+    """
+    graph, environment = partition.graph, partition.environment
+    for value, name in zip(partition.inputs, partition.input_names, strict=True):
+        environment[value] = graph.placeholder(name, type_expr=value.type)
+        environment[value].meta.update(value.meta)
+    for node in partition.nodes:
+        target = node.target
+        if node.op == "call_module":
+            target = partition.flat_name(str(target))
+        _copy_node(node, graph, environment, target, node.name if keep_original_node_name else None)
+    values = tuple(environment[value] for value in partition.outputs)
+    graph.output(values[0] if partition.returns_single else values)
+    modules = {
+        str(environment[node].target): operator.attrgetter(str(node.target))(m)
+        for node in partition.nodes
+        if node.op in ("call_module", "get_attr")
+    }
+    return GraphModule(modules, graph)
+
+
+def _copy_node(
+    node: Node,
+    graph: Graph,
+    environment: dict[Node, Node],
+    target: Target,
+    name: str | None = None,
+) -> None:
+    args, kwargs = map_arg((node.args, node.kwargs), environment.__getitem__)
+    copy = graph.create_node(node.op, target, args, kwargs, name, node.type)
+    copy.meta.update(node.meta)
+    environment[node] = copy
+
+
+# --- Step 5: the graph that calls the submodules
+
+
+def stitch_graph(
+    m: GraphModule,
+    submodules: Mapping[Partition, torch.nn.Module],
+    keep_original_order: bool = False,
+    keep_original_node_name: bool = False,
+) -> GraphModule:
+    """Write the graph that takes the model's inputs, calls the submodules, returns its output.
+
+    The graph holds, in this order:
+
+    1. the placeholders of the original, with their defaults and annotations, and a ``get_attr`` for
+       each of the original's. With ``keep_original_order`` the placeholders only: a ``get_attr``
+       waits until right before the first partition that takes it, or before the output;
+    2. a call of each submodule with its partition's inputs, even if nobody uses what it returns;
+       and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
+       for each value in the tuple;
+    3. the original's output, of the same structure. Its annotation stays behind.
+
+    Placeholders and ``get_attr`` nodes have a copy of the original's ``meta``. Parameters and
+    buffers are the original ones, not copies.
+
+    Args:
+        m: the traced model; it is only read.
+        submodules: what ``build_submodule`` returned for each partition, in the order in which to
+            call them.
+        keep_original_order: read a parameter where it is first needed, not at the start.
+        keep_original_node_name: call the arguments of ``forward`` as the nodes are called, where a
+            placeholder's name differs from its target.
+
+    Returns:
+        The model after the split; ``meta["partition_names"]`` is the set of the submodules' names.
+
+    In torch: ``construct_graph`` and the last two loops inside ``split_module``.
+
+    >>> m = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
+    >>> x, linear, relu, output = m.graph.nodes
+    >>> partition = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
+    >>> print(stitch_graph(m, {partition: m}).code.strip())
+    def forward(self, input):
+        input_1 = input
+        submod_0 = self.submod_0(input_1);  input_1 = None
+        return submod_0
+    """
+    graph = Graph()
+    environment: dict[Node, Node] = {}
+    for node in m.graph.nodes:
+        if node.op == "placeholder":
+            target = _argument_name(node) if keep_original_node_name else node.target
+            _copy_node(node, graph, environment, target)
+        elif node.op == "get_attr" and not keep_original_order:
+            _copy_node(node, graph, environment, node.target)
+    for partition in submodules:
+        arguments = _new_values(partition.inputs, graph, environment)
+        call = graph.call_module(partition.submod_name, arguments)
+        environment |= _returned_values(call, partition)
+    for output in m.graph.find_nodes(op="output"):
+        _new_values(output.all_input_nodes, graph, environment)
+        graph.output(map_arg(output.args[0], environment.__getitem__))
+    return _outer_module(m, graph, submodules)
+
+
+def _argument_name(placeholder: Node) -> str:
+    """The name of the node, with the stars of ``*args`` and ``**kwargs``."""
+    target = str(placeholder.target)
+    return target.replace(target.lstrip("*"), placeholder.name)
+
+
+def _new_values(
+    values: Iterable[Node], graph: Graph, environment: dict[Node, Node]
+) -> tuple[Node, ...]:
+    """The new nodes of old values; a parameter is read when it is first asked for."""
+    for value in values:
+        if value.op == "get_attr" and value not in environment:
+            _copy_node(value, graph, environment, value.target)
+    return tuple(environment[value] for value in values)
+
+
+def _returned_values(call: Node, partition: Partition) -> dict[Node, Node]:
+    """The new node of each value that the call of a submodule returns."""
+    if partition.returns_single:
+        return dict.fromkeys(partition.outputs, call)
+    return {
+        value: call.graph.call_function(operator.getitem, (call, position))
+        for position, value in enumerate(partition.outputs)
+    }
+
+
+def _outer_module(
+    m: GraphModule, graph: Graph, submodules: Mapping[Partition, torch.nn.Module]
+) -> GraphModule:
+    """The module of the outer graph, with what it calls and the parameters that it reads."""
+    paths = [str(node.target) for node in graph.find_nodes(op="get_attr")]
+    called = {partition.submod_name: submodule for partition, submodule in submodules.items()}
+    split = GraphModule({path: operator.attrgetter(path)(m) for path in paths} | called, graph)
+    split.meta["partition_names"] = set(called)
+    return split
