@@ -378,7 +378,7 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
 
 
 @pytest.mark.beyond("asks again where autocast or gradients are switched, per open region")
-def test_the_callback_is_asked_once_a_node_whatever_the_graph_holds(lesson):
+def test_the_callback_is_asked_once_per_call_whatever_the_graph_holds(lesson):
     m, asked = autocast_graph(), Counter()
 
     def callback(node):
