@@ -15,7 +15,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.overrides import is_tensor_method_or_property
 from torch.utils._pytree import tree_leaves
 
@@ -24,13 +23,10 @@ if TYPE_CHECKING:
 
     from torch.fx import Graph, Node
 
-# The operators of Python, as functions of `operator`; with a second operand that may be a proxy.
-UNARY = ("abs", "invert", "neg", "pos")
-COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
-BINARY = ("add", "and_", "floordiv", "getitem", "lshift", "matmul", "mod", "mul", "or_", "pow")
-BINARY += ("rshift", "sub", "truediv", "xor")
-# Code in these folders is not the user's.
-_OWN_FOLDERS = (Path(__file__).parent, Path(torch.__file__).parent)
+# The operators of Python by their names in `operator`; those in BINARY have a reflected form, too.
+UNARY = ("abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "getitem")
+BINARY += ("and_", "or_", "xor", "lshift", "rshift")
 
 
 def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -61,15 +57,12 @@ def refusal(error: type[Exception], reason: str, way_out: str) -> Exception:
         reason: Why it can't be traced.
         way_out: What to write instead.
 
-    The place is the innermost line of the user's: not of this folder and not of torch.
+    The place is the innermost line that is not in this folder: the user's.
     """
-    lines = [each for each in traceback.extract_stack() if not _is_own(each.filename)]
-    place = f"{lines[-1].filename}:{lines[-1].lineno}: {lines[-1].line}" if lines else "unknown"
-    return error(f"{reason}\n  {place}\n{way_out}")
-
-
-def _is_own(filename: str) -> bool:
-    return any(Path(filename).is_relative_to(folder) for folder in _OWN_FOLDERS)
+    folder = Path(__file__).parent
+    stack = traceback.extract_stack()
+    *_, line = (each for each in stack if not Path(each.filename).is_relative_to(folder))
+    return error(f"{reason}\n  {line.filename}:{line.lineno}: {line.line}\n{way_out}")
 
 
 class Proxy:
@@ -81,6 +74,7 @@ class Proxy:
 
     In torch: ``torch.fx.Proxy``.
 
+    >>> import torch
     >>> from torch.fx import Graph
     >>> graph = Graph()
     >>> x = Proxy(graph.placeholder("x"))
@@ -115,6 +109,7 @@ class Proxy:
     ) -> Any:
         """Record a call of one of torch's functions: they hand it over to an argument that asks.
 
+        >>> import torch
         >>> from torch.fx import Graph
         >>> x = Proxy(Graph().placeholder("x"))
         >>> torch.cat([x, x]), torch.ones(3).add(x)
@@ -236,10 +231,8 @@ class TracerBase:  # given
         if isinstance(a, slice):
             return slice(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):
-            if any(isinstance(each, Proxy) for each in tree_leaves(list(a))):
-                raise refusal(
-                    RuntimeError, "a proxy is no key: its value is not known", "use a string"
-                )
+            if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
+                raise refusal(RuntimeError, "a proxy is no key: its value is unknown", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
         return a
 
@@ -267,16 +260,16 @@ class GraphAppendingTracer(TracerBase):  # given
         self.graph = graph
 
 
-def _operator_method(name: str, *, reflected: bool = False) -> Callable[..., Any]:
-    function = getattr(operator, name)
+def operator_method(name: str, *, reflected: bool = False) -> Callable[..., Any]:  # given
+    """Return a method that records the call of a function of ``operator``."""
 
     def method(*operands: Any) -> Any:
-        return record_call(function, *(reversed(operands) if reflected else operands))
+        return record_call(getattr(operator, name), *operands[:: -1 if reflected else 1])
 
     return method
 
 
-for _name in (*UNARY, *COMPARISONS, *BINARY):
-    setattr(Proxy, f"__{_name.strip('_')}__", _operator_method(_name))
+for _name in UNARY + BINARY:
+    setattr(Proxy, f"__{_name.strip('_')}__", operator_method(_name))
 for _name in BINARY:
-    setattr(Proxy, f"__r{_name.strip('_')}__", _operator_method(_name, reflected=True))
+    setattr(Proxy, f"__r{_name.strip('_')}__", operator_method(_name, reflected=True))
