@@ -29,6 +29,13 @@ class Lesson(NamedTuple):
 
 LESSONS = (
     Lesson(
+        name="proxy",
+        title="A value that writes down what is done to it",
+        minutes=25,
+        needs=(),
+        summary="write a value that records what is done to it",
+    ),
+    Lesson(
         name="path_of_module",
         title="Where a module lives",
         minutes=15,

@@ -10,7 +10,9 @@ questions that only a number can answer (``if x:``). These it refuses.
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +138,21 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Ask the tracer: ``for y in x``, ``f(*x)``, ``y in x``."""
+        """Return the elements where the caller wants a known number of them; else ask the tracer.
+
+        Only ``a, b = x`` says how many: the caller's frame is at an ``UNPACK_SEQUENCE``. In
+        ``for y in x``, ``f(*x)`` and ``y in x`` nobody knows.
+
+        >>> from torch.fx import Graph
+        >>> first, second = Proxy(Graph().placeholder("x"))
+        >>> first, second
+        (Proxy(getitem), Proxy(getitem_1))
+        """
+        frame = sys._getframe(1)
+        instructions = dis.get_instructions(frame.f_code)
+        current = next(each for each in instructions if each.offset == frame.f_lasti)
+        if current.opname == "UNPACK_SEQUENCE":
+            return (self[position] for position in range(current.argval))
         return self.tracer.iter(self)
 
     def keys(self) -> Any:

@@ -1,0 +1,214 @@
+"""Unlike the core: proxies that hold up where torch's do.
+
+- Proxies of two tracers in one call are refused. The core takes the first one's tracer, and the
+  graph of that gets a node of another graph as an argument.
+- ``assert x`` is recorded by a tracer that asks for it with ``trace_asserts``.
+- A proxy can be copied and pickled. Python asks an object for the methods that do so, and a proxy
+  of the core takes that for a method call of the traced code.
+- ``ParameterProxy`` knows its parameter: code may branch on its shape.
+- Script methods are recorded by name; an operator of higher order is refused a Python function,
+  which no graph can hold.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.utils._pytree import tree_leaves
+
+from .. import proxy as core
+from ..proxy import TraceError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from torch import nn
+    from torch.fx import Graph, Node
+
+__all__ = [
+    "Attribute",
+    "GraphAppendingTracer",
+    "ParameterProxy",
+    "Proxy",
+    "TraceError",
+    "TracerBase",
+    "assert_true",
+]
+
+
+class Proxy(core.Proxy):
+    """The core's proxy, for all that code does to one.
+
+    In torch: ``torch.fx.Proxy``.
+
+    >>> from copy import deepcopy
+    >>> from torch.fx import Graph
+    >>> x = Proxy(Graph().placeholder("x"))
+    >>> deepcopy(x)
+    Proxy(x)
+    """
+
+    def __init__(self, node: Node, tracer: Any = None) -> None:
+        super().__init__(node, GraphAppendingTracer(node.graph) if tracer is None else tracer)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        orig_method: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Record a call of one of torch's functions.
+
+        Raises:
+            RuntimeError: The arguments are proxies of several tracers; or a Python function is
+                handed to an operator of higher order.
+        """
+        leaves = tree_leaves((args, kwargs))
+        tracers = {id(each.tracer): each.tracer for each in leaves if isinstance(each, core.Proxy)}
+        if len(tracers) > 1:
+            raise refusal(
+                RuntimeError,
+                f"the arguments of {orig_method} are proxies of {len(tracers)} tracers",
+                "trace one function at a time",
+            )
+        if isinstance(orig_method, torch._C.ScriptMethod):
+            (tracer,) = tracers.values()
+            receiver = (orig_method.owner, *args)
+            return tracer.create_proxy("call_method", orig_method.name, receiver, kwargs or {})
+        if isinstance(orig_method, HigherOrderOperator):
+            refuse_functions(orig_method, leaves)
+        return super().__torch_function__(orig_method, types, args, kwargs)
+
+    def __getattr__(self, attr: str) -> Attribute:
+        return Attribute(self, attr)
+
+    def __bool__(self) -> bool:
+        if getattr(self.tracer, "trace_asserts", False) and is_asserting(sys._getframe(1)):
+            self.tracer.create_proxy("call_function", assert_true, (self,), {})
+            return True
+        return super().__bool__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+        """Copy the node and the tracer; a tracer that can't be copied is shared."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            vars(twin)[name] = deep_copied(value, memo)
+        return twin
+
+    # Python asks for these three, and `__getattr__` would answer.
+
+    def __copy__(self) -> Proxy:
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+class Attribute(core.Attribute, Proxy):
+    """``x.name`` of a proxy. In torch: ``torch.fx.proxy.Attribute``."""
+
+
+class ParameterProxy(Proxy):
+    """The proxy of a parameter, which answers questions about its shape with numbers.
+
+    Args:
+        tracer: What creates the nodes.
+        node: The ``get_attr`` node.
+        name: The parameter's path.
+        param: The parameter.
+
+    In torch: ``torch.fx.proxy.ParameterProxy``.
+    """
+
+    def __init__(self, tracer: Any, node: Node, name: str, param: nn.Parameter) -> None:
+        super().__init__(node, tracer)
+        self.name, self.param = name, param
+
+    def __repr__(self) -> str:
+        return f"ParameterProxy({self.name})"
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.param.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.param.ndim
+
+    def size(self) -> torch.Size:
+        return self.param.size()
+
+    def dim(self) -> int:
+        return self.param.dim()
+
+    def numel(self) -> int:
+        return self.param.numel()
+
+    nelement = numel
+
+
+class TracerBase(core.TracerBase):
+    """The core's, with proxies of this file. In torch: ``torch.fx.proxy.TracerBase``."""
+
+    trace_asserts = False
+
+    def proxy(self, node: Node) -> Any:
+        return Proxy(node, self)
+
+    def keys(self, obj: Any) -> Any:
+        return Attribute(obj, "keys")()
+
+
+class GraphAppendingTracer(TracerBase):
+    """Adds nodes to a graph that is there already. In torch: a class of the same name."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+
+def assert_true(value: object) -> None:
+    """Raise an ``AssertionError`` unless the value is true; what a recorded ``assert`` calls.
+
+    In torch: ``torch.fx.proxy.assert_fn``.
+    """
+    if not value:
+        raise AssertionError("an assertion that was traced doesn't hold")
+
+
+def is_asserting(frame: FrameType) -> bool:
+    """Return whether a frame decides an ``assert``: what comes next raises its error."""
+    after = [each for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti]
+    return after[0].opname == "LOAD_ASSERTION_ERROR"
+
+
+def refuse_functions(operator: HigherOrderOperator, leaves: list[Any]) -> None:
+    """Refuse to record an operator of higher order with a Python function as an argument."""
+    functions = [each for each in leaves if callable(each) and not isinstance(each, core.Proxy)]
+    functions = [each for each in functions if not isinstance(each, torch.fx.GraphModule)]
+    if functions:
+        raise refusal(
+            RuntimeError,
+            f"{operator.name()} gets the function {functions[0]}, which no graph can hold",
+            "use `torch.export`, or `make_fx`",
+        )
+
+
+def deep_copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy, or the value itself where it can't be copied."""
+    try:
+        return copy.deepcopy(value, memo)
+    except Exception:
+        return value

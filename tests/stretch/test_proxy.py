@@ -1,0 +1,160 @@
+"""``proxy``: what torch's proxies do besides, and where ours say more."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import fx, nn
+from torch._higher_order_ops.wrap import wrap
+
+from tests.models.proxy import asserting, expected, recorded
+from tests.suite import equal, holds, refuses, same_graph
+
+
+def proxy_of(lesson, name: str = "x"):
+    return lesson.Proxy(fx.Graph().placeholder(name))
+
+
+# --- what is refused, and how ---------------------------------------------------------------------
+
+
+def the_message(lesson, question) -> str:
+    try:
+        recorded(lesson, question, "x")
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+QUESTIONS = {
+    "truth": lambda x: 1 if x else 2,
+    "elements": lambda x: [*x, 1],
+    "length": lambda x: len(x),
+    "index": lambda x: range(x),
+    "key": lambda x: x.update({x: 1}),
+}
+
+
+@pytest.mark.beyond("the message has no line: it is only in the traceback")
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_refusal_shows_the_line_that_asked(lesson, question):
+    message = the_message(lesson, question)
+    line = question.__code__.co_firstlineno
+    holds(f"{__file__}:{line}: " in message, "the message has file, line and code", got=message)
+
+
+@pytest.mark.beyond("no way out is said, or a page of the documentation is named")
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_refusal_says_what_to_write_instead(lesson, question):
+    last = the_message(lesson, question).splitlines()[-1]
+    holds(last.startswith(("use ", "take ", "index ")), "the last line is a way out", got=last)
+
+
+def test_proxies_of_two_tracers_are_refused(lesson):
+    one, other = proxy_of(lesson), proxy_of(lesson)
+    with refuses(RuntimeError, "tracers", cause="a graph got a node of another graph"):
+        torch.add(one, other)
+
+
+def test_a_function_is_no_argument_of_an_operator_of_higher_order(lesson):
+    with refuses(RuntimeError, "wrap"):
+        wrap(lambda x: x + 1, proxy_of(lesson))
+
+
+# --- assertions -----------------------------------------------------------------------------------
+
+
+def asserted(lesson) -> fx.Graph:
+    graph = fx.Graph()
+    tracer = lesson.GraphAppendingTracer(graph)
+    tracer.trace_asserts = True
+    graph.output(asserting(lesson.Proxy(graph.placeholder("x"), tracer)).node)
+    return graph
+
+
+def test_an_assertion_is_recorded_where_the_tracer_asks_for_it(lesson):
+    equal([node.op for node in asserted(lesson).nodes][2:4], ["call_function"] * 2)
+
+
+def test_a_recorded_assertion_asserts(lesson):
+    module = fx.GraphModule(nn.Module(), asserted(lesson))
+    equal(module(torch.tensor(1)), torch.tensor(2))
+    with refuses(AssertionError):
+        module(torch.tensor(-1))
+
+
+def test_other_questions_are_refused_by_a_tracer_of_assertions(lesson):
+    tracer = lesson.GraphAppendingTracer(graph := fx.Graph())
+    tracer.trace_asserts = True
+    with refuses(lesson.TraceError):
+        1 if lesson.Proxy(graph.placeholder("x"), tracer) else 2
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def test_a_parameters_proxy_knows_its_shape(lesson):
+    parameter = nn.Parameter(torch.ones(2, 3))
+    graph = fx.Graph()
+    node = graph.create_node("get_attr", "weight")
+    x = lesson.ParameterProxy(lesson.GraphAppendingTracer(graph), node, "weight", parameter)
+    equal((x.shape, x.size(), x.dim(), x.ndim), ((2, 3), (2, 3), 2, 2))
+    equal((x.numel(), x.nelement(), repr(x)), (6, 6, "ParameterProxy(weight)"))
+    equal([node.op for node in graph.nodes], ["get_attr"])
+    equal((x + 1).node.args, (node, 1))
+
+
+# --- subclasses, scripts, copies ------------------------------------------------------------------
+
+
+def test_a_subclass_hears_of_torchs_functions(lesson):
+    heard = []
+
+    class Listening(lesson.Proxy):
+        @classmethod
+        def __torch_function__(cls, orig_method, types, args=(), kwargs=None):
+            heard.append(orig_method)
+            return super().__torch_function__(orig_method, types, args, kwargs)
+
+    x = Listening(fx.Graph().placeholder("x"))
+    torch.relu(x)
+    equal(heard, [torch.relu])
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_script_method_is_a_method_call_of_its_owner(lesson):
+    class Scripted(torch.jit.ScriptModule):
+        @torch.jit.script_method
+        def double(self, x):
+            return x * 2
+
+    scripted = Scripted()
+    call = scripted.double(proxy_of(lesson)).node
+    equal((call.op, call.target, len(call.args)), ("call_method", "double", 2))
+
+
+def test_an_augmented_assignment_makes_a_new_value(lesson):
+    def function(x):
+        y = x
+        y += 1
+        return x, y
+
+    same_graph(recorded(lesson, function, "x"), expected(function, "x"))
+
+
+@pytest.mark.curiosity
+def test_a_proxy_can_be_copied(lesson):
+    x = proxy_of(lesson)
+    twin = copy.deepcopy(x)
+    holds(type(twin) is type(x) and twin.node is not x.node, "a proxy of a copied node")
+    equal(len(x.node.graph.nodes), 1)
+
+
+@pytest.mark.curiosity
+def test_a_proxy_can_be_pickled(lesson):
+    x = proxy_of(lesson)
+    x.tracer = x.node = "a name"
+    equal(pickle.loads(pickle.dumps(x)).node, "a name")

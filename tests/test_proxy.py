@@ -1,0 +1,235 @@
+"""``proxy``: what is done to your proxies becomes the graph that torch's proxies make of it."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+
+from kata.torchvision_compat import torchvision
+from tests import zoo
+from tests.models.proxy import Everything, expected, plugged, recorded
+from tests.suite import equal, holds, refuses, same_graph
+
+UNARY = ("abs", "invert", "neg", "pos")
+COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
+BINARY = ("add", "and_", "floordiv", "getitem", "lshift", "matmul", "mod", "mul", "or_", "pow")
+BINARY += ("rshift", "sub", "truediv", "xor")
+REFLECTED = tuple(name for name in BINARY if name != "getitem")
+
+
+def same_record(lesson, function, inputs: str = "xy", **words) -> None:
+    same_graph(recorded(lesson, function, inputs), expected(function, inputs), **words)
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
+def test_an_operator_is_a_call_of_its_function(lesson, name):
+    same_record(lesson, getattr(operator, name))
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_an_operator_of_one_operand_is_a_call_of_its_function(lesson, name):
+    same_record(lesson, getattr(operator, name), "x")
+
+
+@pytest.mark.parametrize("name", REFLECTED)
+def test_a_proxy_on_the_right_stays_on_the_right(lesson, name):
+    function = getattr(operator, name)
+    same_record(
+        lesson,
+        lambda x: function(7, x),
+        "x",
+        cause=(lambda graph: list(graph.nodes)[1].args[1] == 7, "the operands changed places"),
+        hint="Python calls the reflected method of the right operand, and passes the left one",
+    )
+
+
+def test_an_index_is_recorded_as_it_stands(lesson):
+    same_record(lesson, lambda x, y: (x[0], x[:, None], x[..., 1:], x[y], x[y : y + 1]))
+
+
+def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
+    graph = fx.Graph()
+    x = lesson.Proxy(graph.placeholder("x"))
+    total = x + 1
+    holds(isinstance(total, lesson.Proxy), "`x + 1` is a Proxy again", got=type(total).__name__)
+    equal(total.node, list(graph.nodes)[-1])
+
+
+# --- torch's functions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.relu(x),
+        lambda x, y: torch.add(x, y, alpha=2),
+        lambda x, y: torch.add(1, other=y),
+        lambda x, y: F.relu(x, inplace=True),
+        lambda x, y: torch.cat([x, y], dim=1),
+        lambda x, y: torch.einsum("ij,jk->ik", x, y),
+        lambda x, y: torch.where(x > 0, x, y),
+    ],
+    ids=["relu", "alpha", "keyword", "functional", "list", "einsum", "where"],
+)
+def test_a_function_of_torch_is_a_call_of_it(lesson, function):
+    same_record(lesson, function)
+
+
+def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
+    _, call, _ = recorded(lesson, lambda x: torch.ones(2).add(x), "x").nodes
+    equal((call.op, call.target), ("call_method", "add"), hint="ask `is_tensor_method_or_property`")
+
+
+# --- attributes and methods -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.relu(), lambda x: x.view(2, -1), lambda x: x.sum(dim=0, keepdim=True)],
+    ids=["plain", "arguments", "keywords"],
+)
+def test_a_method_is_a_method_call(lesson, function):
+    same_record(lesson, function, "x")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.shape, lambda x: x.shape[0], lambda x: torch.relu(x.T), lambda x: -x.mT],
+    ids=["returned", "indexed", "passed on", "operator"],
+)
+def test_an_attribute_is_a_call_of_getattr(lesson, function):
+    same_record(lesson, function, "x")
+
+
+def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
+    def function(x):
+        x.shape
+        return x
+
+    same_record(
+        lesson,
+        function,
+        "x",
+        cause=(lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read"),
+        hint="make the node of `getattr` when somebody asks for it",
+    )
+
+
+def test_an_attribute_that_is_used_twice_is_one_node(lesson):
+    def function(x):
+        shape = x.shape
+        return shape[0] + shape[1]
+
+    same_record(
+        lesson,
+        function,
+        "x",
+        cause=(lambda graph: str(graph).count("getattr") == 2, "each use made a node of its own"),
+        hint="keep the node of an attribute once it is made",
+    )
+
+
+def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
+    same_record(lesson, lambda x, y: x(y, 1, key=2))
+
+
+def test_unpacking_into_names_is_indexing(lesson):
+    def function(x):
+        first, (second, third) = x
+        return first + second * third
+
+    same_record(lesson, function, "x", hint="the caller's frame says how many names there are")
+
+
+def test_unpacking_by_keyword_asks_for_the_keys(lesson):
+    same_record(lesson, lambda x: x.keys(), "x")
+
+
+# --- what has no answer ---------------------------------------------------------------------------
+
+
+def refused(lesson, function) -> None:
+    recorded(lesson, function, "x")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [lambda x: 1 if x else 2, lambda x: not x, lambda x: x and 1, lambda x: 0 < x < 1],
+    ids=["if", "not", "and", "chain"],
+)
+def test_the_truth_of_a_proxy_is_refused(lesson, question):
+    with refuses(lesson.TraceError, cause="somebody answered", hint="ask `tracer.to_bool`"):
+        refused(lesson, question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [lambda x: list(x), lambda x: max(*x), lambda x: [each for each in x], lambda x: 1 in x],
+    ids=["list", "star", "for", "in"],
+)
+def test_the_elements_of_a_proxy_are_refused(lesson, question):
+    with refuses(lesson.TraceError, cause="somebody answered", hint="ask `tracer.iter`"):
+        refused(lesson, question)
+
+
+def test_the_length_of_a_proxy_is_refused(lesson):
+    with refuses(RuntimeError, cause="somebody answered"):
+        refused(lesson, len)
+
+
+@pytest.mark.parametrize("question", [range, lambda x: [1, 2][x]], ids=["range", "list"])
+def test_a_proxy_as_an_index_is_refused(lesson, question):
+    with refuses(TypeError, cause="somebody answered"):
+        refused(lesson, question)
+
+
+def test_a_proxy_as_a_key_is_refused(lesson):
+    with refuses(RuntimeError, cause="the key went into the graph"):
+        refused(lesson, lambda x: x.update({x: 1}))
+
+
+def test_a_tracer_may_know_the_truth_and_the_elements(lesson):
+    class Knowing(lesson.GraphAppendingTracer):
+        def to_bool(self, obj):
+            return True
+
+        def iter(self, obj):
+            return iter([obj[0], obj[1]])
+
+    x = lesson.Proxy((graph := fx.Graph()).placeholder("x"), Knowing(graph))
+    equal("yes" if x else "no", "yes", hint="ask `self.tracer.to_bool(self)`")
+    first, second = (each for each in x)
+    equal([first.node.args[1], second.node.args[1]], [0, 1], hint="ask `self.tracer.iter(self)`")
+
+
+# --- inside torch's tracer ------------------------------------------------------------------------
+
+
+def test_all_ways_at_once_inside_torchs_tracer(lesson):
+    same_graph(plugged(lesson).trace(Everything()), fx.Tracer().trace(Everything()))
+
+
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_model_of_the_zoo_inside_torchs_tracer(lesson, name):
+    ours, theirs = (zoo.SMALL[name]().model for _ in range(2))
+    same_graph(plugged(lesson).trace(ours), fx.Tracer().trace(theirs))
+
+
+def test_resnet18_inside_torchs_tracer(lesson):
+    model = torchvision.models.resnet18().eval()
+    same_graph(plugged(lesson).trace(model), fx.Tracer().trace(model))
+
+
+def test_a_trace_of_a_module_with_a_container_runs(lesson):
+    model = Everything()
+    traced = fx.GraphModule(model, plugged(lesson).trace(model))
+    x = torch.rand(3, 4)
+    torch.testing.assert_close(traced(x), model(x))
+    holds(isinstance(model.linear, nn.Linear), "the model is as it was")
