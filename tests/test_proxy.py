@@ -131,7 +131,10 @@ def test_an_attribute_that_is_used_twice_is_one_node(lesson):
         lesson,
         function,
         "x",
-        cause=(lambda graph: str(graph).count("getattr") == 2, "each use made a node of its own"),
+        cause=(
+            lambda graph: [node.target for node in graph.nodes].count(getattr) == 2,
+            "each use made a node of its own",
+        ),
         hint="keep the node of an attribute once it is made",
     )
 
@@ -171,8 +174,8 @@ def test_the_truth_of_a_proxy_is_refused(lesson, question):
 
 @pytest.mark.parametrize(
     "question",
-    [lambda x: list(x), lambda x: max(*x), lambda x: [each for each in x], lambda x: 1 in x],
-    ids=["list", "star", "for", "in"],
+    [lambda x: [each for each in x], lambda x: max(*x), lambda x: 1 in x, lambda x: list(x)],
+    ids=["for", "star", "in", "list"],
 )
 def test_the_elements_of_a_proxy_are_refused(lesson, question):
     with refuses(lesson.TraceError, cause="somebody answered", hint="ask `tracer.iter`"):
@@ -216,7 +219,11 @@ def test_all_ways_at_once_inside_torchs_tracer(lesson):
     same_graph(plugged(lesson).trace(Everything()), fx.Tracer().trace(Everything()))
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+# Models that do nothing to a proxy but hand it to modules.
+UNTOUCHED = {"LeafCalls", "SharedModules", "EmptyForward"}
+
+
+@pytest.mark.parametrize("name", [name for name in zoo.SMALL if name not in UNTOUCHED])
 def test_a_model_of_the_zoo_inside_torchs_tracer(lesson, name):
     ours, theirs = (zoo.SMALL[name]().model for _ in range(2))
     same_graph(plugged(lesson).trace(ours), fx.Tracer().trace(theirs))

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import copy
 import dis
+import functools
 import sys
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from torch import nn
     from torch.fx import Graph, Node
+
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
 
 __all__ = [
     "Attribute",
@@ -196,8 +200,7 @@ def is_asserting(frame: FrameType) -> bool:
 
 def refuse_functions(operator: HigherOrderOperator, leaves: list[Any]) -> None:
     """Refuse to record an operator of higher order with a Python function as an argument."""
-    functions = [each for each in leaves if callable(each) and not isinstance(each, core.Proxy)]
-    functions = [each for each in functions if not isinstance(each, torch.fx.GraphModule)]
+    functions = [each for each in leaves if isinstance(each, _FUNCTIONS)]
     if functions:
         raise refusal(
             RuntimeError,

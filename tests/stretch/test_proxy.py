@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 from torch._higher_order_ops.wrap import wrap
 
-from tests.models.proxy import asserting, expected, recorded
+from tests.models.proxy import asserting, expected, plugged, recorded
 from tests.suite import equal, holds, refuses, same_graph
 
 
@@ -24,6 +24,8 @@ def proxy_of(lesson, name: str = "x"):
 def the_message(lesson, question) -> str:
     try:
         recorded(lesson, question, "x")
+    except NotImplementedError:
+        raise
     except (RuntimeError, TypeError, ValueError) as error:
         return str(error)
     raise AssertionError("nothing was refused")
@@ -61,7 +63,7 @@ def test_proxies_of_two_tracers_are_refused(lesson):
 
 def test_a_function_is_no_argument_of_an_operator_of_higher_order(lesson):
     with refuses(RuntimeError, "wrap"):
-        wrap(lambda x: x + 1, proxy_of(lesson))
+        lesson.Proxy.__torch_function__(wrap, (), (abs, proxy_of(lesson)))
 
 
 # --- assertions -----------------------------------------------------------------------------------
@@ -75,10 +77,15 @@ def asserted(lesson) -> fx.Graph:
     return graph
 
 
+READS_BYTECODE = "it knows the bytecode of other versions of Python than this one"
+
+
+@pytest.mark.beyond(READS_BYTECODE, run=False)
 def test_an_assertion_is_recorded_where_the_tracer_asks_for_it(lesson):
     equal([node.op for node in asserted(lesson).nodes][2:4], ["call_function"] * 2)
 
 
+@pytest.mark.beyond(READS_BYTECODE, run=False)
 def test_a_recorded_assertion_asserts(lesson):
     module = fx.GraphModule(nn.Module(), asserted(lesson))
     equal(module(torch.tensor(1)), torch.tensor(2))
@@ -124,16 +131,18 @@ def test_a_subclass_hears_of_torchs_functions(lesson):
     equal(heard, [torch.relu])
 
 
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = torch.jit.script(nn.ReLU())
+
+    def forward(self, x):
+        return self.relu.forward(x)
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_script_method_is_a_method_call_of_its_owner(lesson):
-    class Scripted(torch.jit.ScriptModule):
-        @torch.jit.script_method
-        def double(self, x):
-            return x * 2
-
-    scripted = Scripted()
-    call = scripted.double(proxy_of(lesson)).node
-    equal((call.op, call.target, len(call.args)), ("call_method", "double", 2))
+    same_graph(plugged(lesson).trace(Scripted()), fx.Tracer().trace(Scripted()))
 
 
 def test_an_augmented_assignment_makes_a_new_value(lesson):
