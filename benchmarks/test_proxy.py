@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Family, sizes
 from tests.suite import same_graph
 
 OPERATIONS = Family("operations on proxies", 1.1)

@@ -1,4 +1,4 @@
-"""Lesson 1: name a module by its path.
+"""Name a module by its path.
 
 A graph has no pointers into the model, only names: a ``call_module`` node says
 ``"layer1.0.conv2"``. So the first thing a tracer needs is the way back, from a module object to

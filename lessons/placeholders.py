@@ -1,4 +1,4 @@
-"""Lesson 3: a signature becomes placeholders.
+"""A signature becomes placeholders.
 
 To record a function one has to call it, and to call it one needs arguments. They are proxies,
 and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is

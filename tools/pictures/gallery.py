@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kata.drawing import Picture
-from tools.pictures.traced import arguments, lowered, module_paths, resnet18, signature
+from tools.pictures.traced import (
+    arguments,
+    lowered,
+    module_paths,
+    operations,
+    resnet18,
+    signature,
+)
 from tools.pictures.transformed import inlined, inverted, partitions, two_branches
 from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
+    "operations": operations,
     "module_paths": module_paths,
     "arguments": arguments,
     "signature": signature,

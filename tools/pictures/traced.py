@@ -13,8 +13,24 @@ from kata.graphs import panel, target_of
 from kata.torchvision_compat import torchvision
 from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import LowerReluTracer
+from solutions.stretch.proxy import Proxy
 from solutions.stretch.tracer import Tracer
 from tools.pictures.models import Nested, Net, Values, scaled
+
+
+def operations() -> Picture:
+    """Record what one line does to a proxy."""
+    graph = fx.Graph()
+    x = Proxy(graph.placeholder("x"))
+    graph.output(torch.relu(2 * x).sum(dim=-1).node)
+    return Picture(
+        title="The nodes that one line records",
+        description=(
+            "Five nodes in a column: the placeholder x, then mul, relu and sum_1, each of which "
+            "takes the one before it, then the output."
+        ),
+        panels=(panel(graph),),
+    )
 
 
 def resnet18() -> Picture:

@@ -1,4 +1,4 @@
-"""Lesson 4: record a run as a graph.
+"""Record a run as a graph.
 
 The first three lessons come together. A tracer calls the model with proxies; every operation on
 a proxy adds a node. What is missing is attention to modules: a call of one, and a look at one
