@@ -1,4 +1,4 @@
-"""Lesson 2: turn any value into a node argument.
+"""Turn any value into a node argument.
 
 A node holds other nodes, plain data and containers of both, nothing else: it has to be printed
 as Python code later. ``TracerBase`` converts all that needs no model. This lesson adds what a

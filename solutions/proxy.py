@@ -40,8 +40,8 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         kwargs: The keyword arguments.
 
     Returns:
-        The proxy of a new node, which the tracer of the first proxy creates: of a ``call_method``
-        node if ``function`` is a method of tensors, else of a ``call_function`` node.
+        The proxy of a new node, which the tracer of the first proxy creates. It is a
+        ``call_method`` node if ``function`` is a method of tensors, else a ``call_function`` node.
 
     In torch: ``Proxy.__torch_function__``.
     """

@@ -58,8 +58,8 @@ def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
         (["tests/test_tracer.py"], "`kata check tracer`"),
         (["hint", "trace"], "did you mean tracer"),
         (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
-        (["reset", "nothing_like_it"], "known: path_of_module, create_arg"),
-        (["reset", "11"], "there is no lesson 11: they count 1 to 10"),
+        (["reset", "nothing_like_it"], "known: proxy, path_of_module, create_arg"),
+        (["reset", "12"], "there is no lesson 12: they count 1 to 11"),
         (["hint", "0"], "there is no lesson 0"),
         (["grade", ".", "--lesson", "trace"], "did you mean tracer"),
     ],
@@ -75,7 +75,7 @@ def test_a_lesson_may_be_named_by_its_number_in_the_overview(learner):
     numbered = {row[0]: row[1] for row in rows if row and row[0].isdecimal()}
     assert {number: lesson_name(number) for number in numbered} == numbered
     assert list(numbered.values()) == list(NAMES)
-    assert play("reset", "4") == play("reset", "tracer")
+    assert play("reset", "5") == play("reset", "tracer")
 
 
 def test_plain_stands_before_the_command_or_after_it(learner):
