@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 if TYPE_CHECKING:
+
     from torch.fx.node import Argument
 
 
