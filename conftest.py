@@ -1,8 +1,20 @@
 """Whose code the suite runs; pytest reads options from here, or from plugins named here."""
 
+from importlib.util import find_spec
+
 import pytest
 
-pytest_plugins = ["tests.suite.plugin", "tests.suite.reporting"]
+# Outside of the environment, one sentence says more than the traceback of an import.
+HAS_TORCH = find_spec("torch") is not None
+OUTSIDE = "No module named 'torch': activate the environment first, `source .venv/bin/activate`"
+
+pytest_plugins = ["tests.suite.plugin", "tests.suite.reporting"] if HAS_TORCH else []
+
+
+def pytest_configure() -> None:
+    """Refuse to run where nothing can be imported."""
+    if not HAS_TORCH:
+        raise pytest.UsageError(f"{OUTSIDE} (`kata doctor` checks your setup)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import select
+import signal
 import sys
 import time
 from collections import deque
@@ -41,9 +42,12 @@ def single_keys(descriptor: int) -> Iterator[None]:
 
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
+    # After Ctrl-Z and `fg` the terminal is as the shell had it.
+    continued = signal.signal(signal.SIGCONT, lambda *_: tty.setcbreak(descriptor))
     try:
         yield
     finally:
+        signal.signal(signal.SIGCONT, continued)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import textwrap
 from pathlib import Path
@@ -100,8 +101,10 @@ def level_seen(lesson: str) -> int:
 
 def remember_level(lesson: str, level: int) -> None:
     file = level_file(lesson)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{level}\n", encoding="ascii")
+    # A memory that can't be written costs nobody the hint.
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{level}\n", encoding="ascii")
 
 
 def level_file(lesson: str) -> Path:

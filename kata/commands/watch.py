@@ -14,7 +14,7 @@ from kata import progress, workspace
 from kata.judging import Judge, Report, Request, Running, Verdict
 from kata.keys import Read, keys
 from kata.naming import NAMES, add_lesson
-from kata.saves import Changes
+from kata.saves import Saves
 from kata.screen import Screen
 from kata.terminal import open_console
 from kata.workspace import Workspace
@@ -73,7 +73,7 @@ class Watch:
         self.screen = screen
         self.only = lesson
         self.current = lesson or lesson_to_go_on_with()
-        self.changes = Changes(workspace.HERE.lessons)
+        self.saves = Saves(workspace.HERE.lessons.resolve())
         self.pending = [self.current]
         self.running: Running | None = None
         self.key = ""
@@ -94,6 +94,7 @@ class Watch:
                 self.press(read_key(seconds))
             self.notice()
             self.follow()
+        self.saves.close()
 
     def press(self, key: str) -> None:
         """Do what a key stands for; other keys do nothing."""
@@ -104,7 +105,7 @@ class Watch:
 
     def notice(self) -> None:
         """Let the lessons that were saved be judged: at once, and before those that waited."""
-        saved = self.changes.poll()
+        saved = self.saves.poll()
         if self.only:
             saved = {self.only} if saved & {self.only, *progress.all_needs(self.only)} else set()
         if saved:

@@ -40,8 +40,8 @@ def page(picture: Picture) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width">\n<title>{title}</title>\n'
-        f"<style>\n{style()}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f"{figure(picture, 'fx', picture.description)}\n</main>\n</body>\n</html>\n"
+        f"<style>\n{style()}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{escape(picture.description)}</p>\n"
+        f"{figure(picture, 'fx')}\n</main>\n</body>\n</html>\n"
     )
 
 

@@ -172,3 +172,11 @@ def test_the_page_describes_every_key_of_the_json():
     (lesson,) = content["lessons"]
     keys = [*content, *lesson, *lesson["core"], *lesson["ending"], *lesson["failures"][0]]
     assert not [key for key in keys if f"`{key}`" not in page]
+
+
+def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, judge):
+    learner.memory.write_text("a file stands where the folder should be")
+    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
+        assert "the last name overwrote" in play("check", LESSON).screen
+    assert play("hint", LESSON).code == 0

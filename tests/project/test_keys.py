@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import pty
+import signal
 import sys
+import termios
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
-from kata.keys import PosixKeys, windows_key
+from kata.keys import PosixKeys, single_keys, windows_key
 
 
 @pytest.fixture
@@ -57,3 +60,15 @@ def test_on_windows_an_arrow_is_no_letter(monkeypatch):
     console = SimpleNamespace(kbhit=lambda: True, getwch=lambda: next(pressed))
     monkeypatch.setitem(sys.modules, "msvcrt", console)
     assert [windows_key(0.0), windows_key(0.0)] == ["", "n"]
+
+
+def test_after_a_pause_the_terminal_hands_over_single_keys_again():
+    ours, theirs = pty.openpty()
+    with single_keys(theirs):
+        cooked = termios.tcgetattr(theirs)
+        cooked[3] |= termios.ICANON | termios.ECHO  # as a shell leaves it after Ctrl-Z
+        termios.tcsetattr(theirs, termios.TCSANOW, cooked)
+        os.kill(os.getpid(), signal.SIGCONT)
+        assert not termios.tcgetattr(theirs)[3] & (termios.ICANON | termios.ECHO)
+    os.close(ours)
+    os.close(theirs)

@@ -84,3 +84,18 @@ def constraints() -> list[str]:
 
 def numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
+
+
+def test_pytest_outside_of_the_environment_says_what_to_do():
+    """Where torch isn't there, one sentence stands in the place of a traceback."""
+    code = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "torch" else found(name, *more)
+import pytest
+sys.exit(pytest.main(["tests/test_path_of_module.py"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 4
+    assert "source .venv/bin/activate" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
