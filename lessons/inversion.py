@@ -33,7 +33,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
 
     Args:
         model: a module or function of one input. It isn't changed (a trace writes constants onto
-            its root, so your ``Tracer`` gets a copy); its parameters are shared with the inverse.
+            its root, so your ``Tracer`` gets a copy). The inverse shares parameters and buffers.
 
     Returns:
         A new module; its placeholder has the name of the model's output node.

@@ -13,6 +13,7 @@ from tests.models.inversion import (
     NO_CHAIN,
     NOT_INVERTIBLE,
     Affine,
+    ByWeights,
     DividesByABuffer,
     Sine,
     WithWeights,
@@ -69,7 +70,8 @@ def test_both_functions_of_a_new_pair_are_known(lesson):
     )
 
 
-def test_a_later_pair_wins(lesson):
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_later_pair_wins(lesson, place):
     def half(x):
         return x / 2
 
@@ -79,8 +81,8 @@ def test_a_later_pair_wins(lesson):
     def second(x):
         return x * 2
 
-    lesson.add_inverse(half, first)
-    lesson.add_inverse(half, second)
+    for other in (first, second):
+        lesson.add_inverse(*((half, other) if place == 0 else (other, half)))
     inverse = lesson.inverse_of(half)
     holds(
         inverse is second,
@@ -317,6 +319,16 @@ def test_the_example_has_the_graph_of_its_inverse(lesson):
     equal([row.args for row in inverse][1:], [("output",), ("log",), ("arctan",)])
 
 
+def test_the_placeholder_is_called_like_the_output_node(lesson):
+    """Which isn't called `output` where an input is."""
+
+    def f(output):
+        return torch.exp(output)
+
+    names = [node.name for node in lesson.invert(f).graph.nodes]
+    equal(names[0], "output_1", hint="ask the output node of the model's graph for its name")
+
+
 def test_the_example_gives_back_the_numbers(lesson):
     values = torch.arange(5) + 1
     same_numbers(seed_example(lesson.invert(seed_example)(values)), values.float())
@@ -377,6 +389,17 @@ def test_constants_may_be_parameters_buffers_and_tensors(lesson):
     undone(lesson, Affine())
 
 
+def test_a_constant_may_be_used_by_several_steps(lesson):
+    undone(lesson, ByWeights(lambda x, weight: x * weight + weight), torch.tensor([0.5, 0.25]))
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
+def test_a_parameter_may_stand_on_the_left(lesson, name):
+    operation = getattr(operator, name)
+    model = ByWeights(lambda x, weight: operation(weight, x))
+    undone(lesson, model, torch.tensor([0.5, 0.25]))
+
+
 def test_parameters_are_shared_with_the_model(lesson):
     model = Affine()
     inverse = lesson.invert(model)
@@ -390,6 +413,13 @@ def test_parameters_are_shared_with_the_model(lesson):
     )
     with torch.no_grad():
         model.shift += 1
+    gives(inverse, model(X), X)
+
+
+def test_buffers_are_shared_with_the_model(lesson):
+    model = Affine()
+    inverse = lesson.invert(model)
+    model.mean += 1
     gives(inverse, model(X), X)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import torch
-from torch.fx import Graph, GraphModule, Interpreter
+from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from tests.suite.answers import right, wrong
 
@@ -24,7 +24,8 @@ def builds(lesson, *, name="", forwards=False, beside_the_chain=True):
                 self.copy_constants()
             pairs = list(pairwise(steps))
             for source, step in pairs if forwards else reversed(pairs):
-                result = self.undo(step, source, result)
+                with lesson._naming(step):
+                    result = self.undo(step, source, result)
             self.graph.output(result)
             return GraphModule(self.root, self.graph)
 
@@ -48,6 +49,49 @@ def undoes_the_first_step_first(lesson):
 def names_the_input_itself(lesson):
     """Calls the new placeholder y."""
     builds(lesson, name="y")
+
+
+@wrong(
+    fails="test_the_placeholder_is_called_like_the_output_node",
+    says="ask the output node of the model's graph for its name",
+)
+def takes_the_name_of_every_output_to_be_output(lesson):
+    """Calls the new placeholder output, whatever the model calls its input."""
+    builds(lesson, name="output")
+
+
+@wrong(
+    fails="test_a_parameter_may_stand_on_the_left",
+    says="what f does last is undone first",
+)
+def takes_the_first_node_for_the_value(lesson):
+    """Undoes ``weight - x`` like ``x - weight``: both are nodes, and one has to be first."""
+    call_of = lesson.InverseBuilder.call_of
+
+    def value_first(self, step):
+        function, operands = call_of(self, step)
+        if all(isinstance(each, Node) for each in operands):
+            operands = tuple(sorted(operands, key=lambda each: each not in self.chain))
+        return function, operands
+
+    lesson.InverseBuilder.call_of = value_first
+
+
+@wrong(
+    fails="test_a_constant_may_be_used_by_several_steps",
+    says="must be used once",
+)
+def wants_every_node_to_have_one_user(lesson):
+    """Asks of constants what is asked of the values of the chain."""
+    find_chain = lesson.find_chain
+
+    def one_user_each(graph):
+        for node in graph.nodes:
+            if node.op != "output" and len(node.users) != 1:
+                raise lesson.NotInvertibleError(f"{node} must be used once")
+        return find_chain(graph)
+
+    lesson.find_chain = one_user_each
 
 
 @wrong(

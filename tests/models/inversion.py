@@ -150,6 +150,18 @@ class DividesByABuffer(nn.Module):
         return x / self.divisor
 
 
+class ByWeights(nn.Module):
+    """A function of the value and of one parameter."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, 2.0]))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x, self.weight)
+
+
 class WithWeights(nn.Module):
     """Adds a constant to the value, made from parameters, buffers and modules by a function."""
 

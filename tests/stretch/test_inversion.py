@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from tests.models.inversion import (
     LOST,
     NOT_INVERTIBLE,
+    Affine,
     LogAffine,
     WithWeights,
     X,
@@ -139,6 +140,19 @@ def test_computed_constants_follow_the_parameters(lesson):
         for parameter in model.parameters():
             parameter += 1
     gives(inverse, model(X), X)
+
+
+def test_the_inverse_of_the_inverse_has_the_parameters_of_the_model(lesson):
+    model = Affine()
+    twice = lesson.invert(lesson.invert(model))
+    holds(twice.scale is model.scale, "the very parameter")
+    gives(twice, X, model(X))
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
+def test_a_tensor_may_stand_on_the_left(lesson, name):
+    """Torch records a method of the tensor then."""
+    undone(lesson, lambda x: getattr(operator, name)(torch.tensor(2.0), x))
 
 
 class ScalesByAModule(nn.Module):
