@@ -1,16 +1,17 @@
-"""A signature becomes placeholders.
+"""Unlike the core: arguments may be known while tracing, and decorated functions take keywords.
 
-To record a function one has to call it, and to call it one needs arguments. They are proxies,
-and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is
-the odd one. It gets a single proxy, so the function has to be called as if its ``*args`` were
-an ordinary argument.
+With ``concrete_args`` the traced code sees a value instead of a proxy and may branch on it; the
+graph checks that later calls pass the same. A container becomes one placeholder per leaf.
+
+A decorated function keeps its decorator where it has keyword-only parameters, and is refused where
+it takes ``*args`` or ``**kwargs``. Torch gives the wrapper new code, made for the function inside.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from types import FunctionType
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,21 +20,19 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.fx.node import base_types
 from torch.utils import _pytree as pytree
 
+from .. import placeholders as core
+from ..placeholders import Input, call_by_position, inputs_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
 
-    from torch import nn
     from torch.fx import Graph, Node, Proxy
 
-_COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+__all__ = ["Input", "Placeholders", "call_by_position", "inputs_of"]
 
 
-class Placeholders:
-    """The part of a tracer that makes the inputs of a graph; stands in front of ``TracerBase``."""
-
-    root: nn.Module
-    graph: Graph
+class Placeholders(core.Placeholders):
+    """The core's class, with concrete arguments."""
 
     def create_args_for_root(
         self,
@@ -45,153 +44,93 @@ class Placeholders:
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
-            is_module: Whether the first parameter is ``self``, which is ``self.root`` and no
-                placeholder.
+            is_module: Whether the first parameter is ``self.root`` and no placeholder.
             concrete_args: Values to use instead of proxies, by name or, as a tuple, by position.
-                In a value that is a container every leaf gets a placeholder of its own,
-                ``name_1``, ``name_2`` and so on. A leaf ``PH`` stays a proxy; of any other leaf
-                the value is used, and an assertion in the graph checks that later calls pass the
-                same.
 
         Returns:
-            ``(call, args)``: ``call(*args)`` runs the function on the proxies. ``call`` is
-            ``root_fn`` itself unless parameters are keyword-only or collect (``*args``,
-            ``**kwargs``): then they are passed by position like all others, positional first,
-            then keyword-only, ``*args``, ``**kwargs``. With containers in ``concrete_args``,
-            ``args`` is flat, ``call`` puts the containers together again, and the graph gets a
-            code generator that does so, too.
-
-            A placeholder's target is the parameter's name (``"*args"`` and ``"**kwargs"`` with
-            their stars), its only argument the default if there is one, its type the annotation
-            or None. With a star it is None: the annotation speaks of the elements. A function
-            decorated with ``functools.wraps`` is called as it is, but what counts is the signature
-            of the function inside.
+            ``(call, args)``. With containers in ``concrete_args`` ``args`` is flat, ``call`` puts
+            the containers together again, and the graph gets a code generator that does so, too.
 
         Raises:
             RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
                 the wrong length; a decorated function takes ``*args`` or ``**kwargs``: the message
                 names it.
 
-        In torch: ``torch.fx.Tracer.create_args_for_root``.
-
         >>> from torch.fx import Tracer
-        >>> class Mine(Placeholders, Tracer):
-        ...     pass
-        >>> def f(x, y: int = 2, *rest, **options):
-        ...     return x + y
-        >>> for node in Mine().trace(f).find_nodes(op="placeholder"):
-        ...     print(node.target, node.args, node.type)
-        x () None
-        y (2,) int
-        *rest () None
-        **options () None
-        >>> print(Mine().trace(f, {"y": 3}).find_nodes(op="placeholder")[1])
-        y_1
+        >>> tracer = type("Mine", (Placeholders, Tracer), {})()
+        >>> list(tracer.trace(lambda x, scale: x * scale, {"scale": 3}).nodes)
+        [x, scale_1, eq, _assert, mul, output]
         """
-        inner = inspect.unwrap(root_fn)
-        names = _argument_names(inner.__code__)
-        if is_module and not names:
-            raise RuntimeError(
-                f"{inner.__qualname__} takes no argument by name, and `self` cannot be part of "
-                "*args: write `self` as its first parameter"
-            )
-        args = [self.root] if is_module else []
-        says_nothing = len(names) == 1 and inner.__code__.co_flags & _COLLECTS
-        if isinstance(concrete_args, tuple) and concrete_args and says_nothing:
-            return root_fn, args + self._numbered_placeholders(concrete_args)
-        names = names[len(args) :]
+        names = [each.target for each in inputs_of(root_fn)]
+        named = [name for name in names if not name.startswith("*")]
         if isinstance(concrete_args, tuple):
-            concrete_args = _by_name(names, concrete_args)
-
-        signature = inspect.signature(inner)
-        args += [
-            self._proxy_placeholder(name, concrete_args, signature, inner)
-            for name in names + _collecting_names(inner.__code__)
-        ]
-        call = _take_all_by_position(root_fn, len(args))
+            if concrete_args and len(named) == 1 and named != names:
+                numbered = [numbered_input(self, *each) for each in enumerate(concrete_args)]
+                return root_fn, [self.root] * is_module + numbered
+            concrete_args = by_name(named[is_module:], concrete_args)
+        call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
+        call = call_decorated(root_fn) or call
         if all(pytree.tree_is_leaf(arg) for arg in args):
             return call, args
-        return self._flatten(call, args, _argument_names(inner.__code__))
+        return flattened(self.graph, call, args, named)  # type: ignore[attr-defined]
 
-    def _proxy_placeholder(
-        self,
-        name: str,
-        concrete_args: dict[str, Any] | None,
-        sig: inspect.Signature,
-        fn_for_analysis: Callable[..., Any],
+    def proxy_placeholder(
+        self, parameter: Input, concrete_args: dict[str, Any] | None = None
     ) -> Any:
-        default = () if name.startswith("*") else _default(sig.parameters[name])
-        if concrete_args is None or name not in concrete_args:
-            return self._placeholder(name, default, fn_for_analysis.__annotations__.get(name))
-        leaves, spec = pytree.tree_flatten(concrete_args[name])
+        """Record a placeholder, and return its proxy, or what is known of the parameter.
+
+        Args:
+            parameter: What the placeholder says.
+            concrete_args: Values by name. Each leaf of such a value has a placeholder of its own,
+                ``name_1``, ``name_2`` and so on. A leaf ``PH`` stays a proxy.
+        """
+        if concrete_args is None or parameter.target not in concrete_args:
+            return super().proxy_placeholder(parameter)
+        leaves, spec = pytree.tree_flatten(concrete_args[parameter.target])
         values = []
         for number, leaf in enumerate(leaves, start=1):
-            proxy = self._placeholder(f"{name}_{number}", default)
-            values.append(self._specialize(proxy, leaf, name))
+            target = f"{parameter.target}_{number}"
+            proxy = super().proxy_placeholder(Input(target, parameter.default, None))
+            values.append(specialized(proxy, leaf, parameter.target))
         return pytree.tree_unflatten(values, spec)
 
-    def _specialize(self, proxy: Proxy, leaf: Any, name: str) -> Any:
-        """Return what the traced code sees for a concrete leaf, once the graph checks the leaf."""
-        if isinstance(leaf, PHBase):
-            _hand_over_attributes(leaf, proxy.node)
-            return proxy
-        message = f"{name} has been specialized to have value {leaf} but got another value"
-        if leaf is None:
-            self.create_proxy("call_function", _assert_is_none, (proxy, message), {})  # type: ignore[attr-defined]
-        elif type(leaf) in base_types and type(leaf) is not torch.Tensor:
-            torch._assert(proxy == leaf, message)
-        else:
-            warnings.warn(
-                f"the graph cannot check that later calls pass the same {name!r}: see to it",
-                stacklevel=2,
-            )
-        return leaf
 
-    def _numbered_placeholders(self, concrete_args: tuple[Any, ...]) -> list[Any]:
-        """Make the inputs of a function that says nothing about them but ``*args``."""
-        proxies = []
-        for number, value in enumerate(concrete_args):
-            proxy = self._placeholder(f"input_{number}")
-            if isinstance(value, PHBase):
-                _hand_over_attributes(value, proxy.node)
-            proxies.append(proxy)
-        return proxies
-
-    def _flatten(
-        self, call: Callable[..., Any], args: list[Any], names: list[str]
-    ) -> tuple[Callable[..., Any], list[Any]]:
-        """Take the containers out of ``args``; put them back around ``call`` and in the code."""
-        flat_args, in_spec = pytree.tree_flatten(tuple(args))
-        codegen = _PyTreeCodeGen(_PyTreeInfo(names, in_spec, None))
-        self.graph._codegen = codegen
-
-        # no annotations: they would end up in the graph
-        def call_flat(*flat):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
-            result = call(*pytree.tree_unflatten(list(flat), in_spec))
-            flat_result, out_spec = pytree.tree_flatten(result)
-            codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
-            return flat_result
-
-        return call_flat, flat_args
-
-    def _placeholder(
-        self, name: str, default: tuple[Any, ...] = (), annotation: Any = None
-    ) -> Proxy:
-        return self.create_proxy("placeholder", name, default, {}, type_expr=annotation)  # type: ignore[attr-defined]
+def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
+    """Return what the traced code sees for a concrete leaf, once the graph checks the leaf."""
+    if isinstance(leaf, PHBase):
+        hand_over_attributes(leaf, proxy.node)
+        return proxy
+    message = f"{name} has been specialized to have value {leaf} but got another value"
+    if leaf is None:
+        proxy.tracer.create_proxy("call_function", _assert_is_none, (proxy, message), {})
+    elif type(leaf) in base_types and type(leaf) is not torch.Tensor:
+        torch._assert(proxy == leaf, message)
+    else:
+        warnings.warn(
+            f"the graph cannot check that later calls pass the same {name!r}: see to it",
+            stacklevel=2,
+        )
+    return leaf
 
 
-def _argument_names(code: CodeType) -> list[str]:
-    """Return what has a name of its own: positional parameters, then keyword-only ones."""
-    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
+    """Set on the node what the user has set on a placeholder of his own."""
+    for name in dir(placeholder) if placeholder is not PH else ():
+        value = getattr(placeholder, name)
+        if not name.startswith("__") and not callable(value) and not hasattr(node, name):
+            setattr(node, name, value)
 
 
-def _collecting_names(code: CodeType) -> list[str]:
-    names = iter(code.co_varnames[len(_argument_names(code)) :])
-    stars = {"*": inspect.CO_VARARGS, "**": inspect.CO_VARKEYWORDS}
-    return [star + next(names) for star, flag in stars.items() if code.co_flags & flag]
+def numbered_input(tracer: Placeholders, number: int, value: Any) -> Proxy:
+    """Record an input of a function that says nothing about its inputs but ``*args``."""
+    proxy: Proxy = core.Placeholders.proxy_placeholder(tracer, Input(f"input_{number}", (), None))
+    if isinstance(value, PHBase):
+        hand_over_attributes(value, proxy.node)
+    return proxy
 
 
-def _by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
+def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
+    """Return concrete arguments that were given by position as a dict."""
     if len(names) != len(values):
         raise RuntimeError(
             f"got {len(values)} concrete arguments, but expected {len(names)} "
@@ -200,52 +139,41 @@ def _by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
-    return () if parameter.default is inspect.Parameter.empty else (parameter.default,)
+def flattened(
+    graph: Graph, call: Callable[..., Any], args: list[Any], names: list[str]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """Take the containers out of ``args``; put them back around ``call`` and in the code."""
+    flat_args, in_spec = pytree.tree_flatten(tuple(args))
+    codegen = graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, in_spec, None))
+
+    # no annotations: they would end up in the graph
+    def call_flat(*flat):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
+        result = call(*pytree.tree_unflatten(list(flat), in_spec))
+        flat_result, out_spec = pytree.tree_flatten(result)
+        codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
+        return flat_result
+
+    return call_flat, flat_args
 
 
-def _hand_over_attributes(placeholder: PHBase, node: Node) -> None:
-    """Set on the node what the user has set on a placeholder of his own."""
-    if placeholder is PH:
-        return
-    for name in dir(placeholder):
-        value = getattr(placeholder, name)
-        if not name.startswith("__") and not callable(value) and not hasattr(node, name):
-            setattr(node, name, value)
+def call_decorated(fn: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return a function that hands keyword-only parameters to a decorated one, if it has any.
 
-
-def _take_all_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return ``fn`` with keyword-only and collecting parameters made ordinary ones.
-
-    A proxy cannot be unpacked, so ``fn(*proxy)`` is no way to fill ``*args``. But inside a
-    function ``args`` is a variable like any other, right behind the named ones: counting it
-    among them is enough.
+    The parameters are those of the function inside, out of reach: they are passed as keywords.
     """
-    inner = inspect.unwrap(fn).__code__
-    if not inner.co_kwonlyargcount and not inner.co_flags & _COLLECTS:
-        return fn
-    if not isinstance(fn, FunctionType) or fn.__code__ is not inner:
-        return _take_keywords_by_position(fn, inner)
-    code = inner.replace(
-        co_argcount=count,
-        co_kwonlyargcount=0,
-        co_flags=inner.co_flags & ~_COLLECTS,
-    )
-    return FunctionType(code, fn.__globals__, closure=fn.__closure__)  # no default is needed
-
-
-def _take_keywords_by_position(fn: Callable[..., Any], inner: CodeType) -> Callable[..., Any]:
-    """Do the same for a decorated function, whose parameters are out of reach: pass keywords."""
-    if inner.co_flags & _COLLECTS:
+    code = inspect.unwrap(fn).__code__
+    if inspect.unwrap(fn) is fn:
+        return None
+    if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         raise RuntimeError(
             f"{fn.__qualname__} is decorated, and the function inside takes *args or **kwargs, "
             "which cannot pass through a decorator: trace it undecorated, or spell them out"
         )
-    keywords = _argument_names(inner)[inner.co_argcount :]
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
     # no annotations: they would end up in the graph
     def call(*args):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
-        positional, by_keyword = args[: inner.co_argcount], args[inner.co_argcount :]
+        positional, by_keyword = args[: code.co_argcount], args[code.co_argcount :]
         return fn(*positional, **dict(zip(keywords, by_keyword, strict=True)))
 
-    return call
+    return call if keywords else None

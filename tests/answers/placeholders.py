@@ -14,7 +14,6 @@ from types import FunctionType
 from typing import Any
 
 from torch.fx import Proxy
-from torch.fx._symbolic_trace import PHWithMeta
 from torch.utils._pytree import tree_leaves
 
 from tests.suite.answers import right, wrong
@@ -117,7 +116,7 @@ def self_is_known_by_its_name(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_forward_without_self_is_refused", says="`self` would be swallowed by `*args`")
+@wrong(fails="test_forward_without_self_is_refused", says="`forward(*args)` was taken")
 def forward_without_self_is_not_noticed(lesson):
     """The first parameter is dropped unseen, be it ``*args``."""
 
@@ -130,7 +129,7 @@ def forward_without_self_is_not_noticed(lesson):
 
 @wrong(
     fails="test_each_parameter_becomes_a_placeholder_in_order",
-    says="a local variable (`co_varnames`) taken for one",
+    says="a local variable was taken for a parameter",
 )
 def local_variables_are_parameters(lesson):
     """``co_varnames`` lists the parameters first, and then all local variables."""
@@ -154,21 +153,6 @@ def keyword_only_parameters_are_dropped(lesson):
         def parameters_of(self, root_fn):
             parameters = super().parameters_of(root_fn)
             return [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_positional_only_parameters_are_placeholders",
-    says="parameters before `/` were passed over",
-)
-def positional_only_parameters_are_dropped(lesson):
-    """``co_posonlyargcount`` is taken off ``co_argcount``, which includes it."""
-
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            code = inspect.unwrap(root_fn).__code__
-            return super().parameters_of(root_fn)[code.co_posonlyargcount :]
 
     lesson.Placeholders = Placeholders
 
@@ -198,13 +182,71 @@ def the_stars_are_lost(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_variadic_parameters_are_one_placeholder_each", says="or stand elsewhere")
-def variadic_parameters_come_first(lesson):
-    """The order of the signature, where ``*args`` stands before what is keyword-only."""
+@wrong(
+    fails="test_a_placeholder_is_made_by_the_most_derived_method",
+    says="('placeholder', 'rest')",
+    never="the graph was asked for placeholders",
+)
+def the_stars_are_lost_on_the_way(lesson):
+    """The tracer makes the placeholder, under the bare name."""
 
     class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            return [*inspect.signature(inspect.unwrap(root_fn)).parameters.values()]
+        def placeholder(self, parameter):
+            return self.create_proxy("placeholder", parameter.name, self.default(parameter), {})
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_the_placeholders_are_your_own",
+    says="('y', (), None)",
+    never="a parameter was left out",
+)
+def defaults_are_dropped(lesson):
+    """Every parameter has a placeholder, and none has a default."""
+
+    class Placeholders(BySignature):
+        def default(self, parameter):
+            return ()
+
+    lesson.Placeholders = Placeholders
+
+
+def annotated(call: Callable) -> Callable:
+    def wrapper(*args):
+        return call(*args)
+
+    wrapper.__annotations__ = {"return": Any}
+    return wrapper
+
+
+@wrong(
+    fails="test_a_trace_with_it_is_the_trace_of_torch",
+    says="the function that you return is annotated",
+    never="a container was lost",
+)
+def the_returned_function_is_annotated(lesson):
+    """A wrapper with ``-> Any``: that becomes the type of the output."""
+
+    class Placeholders(BySignature):
+        def by_position(self, root_fn, count):
+            return annotated(super().by_position(root_fn, count))
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_concrete_argument_has_no_annotation",
+    says="the function that you return is annotated",
+    never="was given the type of the whole",
+)
+def the_function_for_containers_is_annotated(lesson):
+    """The same, where containers are put together."""
+
+    class Placeholders(lesson.Placeholders):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
+            return annotated(call), args
 
     lesson.Placeholders = Placeholders
 
@@ -226,7 +268,7 @@ def the_wrapper_is_read(lesson):
 # --- wrong: what a placeholder says -------------------------------------------------------------
 
 
-@wrong(fails="test_the_arguments_are_the_proxies", says="nodes or names were returned")
+@wrong(fails="test_the_arguments_are_the_proxies", says="nodes were returned")
 def the_arguments_are_nodes(lesson):
     """The function is called with nodes, which record nothing."""
 
@@ -249,7 +291,7 @@ def a_false_default_is_no_default(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_a_default_is_kept", says="went to another parameter (`__defaults__` belong")
+@wrong(fails="test_a_default_is_kept", says="a default went to another parameter")
 def defaults_go_to_the_first_parameters(lesson):
     """``__defaults__`` is paired with the names from the left; it belongs to the last ones."""
 
@@ -298,7 +340,7 @@ def no_annotation_is_an_annotation(lesson):
 
 @wrong(
     fails="test_inside_the_function_variadic_parameters_are_proxies",
-    says="still packs its arguments into a tuple and a dict",
+    says="still packs its arguments into a tuple or a dict",
 )
 def variadic_parameters_are_packed(lesson):
     """The function itself is returned: its ``*rest`` takes all that is left into a tuple."""
@@ -306,21 +348,6 @@ def variadic_parameters_are_packed(lesson):
     class Placeholders(BySignature):
         def by_position(self, root_fn, count):
             return root_fn
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_keyword_only_parameters_are_passed_by_position",
-    says="still insists on keywords",
-)
-def keywords_are_insisted_on(lesson):
-    """Only ``*args`` and ``**kwargs`` are thought of."""
-
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            is_variadic = root_fn.__code__.co_flags & VARIADIC
-            return super().by_position(root_fn, count) if is_variadic else root_fn
 
     lesson.Placeholders = Placeholders
 
@@ -343,7 +370,7 @@ def the_callers_function_is_changed(lesson):
 
 @wrong(
     fails="test_a_variadic_function_keeps_its_closure_and_globals",
-    says="lost its closure, globals or defaults",
+    says="the new function lost its globals",
 )
 def globals_are_lost(lesson):
     """The new function lives in an empty world."""
@@ -380,7 +407,7 @@ class CopiesTheInnermost(BySignature):
 
 @wrong(
     fails="test_a_decorator_survives_keyword_only_parameters",
-    says="made from the innermost function: the decorator is lost",
+    says="the decorator is lost",
 )
 def keyword_only_parameters_lose_the_decorator(lesson):
     """The graph computes something else, and nothing says so."""
@@ -406,20 +433,6 @@ def a_decorator_is_given_all_by_position(lesson):
 
 
 @wrong(
-    fails="test_each_parameter_becomes_a_placeholder_in_order",
-    says="no annotation is None, not `Parameter.empty`",
-)
-def no_annotation_is_empty(lesson):
-    """What the signature says for "none" becomes a type."""
-
-    class Placeholders(BySignature):
-        def type_of(self, parameter):
-            return parameter.annotation
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
     fails="test_a_concrete_argument_decides_the_branch",
     says="`concrete_args` wasn't used for this parameter",
 )
@@ -442,7 +455,8 @@ def the_question_is_handed_on(lesson):
 
 
 @wrong(
-    fails="test_a_placeholder_is_made_by_the_most_derived_method", says="behind the tracer's back"
+    fails="test_a_placeholder_is_made_by_the_most_derived_method",
+    says="the graph was asked for placeholders",
 )
 def the_graph_is_asked_for_placeholders(lesson):
     """``graph.placeholder`` makes the same node, and an overridden ``create_node`` misses it."""
@@ -544,7 +558,8 @@ def a_tuple_begins_with_self(lesson):
 
 
 @wrong(
-    fails="test_concrete_arguments_are_those_of_one_trace", says="used for the next function too"
+    fails="test_concrete_arguments_are_those_of_one_trace",
+    says="concrete arguments were kept for the next one",
 )
 def concrete_arguments_are_kept(lesson):
     """The tracer adds to what it was told before."""
@@ -557,7 +572,10 @@ def concrete_arguments_are_kept(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_the_function_gets_the_structure_that_was_given", says="a container was lost")
+@wrong(
+    fails="test_the_function_gets_the_structure_that_was_given",
+    says="the function got another container",
+)
 def a_container_of_one_is_its_element(lesson):
     """One leaf is taken for a plain value: ``[x]`` becomes ``x``."""
 
@@ -574,18 +592,18 @@ def a_container_of_one_is_its_element(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_a_placeholder_leaves_what_is_the_nodes_own", says="all attributes were copied")
+@wrong(
+    fails="test_a_placeholder_leaves_what_is_the_nodes_own",
+    says="attributes were copied that are the node's own",
+)
 def all_attributes_are_copied(lesson):
     """What the user wrote on the placeholder goes over what the node is."""
 
-    class Placeholders(lesson.Placeholders):
-        def _specialize(self, proxy, leaf, name):
-            if isinstance(leaf, PHWithMeta):
-                for key, value in vars(leaf).items():
-                    setattr(proxy.node, key, value)
-            return super()._specialize(proxy, leaf, name)
+    def hand_over_attributes(placeholder, node):
+        for key, value in vars(placeholder).items():
+            setattr(node, key, value)
 
-    lesson.Placeholders = Placeholders
+    lesson.hand_over_attributes = hand_over_attributes
 
 
 # --- right --------------------------------------------------------------------------------------
@@ -689,12 +707,11 @@ def containers_by_recursion(lesson):
     parameters by their names."""
 
     class Placeholders(lesson.Placeholders):
-        def _proxy_placeholder(self, name, concrete_args, sig, fn_for_analysis):
+        def proxy_placeholder(self, parameter, concrete_args=None):
+            name = parameter.target
             if concrete_args is None or name not in concrete_args:
-                return super()._proxy_placeholder(name, None, sig, fn_for_analysis)
+                return super().proxy_placeholder(parameter)
             numbers = itertools.count(1)
-            default = sig.parameters[name].default
-            default = () if default is Parameter.empty else (default,)
 
             def built(value):
                 if isinstance(value, dict):
@@ -704,8 +721,8 @@ def containers_by_recursion(lesson):
                 if isinstance(value, list | tuple):
                     return type(value)(map(built, value))
                 target = f"{name}_{next(numbers)}"
-                proxy = self.create_proxy("placeholder", target, default, {})
-                return self._specialize(proxy, value, name)
+                proxy = self.create_proxy("placeholder", target, parameter.default, {})
+                return lesson.specialized(proxy, value, name)
 
             return built(concrete_args[name])
 

@@ -1,0 +1,140 @@
+"""Lesson 4: a signature becomes placeholders.
+
+To record a function one has to call it, and to call it one needs arguments. They are proxies,
+and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is
+the odd one. It gets a single proxy, so the function has to be called as if its ``*args`` were
+an ordinary argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
+STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+
+
+class Placeholders:
+    """The part of a tracer that makes the inputs of a graph; stands in front of ``TracerBase``."""
+
+    root: nn.Module
+
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Record a placeholder for every parameter of a function, and say how to call it with them.
+
+        Args:
+            root_fn: The function to trace. For a module: the ``forward`` of its class.
+            is_module: Whether the first parameter, whatever its name, is ``self.root`` and no
+                placeholder.
+            concrete_args: Handed on to ``proxy_placeholder``. Only the stretch uses it.
+
+        Returns:
+            ``(call, args)``: ``call(*args)`` runs the function on the root and the proxies.
+
+        Raises:
+            RuntimeError: A ``forward(*args)`` has no ``self``.
+
+        In torch: ``torch.fx.Tracer.create_args_for_root``.
+
+        >>> from torch.fx import Tracer
+        >>> tracer = type("Mine", (Placeholders, Tracer), {})()
+        >>> tracer.trace(lambda x, y=2, *rest: x + y).find_nodes(op="placeholder")
+        [x, y, rest]
+        """
+        inputs = inputs_of(root_fn)
+        args: list[Any] = []
+        if is_module:
+            if not inputs or inputs[0].target.startswith("*"):
+                raise RuntimeError(
+                    f"{root_fn.__qualname__} takes no argument by name, and `self` cannot be part "
+                    "of *args: write `self` as its first parameter"
+                )
+            args, inputs = [self.root], inputs[1:]
+        args += [self.proxy_placeholder(each, concrete_args) for each in inputs]
+        return call_by_position(root_fn, len(args)), args
+
+    def proxy_placeholder(self, parameter: Input, concrete_args: Any = None) -> Any:
+        """Record a placeholder, and return its proxy.
+
+        Args:
+            parameter: What the placeholder says.
+            concrete_args: Only the stretch uses it.
+
+        The node is made by ``self.create_proxy``, for a subclass may override it. Its argument
+        ``type_expr`` takes the annotation. In torch: ``Tracer._proxy_placeholder``.
+        """
+        return self.create_proxy(  # type: ignore[attr-defined]  # TracerBase's
+            "placeholder", parameter.target, parameter.default, {}, type_expr=parameter.annotation
+        )
+
+
+class Input(NamedTuple):
+    """What a placeholder says of one parameter: its target, its args and its type.
+
+    Attributes:
+        target: the parameter's name, with its stars if it has any.
+        default: the default, alone in a tuple; empty if there is none.
+        annotation: the annotation; None if there is none.
+    """
+
+    target: str
+    default: tuple[Any, ...]
+    annotation: Any
+
+
+def inputs_of(fn: Callable[..., Any]) -> list[Input]:
+    """Return the parameters of a function in the order in which a call fills its variables.
+
+    Args:
+        fn: The function. If ``functools.wraps`` has decorated it, the one inside counts.
+
+    Returns:
+        Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. What has stars
+        is given no annotation: that speaks of the elements.
+
+    >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
+    ['x', 'y', '*rest', '**options']
+    """
+    parameters = inspect.signature(inspect.unwrap(fn)).parameters.values()
+    return [_input_of(each) for each in sorted(parameters, key=lambda p: (p.kind in STARS, p.kind))]
+
+
+def _input_of(parameter: Parameter) -> Input:
+    default = () if parameter.default is Parameter.empty else (parameter.default,)
+    has_type = parameter.annotation is not Parameter.empty and parameter.kind not in STARS
+    target = STARS.get(parameter.kind, "") + parameter.name
+    return Input(target, default, parameter.annotation if has_type else None)
+
+
+def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return a function that does the same and takes all its parameters by position.
+
+    Args:
+        fn: The function, which stays as it is. If its parameters can be passed by position already,
+            or if it is decorated, it is returned itself.
+        count: How many parameters it has, ``*args`` and ``**kwargs`` among them.
+
+    A proxy cannot be unpacked, so ``fn(*proxy)`` is no way to fill ``*args``. But inside a function
+    ``args`` is a variable like any other, right behind the named ones: counting it among them is
+    enough. In torch: ``_patch_function``.
+
+    >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
+    [1, 2, 3]
+    """
+    inner, stars = inspect.unwrap(fn), CO_VARARGS | CO_VARKEYWORDS
+    is_plain = not inner.__code__.co_kwonlyargcount and not inner.__code__.co_flags & stars
+    if is_plain or not isinstance(fn, FunctionType) or fn is not inner:
+        return fn
+    code = fn.__code__.replace(
+        co_argcount=count, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~stars
+    )
+    return FunctionType(code, fn.__globals__, closure=fn.__closure__)  # no default is needed
