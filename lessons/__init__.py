@@ -52,7 +52,7 @@ LESSONS = (
     Lesson(
         name="placeholders",
         title="A signature becomes placeholders",
-        minutes=35,
+        minutes=50,
         needs=(),
         summary="turn the root's signature into placeholders",
     ),

@@ -1,4 +1,4 @@
-"""A signature becomes placeholders.
+"""Turn a signature into placeholders.
 
 To record a function one has to call it, and to call it one needs arguments. They are proxies,
 and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is
@@ -8,74 +8,110 @@ an ordinary argument.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import nn
-    from torch.fx import Graph
+
+STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
 class Placeholders:
     """The part of a tracer that makes the inputs of a graph; stands in front of ``TracerBase``."""
 
     root: nn.Module
-    graph: Graph
 
     def create_args_for_root(
-        self,
-        root_fn: Callable[..., Any],
-        is_module: bool,
-        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Callable[..., Any], list[Any]]:
         """Record a placeholder for every parameter of a function, and say how to call it with them.
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
-            is_module: Whether the first parameter is ``self``, which is ``self.root`` and no
+            is_module: Whether the first parameter, whatever its name, is ``self.root`` and no
                 placeholder.
-            concrete_args: Values to use instead of proxies, by name or, as a tuple, by position.
-                In a value that is a container every leaf gets a placeholder of its own,
-                ``name_1``, ``name_2`` and so on. A leaf ``PH`` stays a proxy; of any other leaf
-                the value is used, and an assertion in the graph checks that later calls pass the
-                same.
+            concrete_args: Handed on to ``proxy_placeholder``. Only the stretch uses it.
 
         Returns:
-            ``(call, args)``: ``call(*args)`` runs the function on the proxies. ``call`` is
-            ``root_fn`` itself unless parameters are keyword-only or collect (``*args``,
-            ``**kwargs``): then they are passed by position like all others, positional first,
-            then keyword-only, ``*args``, ``**kwargs``. With containers in ``concrete_args``,
-            ``args`` is flat, ``call`` puts the containers together again, and the graph gets a
-            code generator that does so, too.
-
-            A placeholder's target is the parameter's name (``"*args"`` and ``"**kwargs"`` with
-            their stars), its only argument the default if there is one, its type the annotation
-            or None. With a star it is None: the annotation speaks of the elements. A function
-            decorated with ``functools.wraps`` is called as it is, but what counts is the signature
-            of the function inside.
+            A pair of ``call`` and ``args``; ``call(*args)`` runs the function on root and proxies.
 
         Raises:
-            RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
-                the wrong length; a decorated function takes ``*args`` or ``**kwargs``: the message
-                names it.
+            RuntimeError: A ``forward(*args)`` has no ``self``.
 
         In torch: ``torch.fx.Tracer.create_args_for_root``.
 
         >>> from torch.fx import Tracer
-        >>> class Mine(Placeholders, Tracer):
-        ...     pass
-        >>> def f(x, y: int = 2, *rest, **options):
-        ...     return x + y
-        >>> for node in Mine().trace(f).find_nodes(op="placeholder"):
-        ...     print(node.target, node.args, node.type)
-        x () None
-        y (2,) int
-        *rest () None
-        **options () None
-        >>> print(Mine().trace(f, {"y": 3}).find_nodes(op="placeholder")[1])
-        y_1
+        >>> tracer = type("Mine", (Placeholders, Tracer), {})()
+        >>> [node.target for node in tracer.trace(lambda x, *rest: x).nodes]
+        ['x', '*rest', 'output']
         """
         raise NotImplementedError(
             "placeholders: record a placeholder for every parameter of a function, and say how to call it with them"
         )
+
+    def proxy_placeholder(self, parameter: Input, concrete_args: Any = None) -> Any:
+        """Record a placeholder, and return its proxy.
+
+        Args:
+            parameter: What the placeholder says.
+            concrete_args: Only the stretch uses it.
+
+        The node is made by ``self.create_proxy``, for a subclass may override it. Its argument
+        ``type_expr`` takes the annotation. In torch: ``Tracer._proxy_placeholder``.
+        """
+        raise NotImplementedError("placeholders: record a placeholder, and return its proxy")
+
+
+class Input(NamedTuple):
+    """What a placeholder says of one parameter: its target, its args and its type.
+
+    Attributes:
+        target: the parameter's name, with its stars if it has any.
+        default: the default, alone in a tuple; empty if there is none.
+        annotation: the annotation; None if there is none.
+    """
+
+    target: str
+    default: tuple[Any, ...]
+    annotation: Any
+
+
+def inputs_of(fn: Callable[..., Any]) -> list[Input]:
+    """Return the parameters of a function in the order in which a call fills its variables.
+
+    Args:
+        fn: The function. If ``functools.wraps`` has decorated it, the one inside counts.
+
+    Returns:
+        Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. What has stars
+        is given no annotation: that speaks of the elements.
+
+    >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
+    ['x', 'y', '*rest', '**options']
+    """
+    raise NotImplementedError(
+        "placeholders: return the parameters of a function in the order in which a call fills its variables"
+    )
+
+
+def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return a function that does the same and takes all its parameters by position.
+
+    Args:
+        fn: The function, which stays as it is. If its parameters can be passed by position already,
+            or if it is decorated, it is returned itself.
+        count: How many parameters it has, ``*args`` and ``**kwargs`` among them.
+
+    A proxy cannot be unpacked, so ``fn(*proxy)`` is no way to fill ``*args``. But inside a function
+    ``args`` is a variable like any other, right behind the named ones: counting it among them is
+    enough. In torch: ``_patch_function``.
+
+    >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
+    [1, 2, 3]
+    """
+    raise NotImplementedError(
+        "placeholders: return a function that does the same and takes all its parameters by position"
+    )

@@ -1,4 +1,4 @@
-"""Lesson 4: a signature becomes placeholders.
+"""Turn a signature into placeholders.
 
 To record a function one has to call it, and to call it one needs arguments. They are proxies,
 and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
 class Placeholders:
@@ -38,7 +38,7 @@ class Placeholders:
             concrete_args: Handed on to ``proxy_placeholder``. Only the stretch uses it.
 
         Returns:
-            ``(call, args)``: ``call(*args)`` runs the function on the root and the proxies.
+            A pair of ``call`` and ``args``; ``call(*args)`` runs the function on root and proxies.
 
         Raises:
             RuntimeError: A ``forward(*args)`` has no ``self``.
@@ -47,8 +47,8 @@ class Placeholders:
 
         >>> from torch.fx import Tracer
         >>> tracer = type("Mine", (Placeholders, Tracer), {})()
-        >>> tracer.trace(lambda x, y=2, *rest: x + y).find_nodes(op="placeholder")
-        [x, y, rest]
+        >>> [node.target for node in tracer.trace(lambda x, *rest: x).nodes]
+        ['x', '*rest', 'output']
         """
         inputs = inputs_of(root_fn)
         args: list[Any] = []

@@ -48,8 +48,8 @@ class Placeholders(core.Placeholders):
             concrete_args: Values to use instead of proxies, by name or, as a tuple, by position.
 
         Returns:
-            ``(call, args)``. With containers in ``concrete_args`` ``args`` is flat, ``call`` puts
-            the containers together again, and the graph gets a code generator that does so, too.
+            A pair of ``call`` and ``args``. With containers in ``concrete_args`` ``args`` is flat,
+            ``call`` puts the containers together again, and so does the graph's code generator.
 
         Raises:
             RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
