@@ -1,96 +1,174 @@
 """Replace a call by the callee's nodes.
 
-A graph calls modules and functions by name. To inline one, call it again, and give it proxies of
-the arguments that the node has: it then records its operations where the call stands. What it
-returns takes the call's place.
+A graph calls modules and functions by name. To inline a call, run the callee again with proxies in
+the place of the arguments: it records its operations, right in front of the call. What it returns
+takes the call's place.
 
-    calls = the nodes to replace
     for each call:  record what the callee does, in front of the call
     for each call:  let its users use the result, and erase it
-
-The tracer of lesson ``tracer`` can do the recording, once it is told to write into the graph that
-exists, and not into a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from torch import nn
 from torch.fx import GraphModule, Node
+from torch.fx.node import Argument
+
+from .tracer import Tracer
 
 
-def inline_module(gm: GraphModule, target: str) -> GraphModule:
-    """Replace every call of one submodule by the operations that its ``forward`` does.
+class Call(NamedTuple):
+    """A node to replace, and what to run in its place."""
 
-    The callee is inlined one level deep: a leaf module that it calls is recorded as a
-    ``call_module`` node with its full path. Parameters and buffers are read by ``get_attr`` nodes,
-    so they stay where they are. Submodules that nothing uses any more, and that hold no state, are
-    dropped: ``state_dict`` keeps its keys and their order. A target that is never called changes
-    nothing. If the callee can't be recorded, the graph is left as it was.
+    node: Node
+    callee: Callable[..., Any]
 
-    What depends on ``training`` is fixed as it is now, as in any trace.
 
-    torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
+class CallRecorder(Tracer):
+    """A tracer that runs callees instead of a ``forward``, and records in the graph that exists.
+
+    ``trace`` makes a graph and placeholders, runs a function, and makes an output of what that
+    returns. Here the graph is there already, and the function runs the callees, one after the
+    other.
 
     Args:
-        gm: the module to edit.
-        target: the path of the submodule, as in ``node.target``.
+        gm: the module whose graph has the calls.
+        calls: what to record, in the graph's order.
+        is_leaf: whether a module may be recorded as one call, where the tracer would do so.
+    """
 
-    Returns:
-        ``gm`` itself, edited and recompiled.
+    # A buffer that a callee changes is to be changed by the graph, and not now.
+    proxy_buffer_attributes = True
 
-    Raises:
-        NameError: ``gm`` has no submodule of that name. The error lists near names: a shared module
-            has several, and the last name of a path is near the path.
-        TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
-            error names the callee's class and the node.
+    def __init__(  # given
+        self, gm: GraphModule, calls: list[Call], is_leaf: Callable[[nn.Module], bool]
+    ) -> None:
+        super().__init__()
+        self.gm = gm
+        self.calls = calls
+        self.is_leaf = is_leaf
+
+    def create_args_for_root(self, *_: Any) -> tuple[Callable[[], None], list[Any]]:  # given
+        """Say what the trace is to run, and with which arguments."""
+        self.graph = self.gm.graph
+        return self.record_calls, []
+
+    def record_calls(self) -> None:  # given
+        """Record each callee in front of its call."""
+        self.results = [self.record_call(call) for call in self.calls]
+
+    def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:  # given
+        """Create a node, except the output: the graph has one."""
+        if kind == "output":
+            return self.graph.output_node()
+        return super().create_node(kind, *args, **kwargs)
+
+    def record(self) -> list[Argument]:
+        """Record all callees, or, if one of them fails, none.
+
+        ``trace`` does the work. Whatever it raises, the nodes that were added are erased before the
+        error goes on, so that the graph is as it was.
+
+        Returns:
+            ``self.results``: what each call gives, as ``record_call`` returns it.
+        """
+        raise NotImplementedError("inlining: record all callees, or, if one of them fails, none")
+
+    def record_call(self, call: Call) -> Argument:
+        """Run one callee with the arguments of its node, and record in front of that node.
+
+        A proxy takes the place of each node among the arguments, also inside lists and by keyword;
+        other values stay what they are.
+
+        Args:
+            call: what to record.
+
+        Returns:
+            What the callee returns, as an argument for other nodes: made by ``create_arg``.
+
+        Raises:
+            TraceError: the callee failed, as a rule because it needs a value that isn't known
+                before it runs. The error names the callee (a function's name, a module's class),
+                the node, and what was raised.
+        """
+        raise NotImplementedError(
+            "inlining: run one callee with the arguments of its node, and record in front of that node"
+        )
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Decide whether ``m`` is recorded as one call: if ``is_leaf`` allows it, and the tracer.
+
+        Args:
+            m: the module that is called.
+            module_qualified_name: its path.
+
+        Returns:
+            Whether it is a leaf.
+        """
+        raise NotImplementedError(
+            "inlining: decide whether ``m`` is recorded as one call: if ``is_leaf`` allows it, and the tracer"
+        )
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Call ``m`` as every tracer does, without its check of the input's shape.
+
+        Norm layers call their method ``_check_input_dim`` first. It branches on a number of
+        dimensions, which a proxy doesn't have, and computes nothing. During the call, and not
+        afterwards, it does nothing.
+
+        Args:
+            m: the module that is called.
+            forward: runs it.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
+
+        Returns:
+            What the call returns.
+        """
+        raise NotImplementedError(
+            "inlining: call ``m`` as every tracer does, without its check of the input's shape"
+        )
+
+
+def replace(call: Node, result: Any) -> None:
+    """Let the users of a node use the result instead, and erase the node.
+
+    A user may pick an element: ``operator.getitem`` with the node and an index. If the result has
+    that element, the user is replaced by it, in the same way. All other users get the result
+    in the place of the node, wherever it is among their arguments.
+
+    Args:
+        call: the node to erase.
+        result: an argument for its users: a node, a constant, or a structure of both.
 
     >>> from torch.fx import symbolic_trace
-    >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
-    >>> [node.name for node in gm.graph.nodes]
-    ['input_1', '_0', '_1', 'output']
-    >>> [node.name for node in inline_module(gm, "0").graph.nodes]
-    ['input_1', '_0_weight', '_0_bias', 'linear', '_1', 'output']
+    >>> gm = symbolic_trace(lambda x, y: divmod(x, y)[1] + 1)
+    >>> x, y, call, *_ = gm.graph.nodes
+    >>> replace(call, (x, y))
+    >>> print([(node.name, node.args) for node in gm.graph.nodes][2:])
+    [('add', (y, 1)), ('output', (add,))]
     """
     raise NotImplementedError(
-        "inlining: replace every call of one submodule by the operations that its ``forward`` does"
+        "inlining: let the users of a node use the result instead, and erase the node"
     )
 
 
-def inline_all(gm: GraphModule) -> GraphModule:
-    """Replace every call of a submodule, all the way down to functions and parameters.
-
-    It does for each leaf what ``inline_module`` does, and for the leaves inside it too.
-
-    torch has no function for this.
-
-    Args:
-        gm: the module to edit.
-
-    Returns:
-        ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
-
-    Raises:
-        TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
-            error names the module's class and the node.
-
-    >>> from torch.fx import symbolic_trace
-    >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
-    >>> [node.name for node in gm.graph.nodes]
-    ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']
-    """
-    raise NotImplementedError(
-        "inlining: replace every call of a submodule, all the way down to functions and parameters"
-    )
-
-
-def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
+def inline_function(
+    gm: GraphModule,
+    node: Node,
+    fn: Callable[..., Any],
+    recorder: type[CallRecorder] = CallRecorder,
+) -> GraphModule:
     """Replace one node by what ``fn`` does with the node's arguments.
 
     ``fn`` gets a proxy for each node among the arguments, and other values as they are. It may read
     parameters of ``gm`` and call its submodules. Leaf modules that it calls are recorded as one
-    call each.
+    call each. If ``fn`` can't be recorded, the graph is left as it was.
 
     torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
@@ -98,6 +176,7 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
         gm: the module to edit.
         node: the call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
         fn: takes what the node takes.
+        recorder: what records the callees.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -115,4 +194,72 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     """
     raise NotImplementedError(
         "inlining: replace one node by what ``fn`` does with the node's arguments"
+    )
+
+
+def inline_module(
+    gm: GraphModule, target: str, recorder: type[CallRecorder] = CallRecorder
+) -> GraphModule:
+    """Replace every call of one submodule by the operations that its ``forward`` does.
+
+    The callee is inlined one level deep: a leaf module that it calls is recorded as a
+    ``call_module`` node with its full path. Parameters and buffers are read by ``get_attr`` nodes,
+    so they stay where they are, and ``state_dict`` keeps its keys. The graph is edited: it stays
+    the same object, and so do its other nodes. A target that is never called changes nothing. If
+    the callee can't be recorded, the graph is left as it was.
+
+    What depends on ``training`` is fixed as it is now, as in any trace.
+
+    torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
+
+    Args:
+        gm: the module to edit.
+        target: the path of the submodule, as in ``node.target``.
+        recorder: what records the callees.
+
+    Returns:
+        ``gm`` itself, edited and recompiled.
+
+    Raises:
+        AttributeError: ``gm`` has no submodule of that name.
+        TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
+            error names the callee's class and the node.
+
+    >>> from torch.fx import symbolic_trace
+    >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
+    >>> [node.name for node in gm.graph.nodes]
+    ['input_1', '_0', '_1', 'output']
+    >>> [node.name for node in inline_module(gm, "0").graph.nodes]
+    ['input_1', '_0_weight', '_0_bias', 'linear', '_1', 'output']
+    """
+    raise NotImplementedError(
+        "inlining: replace every call of one submodule by the operations that its ``forward`` does"
+    )
+
+
+def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> GraphModule:
+    """Replace every call of a submodule, all the way down to functions and parameters.
+
+    It does for each leaf what ``inline_module`` does, and for the leaves inside it too.
+
+    torch has no function for this.
+
+    Args:
+        gm: the module to edit.
+        recorder: what records the callees.
+
+    Returns:
+        ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
+
+    Raises:
+        TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
+            error names the module's class and the node.
+
+    >>> from torch.fx import symbolic_trace
+    >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
+    >>> [node.name for node in gm.graph.nodes]
+    ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']
+    """
+    raise NotImplementedError(
+        "inlining: replace every call of a submodule, all the way down to functions and parameters"
     )

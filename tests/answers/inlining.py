@@ -2,92 +2,80 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import operator
-from collections import OrderedDict
 from contextlib import contextmanager
-from unittest import mock
 
 import torch
 from torch import nn
 from torch.fx import Proxy
-from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_arg
-from torch.fx.proxy import GraphAppendingTracer
+from torch.fx.proxy import GraphAppendingTracer, TraceError
 
 from tests.suite.answers import right, wrong
 
-ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+# --- which calls ----------------------------------------------------------------------------------
 
 
-@wrong(fails="test_the_code_is_generated_anew", says="`gm.recompile()`")
-def forgets_to_recompile(lesson):
-    """Edits the graph and leaves the generated code as it was."""
-    original = lesson.inline_module
+@wrong(fails="test_every_call_of_the_target_is_replaced", says="calls of the target are left")
+def replaces_the_first_call_only(lesson):
+    """Stops at the first call it finds."""
+    everything = lesson._inline
+
+    def inline(recorder):
+        recorder.calls = recorder.calls[:1]
+        return everything(recorder)
+
+    lesson._inline = inline
+
+
+def choosing(lesson, is_call):
+    """Inline the callee of a target at every node that ``is_call`` takes for a call of it."""
 
     def inline_module(gm, target):
-        recompile, type(gm).recompile = type(gm).recompile, lambda self: None
-        try:
-            return original(gm, target)
-        finally:
-            type(gm).recompile = recompile
+        callee = gm.get_submodule(target)
+        nodes = gm.graph.find_nodes(op="call_module")
+        calls = [lesson.Call(node, callee) for node in nodes if is_call(node.target, target)]
+        recorder = lesson.CallRecorder(gm, calls, lambda module: module is not callee)
+        return lesson._inline(recorder)
 
     lesson.inline_module = inline_module
 
 
-@wrong(fails="test_every_call_of_the_target_is_replaced", says="a call of the target is left")
-def replaces_the_first_call_only(lesson):
-    """Stops at the first call it finds."""
+@wrong(
+    fails="test_calls_of_other_modules_are_left_alone",
+    says="whose name begins alike, was inlined",
+)
+def inlines_what_begins_alike(lesson):
+    """Takes ``act2`` and ``activation`` for ``act``."""
+    choosing(lesson, lambda found, target: found.startswith(target))
+
+
+@wrong(
+    fails="test_a_module_of_the_same_last_name_is_left_alone",
+    says="with the same last name, in another place",
+)
+def compares_last_names(lesson):
+    """Takes ``b.act`` for ``a.act``."""
+    choosing(lesson, lambda found, target: found.split(".")[-1] == target.split(".")[-1])
+
+
+@wrong(
+    fails="test_a_call_whose_result_nobody_uses_keeps_its_effect",
+    says="a call without users was dropped",
+)
+def drops_calls_without_users(lesson):
+    """Erases what nobody uses, instead of inlining it."""
     everything = lesson._inline
-    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls[:1], is_leaf)
+
+    def inline(recorder):
+        for call in [each for each in recorder.calls if not each.node.users]:
+            recorder.gm.graph.erase_node(call.node)
+            recorder.calls.remove(call)
+        return everything(recorder)
+
+    lesson._inline = inline
 
 
-@wrong(
-    fails="test_parameters_are_read_where_they_are",
-    says="record a `get_attr` node with the path below the root",
-)
-def copies_the_parameters(lesson):
-    """Stores the callee's parameters on the root, under new names."""
-    original = lesson._record._CallRecorder.getattr
-
-    def getattr_(self, attr, attr_val, parameter_proxy_cache):
-        if isinstance(attr_val, nn.Parameter):
-            name = f"copied_{attr}"
-            self.gm.register_parameter(name, nn.Parameter(attr_val.detach().clone()))
-            return self.create_proxy("get_attr", name, (), {})
-        return original(self, attr, attr_val, parameter_proxy_cache)
-
-    lesson._record._CallRecorder.getattr = getattr_
-
-
-@wrong(
-    fails="test_a_call_by_keyword_is_replaced",
-    says="required positional argument",
-)
-def drops_keyword_arguments(lesson):
-    """Calls the callee with the positional arguments alone."""
-
-    def run(self, call):
-        try:
-            return call.callee(*map_arg(call.node.args, self.proxy))
-        except TypeError as error:
-            raise TypeError(f"{call}: {error}") from error
-
-    lesson._record._CallRecorder.run = run
-
-
-@wrong(
-    fails="test_leaves_inside_the_callee_stay_calls_under_their_full_path",
-    says="deeper than one level",
-)
-def inlines_everything_inside(lesson):
-    """Looks through the leaves inside the callee, too."""
-    everything = lesson._inline
-    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls, lambda _: False)
-
-
-@wrong(fails="test_everything_is_inlined_all_the_way_down", says="only the outermost calls")
+@wrong(fails="test_everything_is_inlined_all_the_way_down", says="that were inside others")
 def inlines_one_level_only(lesson):
     """Lets the leaves inside stay calls where everything is to be inlined."""
 
@@ -100,96 +88,21 @@ def inlines_one_level_only(lesson):
 
 
 @wrong(
-    fails="test_batch_norm_in_training_goes_on_counting_batches",
-    says="buffers have to be proxies too",
+    fails="test_leaves_inside_the_callee_stay_calls_under_their_full_path",
+    says="deeper than one level",
 )
-def reads_buffers_as_tensors(lesson):
-    """Leaves buffers as they are: what changes them is done at once, and never again."""
-    lesson._record._CallRecorder.proxy_buffer_attributes = False
+def inlines_everything_inside(lesson):
+    """Looks through the leaves inside the callee, too."""
+    lesson.CallRecorder.is_leaf_module = lambda *_: False
 
 
-@wrong(
-    fails="test_batch_norm_still_checks_its_input_afterwards",
-    says="the check is still switched off",
-)
-def leaves_the_check_off(lesson):
-    """Switches the norm layers' check off for good."""
-
-    @contextmanager
-    def without_checks(gm):
-        for module in gm.modules():
-            if hasattr(module, "_check_input_dim"):
-                vars(module)["_check_input_dim"] = lambda _: None
-        yield
-
-    lesson._record._without_input_checks = without_checks
-
-
-@wrong(
-    fails="test_after_a_refusal_the_graph_is_as_before",
-    says="what was recorded before the failure is still in the graph",
-)
-def leaves_half_of_it_behind(lesson):
-    """Doesn't clean up after a callee that can't be recorded."""
-    lesson._record._undone_on_failure = lambda graph: contextlib.nullcontext()
-
-
-@wrong(
-    fails="test_resnet18_loses_the_submodules_that_nothing_uses",
-    says="delete those without state",
-)
-def drops_nothing(lesson):
-    """Keeps submodules that nothing calls any more."""
-    lesson.drop_unused_modules = lambda gm: None
-
-
-@wrong(
-    fails="test_parameters_that_nothing_uses_stay_in_the_state_dict",
-    says="drop what holds no state",
-)
-def drops_unused_state(lesson):
-    """Deletes every submodule that no node refers to, parameters or not."""
-    original = lesson.inline_all
-
-    def inline_all(gm):
-        original(gm).delete_all_unused_submodules()
-        return gm
-
-    lesson.inline_all = inline_all
-
-
-@wrong(
-    fails="test_the_model_that_was_traced_is_not_changed",
-    says="delete from `gm` and its containers alone",
-)
-def deletes_from_the_models_own_modules(lesson):
-    """Deletes unused submodules wherever they are: the traced model loses them too."""
-    original = lesson.inline_all
-
-    def inline_all(gm):
-        original(gm).delete_all_unused_submodules()
-        return gm
-
-    lesson.inline_all = inline_all
-
-
-@wrong(
-    fails="test_arguments_inside_structures_become_proxies_too",
-    says="map_arg",
-)
-def makes_proxies_of_outer_arguments_only(lesson):
-    """Looks at the arguments themselves, and not into lists."""
+@wrong(fails="test_a_node_that_is_no_call_is_refused", says="a placeholder was replaced")
+def replaces_whatever_it_gets(lesson):
+    """Doesn't ask whether the node is a call."""
 
     def inline_function(gm, node, fn):
-        args = [Proxy(arg) if isinstance(arg, torch.fx.Node) else arg for arg in node.args]
-        with gm.graph.inserting_before(node):
-            try:
-                result = fn(*args, **node.kwargs)
-            except TypeError as error:
-                raise TypeError(f"map_arg would look inside: {error}") from None
-        node.replace_all_uses_with(result.node)
-        gm.graph.erase_node(node)
-        gm.recompile()
+        recorder = lesson.CallRecorder(gm, [lesson.Call(node, fn)], lambda module: True)
+        recorder.record()
         return gm
 
     lesson.inline_function = inline_function
@@ -209,74 +122,222 @@ def says_nothing_about_an_unknown_target(lesson):
     lesson.inline_module = inline_module
 
 
+# --- how they are recorded ------------------------------------------------------------------------
+
+
 @wrong(
-    fails="test_calls_of_other_modules_are_left_alone", says="whose name begins alike, was inlined"
+    fails="test_parameters_are_read_where_they_are",
+    says="record a `get_attr` node with the path below the root",
 )
-def inlines_what_begins_alike(lesson):
-    """Takes ``act2`` and ``activation`` for ``act``."""
+def copies_the_parameters(lesson):
+    """Stores the callee's parameters on the root, under new names."""
+    original = lesson.CallRecorder.getattr
+
+    def getattr_(self, attr, attr_val, parameter_proxy_cache):
+        if isinstance(attr_val, nn.Parameter):
+            name = f"copied_{attr}"
+            self.gm.register_parameter(name, nn.Parameter(attr_val.detach().clone()))
+            return self.create_proxy("get_attr", name, (), {})
+        return original(self, attr, attr_val, parameter_proxy_cache)
+
+    lesson.CallRecorder.getattr = getattr_
+
+
+def recording(lesson, run):
+    """Let ``run`` call a callee, with proxies for what its node gets."""
+
+    def record_call(self, call):
+        with self.graph.inserting_before(call.node):
+            return self.create_arg(run(self, call))
+
+    lesson.CallRecorder.record_call = record_call
+
+
+@wrong(fails="test_a_call_by_keyword_is_replaced", says="required positional argument")
+def drops_keyword_arguments(lesson):
+    """Calls the callee with the positional arguments alone."""
+    recording(lesson, lambda self, call: call.callee(*map_arg(call.node.args, self.proxy)))
+
+
+@wrong(fails="test_arguments_inside_structures_become_proxies_too", says="map_arg")
+def makes_proxies_of_outer_arguments_only(lesson):
+    """Looks at the arguments themselves, and not into lists."""
+
+    def run(self, call):
+        args = [
+            self.proxy(arg) if isinstance(arg, torch.fx.Node) else arg for arg in call.node.args
+        ]
+        try:
+            return call.callee(*args, **call.node.kwargs)
+        except TypeError as error:
+            raise TypeError(f"map_arg would look inside: {error}") from None
+
+    recording(lesson, run)
+
+
+@wrong(
+    fails="test_batch_norm_in_training_goes_on_counting_batches",
+    says="buffers have to be proxies too",
+)
+def reads_buffers_as_tensors(lesson):
+    """Leaves buffers as they are: what changes them is done at once, and never again."""
+    lesson.CallRecorder.proxy_buffer_attributes = False
+
+
+@wrong(
+    fails="test_batch_norm_still_checks_its_input_afterwards",
+    says="switch it off in a context manager",
+)
+def leaves_the_check_off(lesson):
+    """Switches the norm layers' check off for good."""
+
+    def call_module(self, m, forward, args, kwargs):
+        m._check_input_dim = lambda _: None
+        return super(lesson.CallRecorder, self).call_module(m, forward, args, kwargs)
+
+    lesson.CallRecorder.call_module = call_module
+
+
+@wrong(fails="test_a_check_of_the_users_own_is_there_again_afterwards", says="deleted afterwards")
+def deletes_the_users_check(lesson):
+    """Takes the check that it has put on a layer away, and what was there before with it."""
+    core = lesson.core.CallRecorder
+
+    def call_module(self, m, forward, args, kwargs):
+        m._check_input_dim = lambda _: None
+        try:
+            return super(core, self).call_module(m, forward, args, kwargs)
+        finally:
+            del m._check_input_dim
+
+    core.call_module = call_module
+
+
+@wrong(
+    fails="test_afterwards_every_class_is_what_it_was",
+    says="not put back when all went well",
+)
+def leaves_a_method_of_the_tracer_replaced(lesson):
+    """Replaces the tracer's rule for leaves, and puts it back where it fails only."""
+    tracer = lesson.Tracer
 
     def inline_module(gm, target):
-        callee = gm.get_submodule(target)
-        nodes = [node for node in lesson._calls(gm) if node.target.startswith(target)]
+        callee, original = gm.get_submodule(target), tracer.is_leaf_module
+        tracer.is_leaf_module = lambda self, m, path: m is not callee and original(self, m, path)
+        nodes = gm.graph.find_nodes(op="call_module", target=target)
         calls = [lesson.Call(node, callee) for node in nodes]
-        return lesson._inline(gm, calls, lambda module: module is not callee)
+        try:
+            return lesson._inline(lesson.CallRecorder(gm, calls, lambda module: True))
+        except Exception:
+            tracer.is_leaf_module = original
+            raise
 
     lesson.inline_module = inline_module
 
 
 @wrong(
-    fails="test_a_call_whose_result_nobody_uses_keeps_its_effect",
-    says="a call without users was dropped",
-)
-def drops_calls_without_users(lesson):
-    """Erases what nobody uses, instead of inlining it."""
-    everything = lesson._inline
-
-    def inline(gm, calls, is_leaf):
-        for call in [each for each in calls if not each.node.users]:
-            gm.graph.erase_node(call.node)
-            calls.remove(call)
-        gm.recompile()
-        return everything(gm, calls, is_leaf)
-
-    lesson._inline = inline
-
-
-@wrong(
     fails="test_other_nodes_are_the_nodes_that_they_were",
-    says="the model was traced anew",
+    says="a new graph was recorded",
 )
 def traces_anew(lesson):
     """Runs the whole module under a tracer without leaves, and takes its graph."""
 
-    class Whole(lesson._record.Tracer):
+    class Whole(lesson.Tracer):
         proxy_buffer_attributes = True
 
         def is_leaf_module(self, m, module_qualified_name):
             return False
 
     def inline_all(gm):
-        with lesson._record._without_input_checks(gm):
-            gm.graph = Whole().trace(gm)
-        lesson.drop_unused_modules(gm)
+        gm.graph = Whole().trace(gm)
         return gm
 
     lesson.inline_all = inline_all
 
 
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def erasing(lesson, *errors):
+    """Erase what was recorded after these errors."""
+
+    def record(self):
+        before = set(self.gm.graph.nodes)
+        try:
+            self.trace(self.gm)
+        except errors:
+            for node in [node for node in self.gm.graph.nodes if node not in before][::-1]:
+                self.gm.graph.erase_node(node)
+            raise
+        return self.results
+
+    return record
+
+
+@wrong(
+    fails="test_after_a_refusal_the_graph_is_as_before",
+    says="what was recorded before the failure is still in the graph",
+)
+def leaves_half_of_it_behind(lesson):
+    """Doesn't clean up after a callee that can't be recorded."""
+    lesson.CallRecorder.record = erasing(lesson)
+
+
+@wrong(
+    fails="test_after_an_interrupt_the_graph_is_as_before",
+    says="an interrupt is no `Exception`",
+)
+def cleans_up_after_exceptions_alone(lesson):
+    """Leaves half of it behind when somebody presses Ctrl-C."""
+    lesson.CallRecorder.record = erasing(lesson, Exception)
+
+
+@wrong(
+    fails="test_after_a_refusal_names_are_free_again",
+    says="`exp` is taken by a node that was erased",
+)
+def erases_nodes_and_keeps_their_names(lesson):
+    """Forgets that a graph remembers the names of the nodes that it had."""
+    lesson.CallRecorder.record = erasing(lesson, BaseException)
+
+
+@wrong(
+    fails="test_after_a_refusal_the_module_has_no_new_attribute",
+    says="constants of the callee were stored on the module",
+)
+def leaves_constants_behind(lesson):
+    """Forgets that recording writes on the module, too."""
+    lesson.CallRecorder.record = erasing(lesson, BaseException)
+
+
+# --- the result takes the call's place ------------------------------------------------------------
+
+
+@wrong(fails="test_the_code_is_generated_anew", says="`gm.recompile()`")
+def forgets_to_recompile(lesson):
+    """Edits the graph and leaves the generated code as it was."""
+    original = lesson.inline_module
+
+    def inline_module(gm, target):
+        recompile, type(gm).recompile = type(gm).recompile, lambda self: None
+        try:
+            return original(gm, target)
+        finally:
+            type(gm).recompile = recompile
+
+    lesson.inline_module = inline_module
+
+
 @wrong(
     fails="test_a_result_of_several_values_goes_into_keyword_arguments_too",
-    says="the call is still an argument",
+    says="the call is still there",
 )
 def forgets_keyword_arguments_of_users(lesson):
     """Puts the result into the positional arguments of the nodes that use it, and no further."""
 
     def replace(call, result):
         for user in list(call.users):
-            if lesson._replace._is_element(user, call, result):
-                replace(user, result[user.args[1]])
-            else:
-                user.args = map_arg(user.args, lambda node: result if node is call else node)
+            user.args = map_arg(user.args, lambda node: result if node is call else node)
         if not call.users:
             call.graph.erase_node(call)
 
@@ -285,16 +346,13 @@ def forgets_keyword_arguments_of_users(lesson):
 
 @wrong(
     fails="test_picking_from_a_result_that_is_known_leaves_no_node",
-    says="the users still pick from the tuple",
+    says="the users still pick from the structure",
 )
 def knows_elements_from_the_front_only(lesson):
     """Doesn't know the last element by -1, nor what a dict has."""
-    known = lesson._replace._is_element
-
-    def is_element(user, call, result):
-        return known(user, call, result) and isinstance(result, tuple) and user.args[1] >= 0
-
-    lesson._replace._is_element = is_element
+    lesson._has = lambda result, index: (
+        isinstance(result, tuple) and isinstance(index, int) and 0 <= index < len(result)
+    )
 
 
 @wrong(
@@ -303,14 +361,48 @@ def knows_elements_from_the_front_only(lesson):
 )
 def looks_every_index_up(lesson):
     """Takes whatever is picked for something that is there."""
-    lesson._replace._is_element = lambda user, call, result: (
-        user.target is operator.getitem and user.args[0] is call and isinstance(result, tuple)
-    )
+    lesson.core._has = lambda result, index: isinstance(result, tuple)
+
+
+# --- what is unused -------------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_resnet18_loses_the_submodules_that_nothing_uses",
+    says="delete those without state",
+)
+def drops_nothing(lesson):
+    """Keeps submodules that nothing calls any more."""
+    lesson.drop_unused_modules = lambda gm: None
+
+
+@wrong(
+    fails="test_parameters_that_nothing_uses_stay_in_the_state_dict",
+    says="modules were dropped that hold parameters",
+)
+def drops_unused_state(lesson):
+    """Deletes every submodule that no node refers to, parameters or not."""
+    original = lesson.inline_all
+
+    def inline_all(gm):
+        original(gm).delete_all_unused_submodules()
+        return gm
+
+    lesson.inline_all = inline_all
+
+
+@wrong(
+    fails="test_the_model_that_was_traced_is_not_changed",
+    says="delete from `gm` and its containers alone",
+)
+def deletes_from_the_models_own_modules(lesson):
+    """Deletes unused submodules wherever they are: the traced model loses them too."""
+    lesson.drop_unused_modules = lambda gm: gm.delete_all_unused_submodules()
 
 
 @wrong(
     fails="test_a_module_stays_whose_tensor_is_read_though_it_holds_no_state",
-    says="the state dict doesn't mention it",
+    says="though a node reads from it",
 )
 def drops_what_holds_no_state(lesson):
     """Asks the state dict alone what is needed: a plain tensor isn't in it."""
@@ -324,81 +416,40 @@ def drops_what_holds_no_state(lesson):
     lesson.drop_unused_modules = drop_unused_modules
 
 
-@wrong(
-    fails="test_a_check_of_the_users_own_is_there_again_afterwards",
-    says="deleted afterwards",
-)
-def deletes_the_users_check(lesson):
-    """Takes the check that it has put on a layer away, and what was there before with it."""
-
-    @contextmanager
-    def without_checks(gm):
-        layers = [module for module in gm.modules() if hasattr(module, "_check_input_dim")]
-        for layer in layers:
-            vars(layer)["_check_input_dim"] = lambda _: None
-        try:
-            yield
-        finally:
-            for layer in layers:
-                del vars(layer)["_check_input_dim"]
-
-    lesson._record._without_input_checks = without_checks
-
-
-@wrong(fails="test_a_leaf_that_the_function_calls_is_one_call", says="looked through")
-def looks_through_what_a_function_calls(lesson):
-    """Treats the modules that a function calls as if they were to be inlined."""
-    everything = lesson._inline
-    lesson._inline = lambda gm, calls, is_leaf: everything(gm, calls, lambda module: False)
-
-
-@wrong(
-    fails="test_after_an_interrupt_the_graph_is_as_before",
-    says="an interrupt is no `Exception`",
-)
-def cleans_up_after_exceptions_alone(lesson):
-    """Leaves half of it behind when somebody presses Ctrl-C."""
-
-    @contextmanager
-    def undone(graph):
-        present = set(graph.nodes)
-        try:
-            yield
-        except Exception:
-            for node in [node for node in graph.nodes if node not in present][::-1]:
-                graph.erase_node(node)
-            raise
-
-    lesson._record._undone_on_failure = undone
-
-
-@wrong(
-    fails="test_a_node_that_is_no_call_is_refused",
-    says="a placeholder has no arguments",
-)
-def replaces_whatever_it_gets(lesson):
-    """Doesn't ask whether the node is a call."""
-
-    def inline_function(gm, node, fn):
-        return lesson._inline(gm, [lesson.Call(node, fn)], lambda module: True)
-
-    lesson.inline_function = inline_function
+# --- right ----------------------------------------------------------------------------------------
 
 
 @right
 def names_by_a_plain_search(lesson):
     """Looks submodules up in a dictionary, and lists all names when there is none."""
+    original = lesson.inline_module
 
-    def submodule(gm, target):
+    def inline_module(gm, target):
         modules = dict(gm.named_modules(remove_duplicate=False))
         if target not in modules:
             raise NameError(f"no submodule {target}; there are: {', '.join(modules)}")
-        return modules[target]
+        return original(gm, target)
 
-    lesson._submodule = submodule
+    lesson.inline_module = inline_module
 
 
 @right
+def replaces_input_by_input(lesson):
+    """Where the result is a node, goes from user to user."""
+    resolve = lesson.core.replace
+
+    def replace(call, result):
+        if isinstance(result, torch.fx.Node):
+            for user in list(call.users):
+                user.replace_input_with(call, result)
+            call.graph.erase_node(call)
+        else:
+            resolve(call, result)
+
+    lesson.core.replace = replace
+
+
+@right(core_only=True)
 def undoes_by_names(lesson):
     """Remembers the names of the nodes that were there, and erases the others from the end."""
 
@@ -412,23 +463,12 @@ def undoes_by_names(lesson):
                 graph.erase_node(node)
             raise
 
-    lesson._record._undone_on_failure = undone
+    def record(self):
+        with undone(self.gm.graph):
+            self.trace(self.gm)
+        return self.results
 
-
-@right
-def replaces_input_by_input(lesson):
-    """Where the result is a node, goes from user to user."""
-    resolve = lesson._replace.replace
-
-    def replace(call, result):
-        if isinstance(result, torch.fx.Node):
-            for user in list(call.users):
-                user.replace_input_with(call, result)
-            call.graph.erase_node(call)
-        else:
-            resolve(call, result)
-
-    lesson.replace = replace
+    lesson.CallRecorder.record = record
 
 
 @right(core_only=True)
@@ -440,27 +480,14 @@ def functions_by_proxies_alone(lesson):
             raise ValueError(f"{node.name!r} is no call in this graph")
         tracer = GraphAppendingTracer(gm.graph)
         before = set(gm.graph.nodes)
-
-        def proxy(argument):
-            return Proxy(argument, tracer)
-
-        paths = {id(value): name for name, value in gm.named_parameters()}
-
-        def create_arg(value):
-            if isinstance(value, nn.Parameter):
-                return tracer.create_node("get_attr", paths[id(value)], (), {})
-            return GraphAppendingTracer.create_arg(tracer, value)
-
-        tracer.create_arg = create_arg
-        tracer.module_stack = OrderedDict()
         with gm.graph.inserting_before(node):
             try:
-                args, kwargs = map_arg((node.args, node.kwargs), proxy)
+                args, kwargs = map_arg((node.args, node.kwargs), lambda each: Proxy(each, tracer))
                 result = tracer.create_arg(fn(*args, **kwargs))
             except Exception as error:
                 for new in [each for each in gm.graph.nodes if each not in before][::-1]:
                     gm.graph.erase_node(new)
-                raise torch.fx.proxy.TraceError(f"node {node.name!r}: {error}") from error
+                raise TraceError(f"node {node.name!r}: {error}") from error
         node.replace_all_uses_with(result)
         gm.graph.erase_node(node)
         gm.recompile()
@@ -469,103 +496,58 @@ def functions_by_proxies_alone(lesson):
     lesson.inline_function = inline_function
 
 
-def traced_alone(lesson):
-    """A tracer that gives a callee a graph of its own, with placeholders for the nodes it gets."""
+def alone(lesson):
+    """A recorder that gives its one callee a graph of its own."""
 
-    class Alone(lesson._record.Tracer):
-        proxy_buffer_attributes = True
-
-        def __init__(self, call, is_leaf):
-            super().__init__()
-            self.call, self.is_leaf, self.inputs = call, is_leaf, {}
-
-        def is_leaf_module(self, m, module_qualified_name):
-            return self.is_leaf(m) and super().is_leaf_module(m, module_qualified_name)
+    class Alone(lesson.CallRecorder):
+        """Gives a callee a graph of its own, with placeholders for the nodes that it gets."""
 
         def create_args_for_root(self, *_):
-            args, kwargs = map_arg((self.call.node.args, self.call.node.kwargs), self.input)
-            self.module_stack = lesson._record._stack_around(self.call)
-            return (lambda: self.call.callee(*args, **kwargs)), []
+            (call,), self.inputs = self.calls, {}
+            args, kwargs = map_arg((call.node.args, call.node.kwargs), self.input)
+            return (lambda: call.callee(*args, **kwargs)), []
+
+        def traced(self):
+            (call,) = self.calls
+            try:
+                self.trace(self.gm)
+            except Exception as error:
+                callee = type(call.callee).__name__
+                raise TraceError(f"{callee} at {call.node.name}: {error!r}") from error
+            return self
 
         def input(self, node):
             if node not in self.inputs:
                 self.inputs[node] = self.create_proxy("placeholder", f"of_{node.name}", (), {})
             return self.inputs[node]
 
+        def create_node(self, kind, *args, **kwargs):
+            return super(lesson.CallRecorder, self).create_node(kind, *args, **kwargs)
+
     return Alone
 
 
-def copy_nodes(theirs, graph, ours):
-    """Copy all that lies between the inputs and the output of one graph into another."""
-    for node in theirs.nodes:
-        if node.op not in ("placeholder", "output"):
-            ours[node] = graph.node_copy(node, ours.get)
-    return map_arg(theirs.output_node().args[0], ours.get)
-
-
-@right
+@right(core_only=True)
 def copies_a_trace_of_its_own(lesson):
     """Traces each callee into a graph of its own, and copies the nodes over."""
-    alone = traced_alone(lesson)
 
-    def trace(gm, call, is_leaf):
-        tracer = alone(call, is_leaf)
-        try:
-            tracer.trace(gm)
-        except Exception as error:
-            raise torch.fx.proxy.TraceError(f"{call}: {error!r}") from error
-        return tracer
+    trace_alone = alone(lesson)
 
-    def copied(graph, tracer):
-        with graph.inserting_before(tracer.call.node):
+    class CallRecorder(lesson.CallRecorder):
+        def record(self):
+            traces = [trace_alone(self.gm, [call], self.is_leaf).traced() for call in self.calls]
+            return [self.copied(*each) for each in zip(self.calls, traces, strict=True)]
+
+        def copied(self, call, tracer):
             ours = {proxy.node: node for node, proxy in tracer.inputs.items()}
-            return copy_nodes(tracer.graph, graph, ours)
+            with self.gm.graph.inserting_before(call.node):
+                for node in tracer.graph.nodes:
+                    if node.op not in ("placeholder", "output"):
+                        ours[node] = self.gm.graph.node_copy(node, ours.get)
+            return map_arg(tracer.graph.output_node().args[0], ours.get)
 
-    def record(gm, calls, is_leaf):
-        with lesson._record._without_input_checks(gm):
-            tracers = [trace(gm, call, is_leaf) for call in calls]
-        return [copied(gm.graph, tracer) for tracer in tracers]
+    def with_recorder(function):
+        return lambda gm, *how: function(gm, *how, CallRecorder)
 
-    lesson.record = record
-
-
-@right
-def patches_without_a_trace(lesson):
-    """Patches ``nn.Module`` itself, and lets a tracer that never traces record what is called."""
-
-    def record(gm, calls, is_leaf):
-        with lesson._record._undone_on_failure(gm.graph), watching(gm, is_leaf) as tracer:
-            return [result_of(call, tracer) for call in calls]
-
-    def result_of(call, tracer):
-        args, kwargs = map_arg((call.node.args, call.node.kwargs), tracer.proxy)
-        tracer.module_stack = lesson._record._stack_around(call)
-        with tracer.graph.inserting_before(call.node):
-            try:
-                return tracer.create_arg(call.callee(*args, **kwargs))
-            except Exception as error:
-                raise torch.fx.proxy.TraceError(f"{call}: {error!r}") from error
-
-    @contextmanager
-    def watching(gm, is_leaf):
-        base = lesson._record.Tracer
-        tracer = base()
-        tracer.root, tracer.graph, tracer._callees = gm, gm.graph, {}
-        tracer.proxy_buffer_attributes, proxies = True, {}
-        tracer.is_leaf_module = lambda m, path: is_leaf(m) and base.is_leaf_module(tracer, m, path)
-
-        def call(module, *args, **kwargs):
-            forward = functools.partial(ORIGINAL_CALL, module)
-            return tracer.call_module(module, forward, args, kwargs)
-
-        def get(module, name):
-            return tracer.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
-
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(lesson._record._without_input_checks(gm))
-            stack.enter_context(mock.patch.object(nn.Module, "__call__", call))
-            stack.enter_context(mock.patch.object(nn.Module, "__getattr__", get))
-            torch_fx._patch_wrapped_functions(stack.enter_context(torch_fx._new_patcher()))
-            yield tracer
-
-    lesson.record = record
+    for name in ("inline_module", "inline_all", "inline_function"):
+        setattr(lesson, name, with_recorder(getattr(lesson, name)))
