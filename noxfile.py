@@ -116,7 +116,7 @@ def lint(session: nox.Session) -> None:
     python = interpreter(session, "tests", "lint")
     run(session, python, "ruff", "format", "--check", ".")
     run(session, python, "ruff", "check", ".")
-    run(session, python, "mypy", "solutions", "kata", "tools")
+    run(session, python, "mypy", "solutions", "kata", "drawing", "tools")
 
 
 @shared
@@ -142,7 +142,7 @@ def docs(session: nox.Session) -> None:
 @shared
 def bench(session: nox.Session) -> None:
     """Time the reference beside torch; `-- --write` keeps the figures, `-- --quick` is short."""
-    run(session, interpreter(session, "tests"), "benchmarks", *session.posargs)
+    run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
 
 
 @shared

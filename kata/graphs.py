@@ -11,8 +11,8 @@ from typing import NamedTuple
 from torch.fx import Graph
 from torch.fx import Node as FxNode
 
+from drawing import Node, Panel, Picture
 from kata.comparing import first_difference, rows
-from kata.drawing import Node, Panel, Picture
 from kata.tracing import GraphError, build, did_you_mean, trace
 
 WHOSE = {"lessons": "your tracer", "solutions": "the reference", "torch": "torch"}

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.files import pristine, write, yours
-from kata.judging.verdict import PASSED, Count, End, Verdict
 from kata.stubs import CORES, ROOT
+from kata.verdict import PASSED, Count, End, Verdict
+from kata.workspace import pristine, write, yours
 from lessons import LESSONS, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.

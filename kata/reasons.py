@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kata.judging.verdict import Report
+from kata.verdict import Report
 
 CAUSE = "likely cause:"
 # Longer than any sentence that one wants to read in a list.

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.judging.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.naming import place_of
 from kata.prose import filled
 from kata.reasons import Reason, other_reasons
 from kata.space import Space
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, harmless, show_labelled
+from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 
 # How many reasons are listed besides the first.
 FEW = 3

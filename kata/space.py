@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kata.judging.verdict import Report
 from kata.prose import filled
 from kata.terminal import harmless
+from kata.verdict import Report
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
 # it has a line that counts them, a blank one, the score, and a note; on a narrow one some take two.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kata.files import pristine, yours
-from kata.judging.verdict import Verdict
+from kata.verdict import Verdict
+from kata.workspace import pristine, yours
 
 
 class Step(NamedTuple):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 if TYPE_CHECKING:
-
     from torch.fx.node import Argument
 
 

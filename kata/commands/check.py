@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from kata import progress, workspace
-from kata.files import pristine, yours
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
 from kata.terminal import busy, open_console, say_json
+from kata.workspace import pristine, yours
 
 SCHEMA = 1
 

@@ -6,8 +6,8 @@ import argparse
 import webbrowser
 from pathlib import Path
 
+from drawing.page import write_page
 from kata import workspace
-from kata.drawing.page import write_page
 from kata.terminal import harmless, open_console
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from kata import workspace
-from kata.files import Files, files_in, pristine, put, write, yours
 from kata.naming import add_lesson
 from kata.prose import show_prose
 from kata.stubs import modules_of
 from kata.terminal import open_console
+from kata.workspace import Files, files_in, pristine, put, write, yours
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

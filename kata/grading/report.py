@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from kata.judging.verdict import Count
+from kata.verdict import Count
 from lessons import LESSONS
 
 SCHEMA = 2

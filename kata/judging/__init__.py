@@ -13,7 +13,7 @@ there is no fork, each run is a process that was warmed up beforehand. The calle
 from kata.judging.judge import Judge
 from kata.judging.request import Request
 from kata.judging.running import Running
-from kata.judging.verdict import CodeLine, Count, End, Ending, Report, Verdict
+from kata.verdict import CodeLine, Count, End, Ending, Report, Verdict
 
 __all__ = [
     "CodeLine",

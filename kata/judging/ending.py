@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kata.judging.request import RunFiles
 from kata.judging.sandbox import OUT_OF_MEMORY
-from kata.judging.verdict import CodeLine, End, Ending
+from kata.verdict import CodeLine, End, Ending
 
 # What is shown of the output of a run that could not be told apart from its beginning.
 LAST_LINES, LAST_BYTES = 5, 2000

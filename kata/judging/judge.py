@@ -11,7 +11,7 @@ from kata.judging.process import WorkerProcess
 from kata.judging.request import Request, RunFiles
 from kata.judging.running import Running
 from kata.judging.suite_copy import SuiteCopy, copy_lessons
-from kata.judging.verdict import Verdict
+from kata.verdict import Verdict
 
 CAN_FORK = hasattr(os, "fork")
 

@@ -14,7 +14,7 @@ from kata.judging.ending import Evidence, ending_of
 from kata.judging.process import WorkerProcess, ask_for_frames, kill_group
 from kata.judging.request import Request, RunFiles
 from kata.judging.sandbox import seconds_computed
-from kata.judging.verdict import End, Ending, Report, Verdict
+from kata.verdict import End, Ending, Report, Verdict
 
 TICK = 0.01
 # How long a run has to write down where it is, and a worker to notice that a run is dead.

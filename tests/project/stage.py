@@ -14,9 +14,8 @@ from unittest import mock
 
 from kata import workspace
 from kata.command_line import run
-from kata.files import write
 from kata.stubs import modules_of, stubs
-from kata.workspace import Workspace
+from kata.workspace import Workspace, write
 
 
 class Played(NamedTuple):

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymdownx.superfences import SuperFencesException
 
-from kata.drawing import Link, Node, Panel, Picture, PictureError, draw, load, parse, table
-from kata.drawing.columns import column_of
-from kata.drawing.figure import figure
-from kata.drawing.glyphs import SHAPES
-from kata.drawing.lanes import LANE, Span, pack
-from kata.drawing.page import STYLE
-from kata.drawing.picture import OPCODES
+from drawing import Link, Node, Panel, Picture, PictureError, draw, load, parse, table
+from drawing.columns import column_of
+from drawing.figure import figure
+from drawing.glyphs import SHAPES
+from drawing.lanes import LANE, Span, pack
+from drawing.page import STYLE
+from drawing.picture import OPCODES
 from kata.stubs import ROOT
 from tools.pages.graph_fence import PICTURES, fence
 from tools.pictures.__main__ import stale_in

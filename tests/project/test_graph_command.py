@@ -177,7 +177,7 @@ def test_a_tracer_that_is_not_written_yet_leads_to_the_references(graph, lessons
         (["tools.pictures.models:Nestde"], "has no `Nestde`"),
         (["no.such.module:Net"], "cannot import no.such.module"),
         (["torch.nn:Linear"], "torch.nn:Linear() raised TypeError"),
-        (["builtins:dict"], "no nn.Module but a dict"),
+        (["builtins:dict"], "no nn.Module: its type is dict"),
         ([SMALL, "--module", "blok"], "did you mean block"),
         (["tests.project.test_graph_command:Branches"], "cannot be traced: TraceError"),
     ],

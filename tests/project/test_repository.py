@@ -33,8 +33,9 @@ NO_LESSONS = {"stretch", "index", "kata"}
 ARROWS = {
     "solutions": {"solutions"},
     "lessons": {"lessons"},
-    "kata": {"kata", "lessons", "solutions"},
-    "tools": {"tools", "kata", "lessons", "solutions"},
+    "drawing": {"drawing"},
+    "kata": {"kata", "drawing", "lessons", "solutions"},
+    "tools": {"tools", "kata", "drawing", "lessons", "solutions"},
 }
 
 
@@ -77,7 +78,7 @@ def test_the_readme_lists_the_lessons_in_order():
 
 @pytest.mark.parametrize("folder", ARROWS)
 def test_imports_run_one_way(folder: str):
-    packages = {"kata", "tools", "lessons", "solutions", "tests", "benchmarks"}
+    packages = {"drawing", "kata", "tools", "lessons", "solutions", "tests", "benchmarks"}
     for file in (ROOT / folder).rglob("*.py"):
         foreign = imported_packages(file) & packages - ARROWS[folder]
         assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kata.judging.verdict import End, Ending, Report, Verdict
 from kata.showing import show_failures, show_score
 from kata.terminal import open_console
+from kata.verdict import End, Ending, Report, Verdict
 from lessons import LESSONS
 from tests.suite.implementations import Implementation
 

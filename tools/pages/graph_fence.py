@@ -20,8 +20,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kata.drawing.figure import figure
-from kata.drawing.picture import PictureError, load
+from drawing.figure import figure
+from drawing.picture import PictureError, load
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 OPTIONS = ("caption",)

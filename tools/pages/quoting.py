@@ -16,8 +16,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from kata.stubs import CORES, first_line
-from kata.unused import DEFINITIONS, bound_names
+from kata.stubs import CORES, DEFINITIONS, bound_names, first_line
 
 REMARK = re.compile(r"\s*#\s*(given|reference only|type: ignore|noqa)\b.*$")
 

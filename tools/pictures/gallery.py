@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kata.drawing import Picture
+from drawing import Picture
 from tools.pictures.traced import (
     arguments,
     lowered,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import fx, nn
 
-from kata.drawing import Link, Node, Panel, Picture
+from drawing import Link, Node, Panel, Picture
 from kata.graphs import panel, target_of
 from kata.torchvision_compat import torchvision
 from solutions.stretch.create_arg import CreateArg
@@ -22,7 +22,7 @@ def operations() -> Picture:
     """Record what one line does to a proxy."""
     graph = fx.Graph()
     x = Proxy(graph.placeholder("x"))
-    graph.output(torch.relu(2 * x).sum(dim=-1).node)
+    graph.output(torch.relu(2 * x).sum(dim=-1).node)  # type: ignore[arg-type, operator]
     return Picture(
         title="The nodes that one line records",
         description=(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx import GraphModule
 
-from kata.drawing import Link, Picture
+from drawing import Link, Picture
 from kata.graphs import panel
 from kata.torchvision_compat import torchvision
 from solutions.stretch.inlining import inline_all

@@ -9,7 +9,7 @@ from torch import nn
 from torch.fx import Graph
 from torch.fx import Node as FxNode
 
-from kata.drawing import Link, Node, Panel, Picture
+from drawing import Link, Node, Panel, Picture
 from kata.graphs import target_of
 from solutions.stretch.exec_order import ExecOrderTracer, ExecutionInfo
 from solutions.stretch.tracer import Tracer

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from kata.drawing.glyphs import SHAPES
-from kata.drawing.groups import SLASH, groups, is_cut, slash
-from kata.drawing.layout import Block, Layout, lay_out
-from kata.drawing.picture import Node, Picture
-from kata.drawing.sizes import WIDTH, Scale, Spot, scale_of
+from drawing.glyphs import SHAPES
+from drawing.groups import SLASH, groups, is_cut, slash
+from drawing.layout import Block, Layout, lay_out
+from drawing.picture import Node, Picture
+from drawing.sizes import WIDTH, Scale, Spot, scale_of
 
 HEADING = 24.0
 LEGEND = 24.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kata.drawing.columns import Run, column_of, columns, runs
-from kata.drawing.edges import Edge, route
-from kata.drawing.picture import Node, Panel
-from kata.drawing.sizes import Scale, Spot
+from drawing.columns import Run, column_of, columns, runs
+from drawing.edges import Edge, route
+from drawing.picture import Node, Panel
+from drawing.sizes import Scale, Spot
 
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0

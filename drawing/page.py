@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from kata.drawing.figure import figure
-from kata.drawing.picture import Picture
-from kata.drawing.svg import draw
+from drawing.figure import figure
+from drawing.picture import Picture
+from drawing.svg import draw
 
-STYLE = Path(__file__).resolve().parents[2] / "docs" / "assets" / "pictures.css"
+STYLE = Path(__file__).resolve().parents[1] / "docs" / "assets" / "pictures.css"
 PAGE_STYLE = """
 body { margin: 1.5rem; font: 16px/1.5 system-ui, sans-serif;
        color: var(--fx-ink); background: var(--fx-paper); }

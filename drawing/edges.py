@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kata.drawing.lanes import Span, pack
-from kata.drawing.sizes import Scale, Spot
+from drawing.lanes import Span, pack
+from drawing.sizes import Scale, Spot
 
 CORNER = 3.0
 # A node's lane leaves below the middle of its row, and others arrive above it.

@@ -6,9 +6,9 @@ Nothing here imports torch. What is drawn comes as data: a ``Picture``, read fro
 
 from __future__ import annotations
 
-from kata.drawing.picture import Link, Node, Panel, Picture, PictureError, load, parse
-from kata.drawing.svg import draw
-from kata.drawing.table import table
+from drawing.picture import Link, Node, Panel, Picture, PictureError, load, parse
+from drawing.svg import draw
+from drawing.table import table
 
 __all__ = [
     "Link",

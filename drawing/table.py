@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kata.drawing.picture import Node, Panel, Picture
+from drawing.picture import Node, Panel, Picture
 
 COLUMNS = {
     "name": lambda node: node.name,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from kata.drawing.picture import Picture
-from kata.drawing.svg import draw
-from kata.drawing.table import table
+from drawing.picture import Picture
+from drawing.svg import draw
+from drawing.table import table
 
 ZOOMS = (100, 150, 200, 300)
 

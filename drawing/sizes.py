@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kata.drawing.columns import columns
-from kata.drawing.picture import Node, Panel
+from drawing.columns import columns
+from drawing.picture import Node, Panel
 
 # What Material leaves for the text of a page on a screen of 1440 pixels.
 WIDTH = 684.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from kata.drawing.edges import Edge
-from kata.drawing.layout import Layout
+from drawing.edges import Edge
+from drawing.layout import Layout
 
 SLASH = "l10-5"
 

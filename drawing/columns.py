@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from kata.drawing.picture import Node, Panel
+from drawing.picture import Node, Panel
 
 
 class Run(NamedTuple):
