@@ -1,0 +1,491 @@
+"""Give a flat exported graph its module tree back.
+
+``torch.export`` records a model as one flat graph: no modules, every parameter an input. But each
+node remembers in which calls of which modules it was recorded, so a call is a slice of the graph.
+``unflatten`` cuts the slices out and makes a module of each, under the eager model's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+
+def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
+    """Make a tree of modules of an exported program; it shares no tensor with the program.
+
+    In torch: ``torch.export.unflatten``, always so.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    >>> tree = unflatten(torch.export.export(model, (torch.ones(1, 2),)))
+    >>> [name for name, _ in tree.named_modules()]
+    ['', '0', '1']
+    >>> torch.equal(tree(torch.ones(1, 2)), model(torch.ones(1, 2)))
+    True
+    """
+    root = outline(module.graph)
+    infer_inputs(root, state_names(module))
+    infer_outputs(root)
+    tree = UnflattenedModule(module)
+    make_modules(root, tree)
+    attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
+    with suppress(NotImplementedError):  # as long as step 8 isn't written, nothing is shared
+        share_equal_bodies(root)
+    for call in root.walk():
+        call.module.finalize()
+    return tree
+
+
+class Level(NamedTuple):  # given
+    """One entry of a node's module stack: the call number ``index`` of the module at ``path``."""
+
+    path: str
+    index: int
+    type_name: str | None
+
+
+@dataclass(eq=False)
+class ModuleCall:  # given
+    """One call of one module: a slice of the flat graph.
+
+    ``outline`` makes it, and the later steps fill in the rest.
+
+    Attributes:
+        path: the module's fully qualified name; empty for the root.
+        index: the number of the call, 0 for the module's first.
+        type_name: the class of the eager module.
+        first: the first node of the slice.
+        body: the nodes and the calls that the module itself makes, in order.
+        inputs: values from before the call that the caller hands in.
+        state: values that the module reads from itself, and their names below it.
+        outputs: values made in the call that are still needed after it.
+        module: the module that does the call.
+        caller: the call that makes this one, and ``call_node``, the node in its graph that does.
+    """
+
+    path: str
+    index: int
+    type_name: str | None
+    first: Node
+    body: list[Node | ModuleCall]
+    inputs: list[Node] = field(default_factory=list)
+    state: dict[Node, str] = field(default_factory=dict)
+    outputs: list[Node] = field(default_factory=list)
+    module: InterpreterModule = field(init=False)
+    caller: ModuleCall = field(init=False)
+    call_node: Node = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """The name of this very call: ``path``, then ``path@1``, ``path@2``, and so on."""
+        return f"{self.path}@{self.index}" if self.index else self.path
+
+    @property
+    def last(self) -> Node:
+        """The last node of the slice."""
+        end = self.body[-1]
+        return end.last if isinstance(end, ModuleCall) else end
+
+    @property
+    def calls(self) -> list[ModuleCall]:
+        """The calls that this one makes itself."""
+        return [item for item in self.body if isinstance(item, ModuleCall)]
+
+    def walk(self) -> Iterator[ModuleCall]:
+        """Yield every call below this one, then this one: callees before callers."""
+        for call in self.calls:
+            yield from call.walk()
+        yield self
+
+
+def is_below(path: str, ancestor: str) -> bool:  # given
+    """Whether the name ``path`` lies below the module ``ancestor``.
+
+    >>> is_below("encoder.0", "encoder"), is_below("encoder2", "encoder"), is_below("fc", "")
+    (True, False, True)
+    """
+    return bool(path) and (not ancestor or path.startswith(f"{ancestor}."))
+
+
+def relative_to(ancestor: str, path: str) -> str:  # given
+    """The name of what lies below ``ancestor``, as seen from there; else a ``ValueError``.
+
+    >>> relative_to("encoder", "encoder.0.weight"), relative_to("", "fc")
+    ('0.weight', 'fc')
+    """
+    if not is_below(path, ancestor):
+        raise ValueError(f"{path!r} doesn't lie below the module {ancestor!r}, which calls it")
+    return path[len(ancestor) + 1 :] if ancestor else path
+
+# What export writes on a node that a pass inserted: nobody knows which module it belongs to.
+NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
+
+
+def outline(graph: Graph) -> ModuleCall:
+    """Read the tree of module calls off a flat graph.
+
+    ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
+    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on; a
+    path may end so, too, and then means the path in front of the ``@``. An empty path is the
+    root. A path that doesn't lie below the one before ends the stack: such a node belongs to the
+    caller. Neighbours whose stacks agree up to some depth lie in one call at that depth.
+
+    Placeholders belong to no call, and the ``output`` node to the root. A node with the key
+    ``NO_MODULE`` belongs wherever the node before it does.
+
+    Returns:
+        The root's call.
+
+    Raises:
+        RuntimeError: a node has no module stack; the message says which.
+
+    >>> import torch
+    >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
+    >>> root = outline(program.graph)
+    >>> [call.name for call in root.calls], [node.name for node in root.calls[0].body]
+    (['0'], ['relu'])
+    """
+    raise NotImplementedError("unflatten: read the tree of module calls off a flat graph")
+
+
+def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
+    """Fill in the ``inputs`` and the ``state`` of every call.
+
+    A call needs the values from before it that its nodes use, and those that are inputs of the
+    calls inside it; each once, in the order of first use. Such a value is *state* if one of its
+    names lies below the call's path: the module reads it from itself, under the rest of the
+    first such name. Otherwise it is an *input*. The inputs of the root are those of the program:
+    all placeholders that have no names, used or not, in the graph's order.
+
+    Args:
+        root: the outline.
+        names: what ``state_names`` returns: for the placeholder of a parameter, buffer or
+            constant the fully qualified names of that tensor.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(2, 2))
+    >>> root = outline(torch.export.export(model, (torch.ones(1, 2),)).graph)
+    >>> infer_inputs(root, {"p_0_weight": ["0.weight"], "p_0_bias": ["0.bias"]})
+    >>> root.calls[0].inputs, list(root.calls[0].state.values()), root.inputs
+    ([input], ['weight', 'bias'], [input])
+    """
+    raise NotImplementedError("unflatten: fill in the ``inputs`` and the ``state`` of every call")
+
+
+def state_values(program: ExportedProgram) -> dict[str, Any]:  # given
+    """Everything the eager model owned, by its fully qualified name, in the model's order."""
+    return {**program.state_dict, **program.constants}
+
+
+def state_names(
+    program: ExportedProgram, identity: Callable[[Any], Hashable] = id
+) -> dict[str, list[str]]:
+    """Return all names of each placeholder that is state.
+
+    First the ``target`` of its input spec in the program's ``graph_signature``, then every name
+    in ``state_values`` of a value with the same ``identity``. Its own name is ``spec.arg.name``.
+
+    >>> import torch
+    >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    >>> tied[1].weight = tied[0].weight
+    >>> program = torch.export.export(tied, (torch.ones(1, 2),))
+    >>> state_names(program)["p_0_weight"]
+    ['0.weight', '0.weight', '1.weight']
+    """
+    raise NotImplementedError("unflatten: return all names of each placeholder that is state")
+
+
+def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
+    """Run a plain program call by call, with the first two steps alone.
+
+    It stands on guesses that the other steps replace: a module is called once and returns its
+    last value. What is returned takes the leaves of the arguments, and returns a tuple of leaves.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    >>> plain = unflatten_plain(torch.export.export(model, (torch.ones(1, 2),)))
+    >>> torch.equal(plain(torch.ones(1, 2))[0], model(torch.ones(1, 2)))
+    True
+    """
+    root = outline(program.graph)
+    infer_inputs(root, state_names(program))
+    return partial(_run_plain, root, state_values(program))
+
+
+def _run_plain(call: ModuleCall, state: Mapping[str, Any], *inputs: Any) -> Any:  # given
+    values = dict(zip(call.inputs, inputs, strict=True))
+    values |= {node: state[f"{call.path}.{name}".lstrip(".")] for node, name in call.state.items()}
+    for item in call.body:
+        if isinstance(item, ModuleCall):
+            values[item.last] = _run_plain(item, state, *map(values.__getitem__, item.inputs))
+        else:
+            args, kwargs = map_arg((item.args, item.kwargs), values.__getitem__)
+            values[item] = args[0] if item.op == "output" else item.target(*args, **kwargs)
+    return values[call.last]
+
+
+def infer_outputs(root: ModuleCall) -> None:
+    """Fill in the ``outputs`` of every call.
+
+    A call returns those values, made by its own nodes or returned by the calls inside it, that a
+    node after the call's last one uses; in the order in which they were made.
+
+    >>> import torch
+    >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
+    >>> root = outline(program.graph)
+    >>> infer_outputs(root)
+    >>> root.calls[0].outputs, root.outputs
+    ([relu], [])
+    """
+    raise NotImplementedError("unflatten: fill in the ``outputs`` of every call")
+
+
+class CallGraph:
+    """Builds ``graph``, the graph of one call: what it takes, its body, what it returns.
+
+    Raises:
+        RuntimeError: a value is needed that the call neither makes nor gets.
+
+    >>> import torch
+    >>> root = outline(torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),)).graph)
+    >>> infer_inputs(root, {})
+    >>> infer_outputs(root)
+    >>> list(CallGraph(root.calls[0]).graph.nodes), list(CallGraph(root).graph.nodes)
+    ([input_1, relu, output], [input_1, _0, output])
+    """
+
+    def __init__(self, call: ModuleCall) -> None:  # given
+        self.call = call
+        self.graph = Graph()
+        self.copies: dict[Node, Node] = {}
+        self.add_inputs()
+        for item in call.body:
+            if isinstance(item, ModuleCall):
+                self.add_call(item)
+            else:
+                self.copies[item] = self.graph.node_copy(item, self.value)
+        if call.path:  # the root's body ends with an output node of its own
+            self.add_output()
+
+    def value(self, node: Node) -> Node:  # given
+        """What a node of the flat graph is in this one."""
+        if node not in self.copies:
+            raise RuntimeError(
+                f"the call {self.call.name!r} needs {node.name!r}, but neither makes nor gets it: "
+                "it is missing among the call's inputs and state, or among a callee's outputs"
+            )
+        return self.copies[node]
+
+    def add_inputs(self) -> None:
+        """Add the nodes for what the call takes, and note them in ``copies``.
+
+        First a placeholder for each input, with its name and ``type``; then a ``get_attr`` for
+        each piece of state. All have a copy of the value's ``meta``.
+        """
+        raise NotImplementedError(
+            "unflatten: add the nodes for what the call takes, and note them in ``copies``"
+        )
+
+    def add_call(self, callee: ModuleCall) -> None:
+        """Add a ``call_module`` node for a call in the body.
+
+        The target is the callee's name below this call's path, the arguments are its inputs. A
+        single output is the node itself; of none or several each is an item of it. The callee's
+        ``call_node`` becomes the node, and its ``caller`` this call.
+        """
+        raise NotImplementedError("unflatten: add a ``call_module`` node for a call in the body")
+
+    def add_output(self) -> None:
+        """Add the ``output`` node: one output bare, none or several as a list."""
+        raise NotImplementedError(
+            "unflatten: add the ``output`` node: one output bare, none or several as a list"
+        )
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """What one name of the eager model's state held, and how it was registered.
+
+    Attributes:
+        kind: ``InputKind.PARAMETER``, ``BUFFER``, or anything else for a plain attribute.
+        value: our copy.
+        persistent: whether a buffer belongs to the ``state_dict``.
+    """
+
+    kind: InputKind
+    value: Any
+    persistent: bool = True
+
+    def register(self, module: nn.Module, name: str) -> None:
+        """Put it on a module, as the kind of thing it is."""
+        raise NotImplementedError("unflatten: put it on a module, as the kind of thing it is")
+
+
+def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
+    """Copy everything the eager model owned.
+
+    Every name of ``state_values`` is restored, used or not, in that order. What was one tensor
+    still is one. No copy shares memory with the program, and ``requires_grad`` is kept.
+
+    The program's ``graph_signature.input_specs`` know the ``kind`` of a name, their ``target``,
+    and whether a buffer is ``persistent``. A name that isn't listed there is a parameter if it
+    holds one; if not, a buffer if it stands in the ``state_dict``, and a constant
+    (``InputKind.CONSTANT_TENSOR``) if it doesn't.
+
+    >>> import torch
+    >>> linear = nn.Linear(2, 2, bias=False).requires_grad_(False)
+    >>> weight = restore_state(torch.export.export(linear, (torch.ones(1, 2),)))["weight"]
+    >>> weight.kind.name, weight.value.requires_grad, weight.value is linear.weight
+    ('PARAMETER', False, False)
+    """
+    raise NotImplementedError("unflatten: copy everything the eager model owned")
+
+
+class InterpreterModule(nn.Module):
+    """A module that runs its graph with ``torch.fx.Interpreter``.
+
+    Args:
+        graph: the graph; its placeholders are the module's parameters.
+        ty: the class of the eager module it stands for, as ``type_name()`` returns it.
+        owner: the module whose attributes the graph reads, if it isn't this one: ``_owner``.
+
+    In torch: the class of the same name, always so; there, a module owns what its graph reads.
+
+    >>> import torch
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> output = graph.output(graph.call_function(torch.add, (x, x)))
+    >>> double = InterpreterModule(graph)
+    >>> double.finalize()
+    >>> double(torch.tensor(2)), double(x=torch.tensor(3))
+    (tensor(4), tensor(6))
+    """
+
+    graph: Graph
+    arg_names: list[str]
+
+    def __init__(self, graph: Graph, ty: str | None = None, owner: Any = None) -> None:  # given
+        super().__init__()
+        self.graph = graph
+        self._ty = ty
+        # Past nn.Module, which would register the owner as a child.
+        self.__dict__["_owner"] = self if owner is None else owner
+
+    def type_name(self) -> str | None:  # given
+        """The class of the eager module, as export wrote it down."""
+        return self._ty
+
+    def finalize(self) -> None:
+        """Check the graph, and note its parameters.
+
+        The graph's ``owning_module`` becomes ``self._owner``, the graph is linted, and
+        ``arg_names`` lists the targets of its placeholders. Call it again after editing the graph.
+        """
+        raise NotImplementedError("unflatten: check the graph, and note its parameters")
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph, with a value for each placeholder, by position or by name.
+
+        Submodules and state are those of ``self._owner``.
+        """
+        raise NotImplementedError(
+            "unflatten: run the graph, with a value for each placeholder, by position or by name"
+        )
+
+
+class UnflattenedModule(InterpreterModule):
+    """The root of the tree: it takes the eager model's arguments, and returns what that does.
+
+    How the program is called stands in ``_signature``: ``in_spec`` is the structure of
+    ``(args, kwargs)``, ``out_spec`` that of the result.
+    """
+
+    def __init__(self, export_module: ExportedProgram) -> None:  # given
+        super().__init__(Graph())
+        self._signature = export_module.module_call_graph[0].signature
+        self.range_constraints = export_module.range_constraints
+
+    def process_forward_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Flatten the arguments, and check them.
+
+        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``. Sizes are
+        checked by ``torch._export.utils._check_input_constraints_for_graph``, which wants the
+        graph's placeholders, the leaves with their paths, and the range constraints.
+
+        Raises:
+            TypeError: the arguments have another structure than at export.
+            ValueError: a keyword argument that the program doesn't have.
+            RuntimeError: a shape or value that the program wasn't exported for.
+        """
+        raise NotImplementedError("unflatten: flatten the arguments, and check them")
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph on the leaves, and give the result its structure."""
+        raise NotImplementedError(
+            "unflatten: run the graph on the leaves, and give the result its structure"
+        )
+
+
+def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
+    """Give every call a module with its graph; the root's is the tree.
+
+    The first call of a module owns what its graph reads, and its ``index`` becomes 0: a call
+    before it may have left no node. A later call is done by a module that owns nothing; the first
+    call's module is its ``owner``. Callees come before callers, whose graphs name them.
+    """
+    raise NotImplementedError(
+        "unflatten: give every call a module with its graph; the root's is the tree"
+    )
+
+
+def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str]) -> None:
+    """Register all modules and all state below the tree, ``root.module``.
+
+    A module stands at the ``name`` of its call. A name on ``paths``, or on the way to a module or
+    to state, that no call has becomes a plain ``nn.Module``. Children are registered in the order
+    of ``paths``, and whatever isn't listed comes after.
+
+    Args:
+        root: the outline, with a module for every call.
+        state: what to register, by fully qualified name.
+        paths: the modules of the eager model, in its order; a name with an ``@`` doesn't count.
+    """
+    raise NotImplementedError(
+        "unflatten: register all modules and all state below the tree, ``root.module``"
+    )
+
+
+def graph_key(graph: Graph) -> Hashable:
+    """Return what a graph does, as a key: graphs that do the same have equal ones.
+
+    They agree node for node: operation, function, attribute or submodule, and arguments, in
+    which 1, 1.0 and True are three things. Names of nodes and metadata don't count.
+
+    >>> import torch
+    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
+    >>> graph_key(one.graph) == graph_key(other.graph)
+    True
+    """
+    raise NotImplementedError(
+        "unflatten: return what a graph does, as a key: graphs that do the same have equal ones"
+    )
+
+
+def share_equal_bodies(root: ModuleCall) -> None:
+    """Let calls of one module that do the same share a module.
+
+    They do the same if their graphs have equal keys. The earliest module stays. A later one leaves the tree: its call gets the ``module`` and the
+    ``index`` of the earliest, and its ``call_node`` calls that one. Callees come first, so that
+    callers that differed only in which of two equal bodies they call become equal.
+    """
+    raise NotImplementedError("unflatten: let calls of one module that do the same share a module")
