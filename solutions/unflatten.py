@@ -117,6 +117,11 @@ class ModuleCall:  # given
             yield from call.walk()
         yield self
 
+    def redirect(self, index: int) -> None:
+        """Let the caller's graph call the module that does the call of this number."""
+        self.index = index
+        self.call_node.target = relative_to(self.caller.path, self.name)
+
 
 def is_below(path: str, ancestor: str) -> bool:  # given
     """Whether the name ``path`` lies below the module ``ancestor``.
@@ -135,7 +140,7 @@ def relative_to(ancestor: str, path: str) -> str:  # given
     """
     if not is_below(path, ancestor):
         raise ValueError(f"{path!r} doesn't lie below the module {ancestor!r}, which calls it")
-    return path[len(ancestor) + 1 :] if ancestor else path
+    return path.removeprefix(f"{ancestor}.")
 
 
 # --- step 1: which nodes were recorded in which call of which module?
@@ -168,8 +173,8 @@ def outline(graph: Graph) -> ModuleCall:
     >>> [call.name for call in root.calls], [node.name for node in root.calls[0].body]
     (['0'], ['relu'])
     """
-    stacked = _with_stacks([node for node in graph.nodes if node.op != "placeholder"])
-    return _call(Level("", 0, _root_type(graph)), stacked, depth=0)
+    stacked = _with_stacks(node for node in graph.nodes if node.op != "placeholder")
+    return _call(Level("", 0, _root_type(graph)), list(stacked), depth=0)
 
 
 class _Stacked(NamedTuple):
@@ -194,22 +199,20 @@ def _body(stacked: Sequence[_Stacked], depth: int) -> list[Node | ModuleCall]:
     return body
 
 
-def _with_stacks(nodes: Iterable[Node]) -> list[_Stacked]:
-    stacked: list[_Stacked] = []
+def _with_stacks(nodes: Iterable[Node]) -> Iterator[_Stacked]:
+    stack: tuple[Level, ...] = ()
     for node in nodes:
         entries = node.meta.get("nn_module_stack")
         if node.op == "output":
-            stacked.append(_Stacked(node, ()))
+            stack = ()
         elif not entries:
             raise RuntimeError(
                 f"node {node.name!r} of the exported graph has no nn_module_stack, so nobody knows "
                 "which module it belongs to; keep the metadata of nodes in passes over the graph"
             )
-        elif NO_MODULE in entries:
-            stacked.append(_Stacked(node, stacked[-1].stack if stacked else ()))
-        else:
-            stacked.append(_Stacked(node, _levels(entries)))
-    return stacked
+        elif NO_MODULE not in entries:
+            stack = _levels(entries)
+        yield _Stacked(node, stack)
 
 
 def _levels(entries: Mapping[str, tuple[str, str]]) -> tuple[Level, ...]:
@@ -484,18 +487,17 @@ def as_registered(
 ) -> dict[str, Attribute]:  # reference only
     """Say of each value of the program's state as what the eager model had registered it."""
     listed = {spec.target: spec for spec in program.graph_signature.input_specs}
-    state = {}
-    for name, value in values.items():
-        spec = listed.get(name)
-        if spec:
-            kind = spec.kind
-        elif isinstance(value, nn.Parameter):
-            kind = InputKind.PARAMETER
-        else:
-            in_dict = name in program.state_dict
-            kind = InputKind.BUFFER if in_dict else InputKind.CONSTANT_TENSOR
-        state[name] = Attribute(kind, value, spec is None or spec.persistent is not False)
-    return state
+
+    def registered(name: str, value: Any) -> Attribute:
+        if name in listed:
+            spec = listed[name]
+            return Attribute(spec.kind, value, spec.persistent is not False)
+        if isinstance(value, nn.Parameter):
+            return Attribute(InputKind.PARAMETER, value)
+        in_dict = name in program.state_dict
+        return Attribute(InputKind.BUFFER if in_dict else InputKind.CONSTANT_TENSOR, value)
+
+    return {name: registered(name, value) for name, value in values.items()}
 
 
 # --- step 6: modules that run a graph
@@ -523,14 +525,17 @@ class InterpreterModule(nn.Module):
 
     graph: Graph
     arg_names: list[str]
-    _owner: nn.Module
 
     def __init__(self, graph: Graph, ty: str | None = None, owner: Any = None) -> None:  # given
         super().__init__()
         self.graph = graph
         self._ty = ty
-        # Past nn.Module, which would register the owner as a child.
-        self.__dict__["_owner"] = self if owner is None else owner
+        # In a tuple: nn.Module would register the owner as a child.
+        self._stands_on = () if owner is None else (owner,)
+
+    @property
+    def _owner(self) -> nn.Module:  # given
+        return self._stands_on[0] if self._stands_on else self
 
     def type_name(self) -> str | None:  # given
         """The class of the eager module, as export wrote it down."""
@@ -567,40 +572,55 @@ class UnflattenedModule(InterpreterModule):
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
-    def process_forward_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Flatten the arguments, and check them.
+    def flatten(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+        """Return the leaves of the arguments, with their paths.
 
-        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``. Sizes are
-        checked by ``torch._export.utils._check_input_constraints_for_graph``, which wants the
-        graph's placeholders, the leaves with their paths, and the range constraints.
+        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
 
         Raises:
-            TypeError: the arguments have another structure than at export.
+            TypeError: the arguments have another structure than ``in_spec``.
             ValueError: a keyword argument that the program doesn't have.
-            RuntimeError: a shape or value that the program wasn't exported for.
         """
         wanted = self._signature.in_spec
-        kwargs = reorder_kwargs(kwargs, wanted) if kwargs else kwargs
+        if kwargs:
+            kwargs = reorder_kwargs(kwargs, wanted)
         leaves, given = pytree.tree_flatten_with_path((args, kwargs))
         if given != wanted:
             raise TypeError(
                 f"the arguments have the structure {given}, but the program was exported for "
                 f"{wanted}; call it like the eager model"
             )
+        return leaves
+
+    def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
+        """Return the leaves of the arguments, and refuse those that the program can't take.
+
+        ``torch._export.utils._check_input_constraints_for_graph`` wants the placeholders of the
+        graph, the leaves with their paths, and the range constraints.
+
+        Raises:
+            RuntimeError: a shape or value that the program wasn't exported for.
+        """
+        leaves = self.flatten(args, kwargs)
         placeholders = list(self.graph.find_nodes(op="placeholder"))
         _check_input_constraints_for_graph(placeholders, leaves, self.range_constraints)
         return [leaf for _, leaf in leaves]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph on the leaves, and give the result its structure."""
-        result = super().forward(*self.process_forward_inputs(*args, **kwargs))
+        result = super().forward(*self.flat_inputs(args, kwargs))
         return pytree.tree_unflatten(result, self._signature.out_spec)
 
 
 # --- step 7: a module for every call, in the eager model's tree
 
 
-def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
+def make_modules(
+    root: ModuleCall,
+    tree: UnflattenedModule,
+    call_graph: type[CallGraph] = CallGraph,
+    interpreter: type[InterpreterModule] = InterpreterModule,
+) -> None:
     """Give every call a module with its graph; the root's is the tree.
 
     The first call of a module owns what its graph reads, and its ``index`` becomes 0: a call
@@ -609,12 +629,10 @@ def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
     """
     first: dict[str, InterpreterModule] = {"": tree}
     for call in root.walk():
-        graph = CallGraph(call).graph
-        if call.path in first:
-            call.module = InterpreterModule(graph, call.type_name, owner=first[call.path])
-        else:
-            call.module = first[call.path] = InterpreterModule(graph, call.type_name)
-            call.index = 0
+        graph, owner = call_graph(call).graph, first.get(call.path)
+        call.module = interpreter(graph, call.type_name, owner)
+        if owner is None:
+            first[call.path], call.index = call.module, 0
     tree.graph, tree._ty, root.module = root.module.graph, root.type_name, tree
 
 
@@ -681,9 +699,9 @@ def share_equal_bodies(root: ModuleCall) -> None:
     """Let calls of one module that do the same share a module.
 
     They do the same if their graphs have equal keys. The earliest module stays. A later one
-    leaves the tree: its call gets the ``module`` and the ``index`` of the earliest, and its
-    ``call_node`` calls that one. Callees come first, so that callers that differed only in which
-    of two equal bodies they call become equal.
+    leaves the tree: its call gets the module of the earliest, and is redirected to the index of
+    that. Callees come first, so that callers that differed only in which of two equal bodies
+    they call become equal.
     """
     kept: dict[Hashable, ModuleCall] = {}
     for call in root.walk():
@@ -691,5 +709,5 @@ def share_equal_bodies(root: ModuleCall) -> None:
         if earliest is not call:
             parent, _, name = call.name.rpartition(".")
             delattr(root.module.get_submodule(parent), name)
-            call.module, call.index = earliest.module, earliest.index
-            call.call_node.target = relative_to(call.caller.path, call.name)
+            call.module = earliest.module
+            call.redirect(earliest.index)

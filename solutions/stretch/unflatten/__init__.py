@@ -1,19 +1,11 @@
-"""Give a flat exported graph its module tree back.
+"""Unlike the core: every program, and modules that can be swapped.
 
-``torch.export`` records a model as one flat graph: no modules, no attributes, every parameter an
-input. ``unflatten`` makes a tree of modules of it again, with the names of the eager model. The
-steps, one a module:
-
-1. ``outline``: which nodes were recorded in which call of which module?
-2. ``settle_inputs``: what does a call read from its module, and what is it handed?
-3. ``settle_outputs``: what does a call return?
-4. ``restore_state``: parameters, buffers and constants, tied ones still tied.
-5. ``attach``: a module for every call, in the eager model's tree.
-6. ``share_equal_bodies``: calls that do the same are done by one module.
-7. ``dispatch``: a preserved module that is called several times takes turns.
-
-After the first two, ``unflatten_plain`` runs. Beyond the core are ``restore_mutations``,
-``remove_tokens`` and ``preserve_signatures``, which prepare graphs that not every model has.
+- Functional programs (``mutations``, ``tokens``): what was mutated, and side effects.
+- Preserved signatures (``signatures``, ``boundaries``): a module takes and returns what the eager
+  one did, so that it can be swapped; called several times, it takes turns.
+- ``state``: views and aliases are told apart by memory, as in programs from a file.
+- ``graphs``: interrupted calls, the branches of ``torch.cond``, modules with several names.
+- ``modules``: trees can be compiled, copied, traced and printed, and take adapters.
 """
 
 from __future__ import annotations
@@ -23,41 +15,64 @@ import copy
 from torch.export import ExportedProgram
 from torch.fx import Graph
 
-from .adapter import FlatArgsAdapter
-from .calls import ModuleCall, Signature
-from .dispatching import dispatch
-from .inputs import settle_inputs
-from .interpreter import InterpreterModule
+from ...unflatten import (
+    Attribute,
+    Level,
+    ModuleCall,
+    attach,
+    graph_key,
+    infer_inputs,
+    infer_outputs,
+    is_below,
+    make_modules,
+    relative_to,
+    state_values,
+    unflatten_plain,
+)
+from .graphs import (
+    CallGraph,
+    attach_branches,
+    dispatch,
+    lift_annotations,
+    outline,
+    share_equal_bodies,
+)
+from .modules import (
+    FlatArgsAdapter,
+    InterpreterModule,
+    InterpreterModuleDispatcher,
+    UnflattenedModule,
+)
 from .mutations import is_functional, restore_mutations
-from .outlines import outline
-from .outputs import settle_outputs
-from .plain import unflatten_plain
-from .preserve import preserve_signatures
-from .sharing import share_equal_bodies
+from .signatures import preserve_signatures
 from .state import restore_state, state_names
 from .tokens import has_tokens, remove_tokens
-from .tree import attach
-from .turns import InterpreterModuleDispatcher
-from .unflattened import UnflattenedModule
 
 __all__ = [
+    "Attribute",
+    "CallGraph",
     "FlatArgsAdapter",
     "InterpreterModule",
     "InterpreterModuleDispatcher",
+    "Level",
     "ModuleCall",
-    "Signature",
     "UnflattenedModule",
     "attach",
     "dispatch",
+    "graph_key",
+    "infer_inputs",
+    "infer_outputs",
+    "is_below",
+    "make_modules",
     "outline",
     "preserve_signatures",
+    "relative_to",
     "remove_tokens",
     "restore_mutations",
     "restore_state",
-    "settle_inputs",
-    "settle_outputs",
     "share_equal_bodies",
     "state_names",
+    "state_values",
     "unflatten",
     "unflatten_plain",
 ]
@@ -65,7 +80,7 @@ __all__ = [
 
 def unflatten(
     module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
-) -> UnflattenedModule:  # given
+) -> UnflattenedModule:
     """Make a tree of modules of an exported program, with the names of the eager model.
 
     Args:
@@ -80,57 +95,52 @@ def unflatten(
     Raises:
         ValueError: the program is a joint graph, of a forward and a backward.
 
-    Where torch does this: ``torch/export/unflatten.py``.
+    In torch: ``torch.export.unflatten``.
 
-    Example:
-        >>> import torch
-        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-        >>> program = torch.export.export(model, (torch.ones(1, 2),))
-        >>> tree = unflatten(program)
-        >>> [name for name, _ in tree.named_modules()]
-        ['', '0', '1']
-        >>> torch.equal(tree(torch.ones(1, 2)), model(torch.ones(1, 2)))
-        True
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    >>> program = torch.export.export(model, (torch.ones(1, 2),))
+    >>> tree = unflatten(program)
+    >>> [name for name, _ in tree.named_modules()]
+    ['', '0', '1']
     """
-    root = settled_outline(module)
-    state = restore_state(module)
-    tree = UnflattenedModule(module, flat_args_adapter)
-    paths = [entry.fqn for entry in module.module_call_graph if "@" not in entry.fqn]
-    bodies = attach(tree, root, state, paths[1:], module.graph_module)
-    share_equal_bodies(tree, bodies)
-    dispatch(tree, bodies, state)
-    for body in bodies:
-        body.module.finalize()
-    tree.finalize()
+    root, tree = prepare_calls(module), UnflattenedModule(module, flat_args_adapter)
+    make_modules(root, tree, CallGraph, InterpreterModule)
+    lift_annotations(root)
+    attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
+    attach_branches(root, module.graph_module)
+    share_equal_bodies(root)
+    dispatch(root, {entry.fqn for entry in module.module_call_graph if entry.signature})
+    for call in root.walk():
+        call.module.finalize()
     return tree
 
 
-def settled_outline(program: ExportedProgram) -> ModuleCall:  # given
-    """The calls of a program, and what crosses their borders: all that its graphs need."""
-    if program.graph_signature.backward_signature is not None:
+def prepare_calls(program: ExportedProgram) -> ModuleCall:
+    """The calls of a program with what they take and return."""
+    signature = program.graph_signature
+    if signature.backward_signature is not None:
         raise ValueError(
             "the exported program is a joint graph, which computes gradients as well: it has no "
             "module tree to go back to; export the model's forward alone"
         )
-    root = _outline(program)
-    settle_inputs(root, state_names(program))
-    settle_outputs(root)
+    preserved = {
+        each.fqn: each.signature for each in program.module_call_graph[1:] if each.signature
+    }
+    functional = is_functional(signature)
+    graph = _copied(program.graph) if preserved or functional else program.graph
+    written = restore_mutations(graph, signature) if functional else {}
+    if has_tokens(signature):
+        remove_tokens(graph, signature)
+    if preserved:
+        preserve_signatures(graph, preserved, written)
+    root = outline(graph)
+    infer_inputs(root, state_names(program))
+    infer_outputs(root)
     return root
 
 
-def _outline(program: ExportedProgram) -> ModuleCall:  # given
-    calls, signature = program.module_call_graph, program.graph_signature
-    signatures = {entry.fqn: entry.signature for entry in calls[1:] if entry.signature}
-    graph = program.graph
-    if signatures or is_functional(signature):
-        graph = _copied(graph)
-    written = restore_mutations(graph, signature) if is_functional(signature) else {}
-    if has_tokens(signature):
-        remove_tokens(graph, signature)
-    return preserve_signatures(graph, signatures, written) if signatures else outline(graph)
-
-
-def _copied(graph: Graph) -> Graph:  # given
+def _copied(graph: Graph) -> Graph:
     """A copy whose nodes have the original's names: signatures know them by these.
 
     A plain copy renames a node that is called like a builtin, as ``input`` is.

@@ -1,165 +1,154 @@
-"""Between the steps: the graph of one settled call."""
+"""Unlike the core: calls that are interrupted, branches of higher-order operators, metadata."""
 
 from __future__ import annotations
 
 import copy
-import operator
-from collections.abc import Callable
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import count
 
-import torch.fx._pytree as fx_pytree
+from torch import nn
 from torch.fx import Graph, Node
-from torch.utils import _pytree as pytree
-from torch.utils._pytree import TreeSpec
 
-from .calls import ModuleCall, Signature, relative_to
+from ... import unflatten as core
+from ...unflatten import ModuleCall, graph_key
+from .modules import InterpreterModule, InterpreterModuleDispatcher
 
 
-class CallGraph:  # given
-    """Builds the graph of one call: what it takes, its body with a node a call, what it returns.
+def outline(graph: Graph) -> ModuleCall:
+    """Read the tree of module calls off a flat graph.
 
-    Args:
-        call: the call, with its inputs, state and outputs settled.
-        specs: the attribute names, on the call's module, of the structures that graphs refer to;
-            new ones are added.
-
-    Attributes:
-        graph: the graph.
-        sites: the node that stands for each of the calls in the body.
+    Unlike the core's: a call that another one interrupts gets a number for each of its parts.
     """
+    root = core.outline(graph)
+    taken = {(call.path, call.index) for call in root.walk()}
+    seen: Counter[tuple[str, int]] = Counter()
+    for call in root.walk():
+        seen[call.path, call.index] += 1
+        if seen[call.path, call.index] > 1:
+            call.index = next(number for number in count(1) if (call.path, number) not in taken)
+            taken.add((call.path, call.index))
+    return root
 
-    def __init__(self, call: ModuleCall, specs: dict[TreeSpec, str]) -> None:
-        self.call = call
-        self.specs = specs
-        self.graph = Graph()
-        self.sites: dict[ModuleCall, Node] = {}
-        self._built: dict[Node, Node] = {}
-        self._take()
+
+class CallGraph(core.CallGraph):
+    """Unlike the core's: nodes for calls know their shapes, and preserved arguments their names."""
+
+    def __init__(self, call: ModuleCall) -> None:
+        super().__init__(call)
         for item in call.body:
-            if isinstance(item, ModuleCall):
-                self._make_call(item)
-            else:
-                self._built[item] = self.graph.node_copy(item, self._value)
-        if call.path:
-            self._return()
+            if isinstance(item, Node) and "called" in item.meta:
+                self.copies[item]._rename(item.meta["called"])
 
-    def lift_annotation(self, site: Node) -> None:
-        """Move what ``torch.fx.traceback.annotate`` said of all nodes alike to the call's site."""
-        nodes = [node for node in self.graph.nodes if node.op in ("call_function", "call_module")]
+    def add_inputs(self) -> None:
+        super().add_inputs()
+        for value in self.call.inputs:
+            if "parameter" in value.meta:
+                placeholder = self.copies[value]
+                placeholder.target = value.meta["parameter"]
+                placeholder._rename(value.meta["parameter"])
+
+    def add_call(self, callee: ModuleCall) -> None:
+        super().add_call(callee)
+        node, shapes = callee.call_node, [value.meta.get("val") for value in callee.outputs]
+        node.meta["val"] = shapes[0] if len(shapes) == 1 else shapes
+        for value, shape in zip(callee.outputs, shapes, strict=True):
+            self.copies[value].meta["val"] = shape
+        if any("parameter" in value.meta for value in callee.inputs):
+            self._pass_by_name(node, callee.inputs)
+
+    def _pass_by_name(self, node: Node, inputs: Sequence[Node]) -> None:
+        """Pass what the eager module took by position so, and everything else by name."""
+        by_position = [value for value in inputs if value.meta.get("by_position")]
+        node.args = tuple(map(self.value, by_position))
+        node.kwargs = {
+            value.meta.get("parameter", value.name): self.value(value)
+            for value in inputs
+            if value not in by_position
+        }
+
+
+def lift_annotations(root: ModuleCall) -> None:
+    """Move what ``torch.fx.traceback.annotate`` said of all nodes of a call to its call node."""
+    for call in root.walk():
+        nodes = [node for node in call.module.graph.nodes if node.op.startswith("call_")]
         notes = [node.meta.get("custom") for node in nodes]
-        if notes and notes[0] and all(note == notes[0] for note in notes):
-            site.meta["custom"] = notes[0]
+        if call.path and notes and notes[0] and notes.count(notes[0]) == len(notes):
+            call.call_node.meta["custom"] = notes[0]
             for node in nodes:
                 del node.meta["custom"]
 
-    def _take(self) -> None:
-        for value in self.call.inputs:
-            placeholder = self.graph.placeholder(value.name, type_expr=value.type)
-            self._stand_for(value, placeholder)
-        signature = self.call.signature
-        placeholders = self._parameters(signature) if signature else None
-        for value, name in self.call.state.items():
-            self._stand_for(value, self.graph.create_node("get_attr", name))
-        if signature:
-            self._unpack_arguments(signature, placeholders)
 
-    def _make_call(self, callee: ModuleCall) -> None:
-        """Record one ``call_module`` node for a call, and what becomes of its result."""
-        inputs = [self._value(value) for value in callee.inputs]
-        args, kwargs = self._pack_arguments(callee.signature) if callee.signature else ([], {})
-        target = relative_to(self.call.path, callee.name)
-        site = self.graph.create_node("call_module", target, (*inputs, *args), kwargs)
-        self.sites[callee] = site
-        if callee.signature:
-            self._unpack_result(callee.signature, site)
-        elif len(callee.outputs) == 1:
-            self._built[callee.outputs[0]] = site
-            site.meta["val"] = callee.outputs[0].meta.get("val")
-        else:
-            self._take_apart(site, callee.outputs)
+def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
+    """Copy the branches of higher-order operators to the modules whose graphs name them.
 
-    def _return(self) -> None:
-        if self.call.signature:
-            results = [self._leaf(leaf) for leaf in self.call.signature.results]
-            self.graph.output(self._unflatten(results, self.call.signature.out_spec))
-        elif len(self.call.outputs) == 1:
-            self.graph.output(self._value(self.call.outputs[0]))
-        else:
-            self.graph.output([self._value(value) for value in self.call.outputs])
+    They are submodules of the program's graph module, which the ``get_attr`` nodes of the flat
+    graph name. Where the eager model has something of that name, another one is found.
+    """
+    names: dict[tuple[nn.Module, str], str] = {}
+    for call in root.walk():
+        read = call.module.graph.find_nodes(op="get_attr")
+        for node in list(read)[len(call.state) :]:
+            owner, name = call.module._owner, str(node.target)
+            if (owner, name) not in names:
+                names[owner, name] = free = _free_name(owner, name)
+                setattr(owner, free, copy.deepcopy(getattr(branches, name)))
+            node.target = names[owner, name]
 
-    def _stand_for(self, value: Node, node: Node) -> None:
-        """Let ``node`` be what ``value`` of the flat graph is in this one."""
-        node.meta = copy.copy(value.meta)
-        self._built[value] = node
 
-    def _value(self, value: Node) -> Node:
-        """What ``value`` of the flat graph is in this one."""
-        if value not in self._built:
-            raise RuntimeError(
-                f"the call {self.call.name!r} needs {value.name!r}, but neither makes nor gets it: "
-                "it is missing among the call's inputs and state, or among a callee's outputs"
-            )
-        return self._built[value]
+def _free_name(owner: nn.Module, name: str) -> str:
+    candidates = (f"{name}_{number}" if number else name for number in count())
+    return next(candidate for candidate in candidates if not hasattr(owner, candidate))
 
-    def _leaf(self, leaf: Any) -> Any:
-        return self._value(leaf) if isinstance(leaf, Node) else leaf
 
-    def _take_apart(self, sequence: Node, values: list[Any]) -> None:
-        """Record the items of a list, as far as they stand for values of the flat graph."""
-        sequence.meta["val"] = [
-            value.meta.get("val") for value in values if isinstance(value, Node)
-        ]
-        for position, value in enumerate(values):
-            if isinstance(value, Node):
-                item = self._call_function(operator.getitem, sequence, position)
-                item.meta["val"] = value.meta.get("val")
-                self._built[value] = item
+def share_equal_bodies(root: ModuleCall) -> None:
+    """Let calls of one module that do the same share a module, whatever name it was called by.
 
-    def _parameters(self, signature: Signature) -> tuple[tuple[Node, ...], dict[str, Node]]:
-        """Placeholders for the eager module's own arguments."""
-        args_spec, kwargs_spec = signature.in_spec.children()
-        args = [
-            self.graph.placeholder(f"_positional_arg_{number}")
-            for number in range(args_spec.num_children)
-        ]
-        return tuple(args), {name: self.graph.placeholder(name) for name in kwargs_spec.context}
+    Strict export writes down which names are one module: those have one key on the module stack.
+    """
+    core.share_equal_bodies(root)
+    kept: dict[Hashable, ModuleCall] = {}
+    for call in root.walk():
+        earliest = kept.setdefault((_key(call), graph_key(call.module.graph)), call)
+        if earliest.path != call.path and earliest.module is not call.module:
+            root.module.set_submodule(call.name, earliest.module)
+            call.module = earliest.module
+    for call in root.walk():
+        if call.index:
+            call.module._stands_on = (root.module.get_submodule(call.path),)
 
-    def _unpack_arguments(self, signature: Signature, placeholders: Any) -> None:
-        flat = self._flatten(placeholders, signature.in_spec)
-        for position, leaf in enumerate(signature.arguments):
-            if isinstance(leaf, Node):
-                item = self.graph.create_node(
-                    "call_function", operator.getitem, (flat, position), name=leaf.name
-                )
-                self._stand_for(leaf, item)
 
-    def _pack_arguments(self, signature: Signature) -> tuple[list[Node], dict[str, Any]]:
-        leaves = [self._leaf(leaf) for leaf in signature.arguments]
-        packed = self._unflatten(leaves, signature.in_spec)
-        args_spec, kwargs_spec = signature.in_spec.children()
-        args = self._call_function(operator.getitem, packed, 0)
-        kwargs = self._call_function(operator.getitem, packed, 1)
-        positional = [
-            self._call_function(operator.getitem, args, number)
-            for number in range(args_spec.num_children)
-        ]
-        return positional, {
-            name: self._call_function(operator.getitem, kwargs, name)
-            for name in kwargs_spec.context
-        }
+def _key(call: ModuleCall) -> str:
+    """The key of the call's module on the module stack, without the number of the call."""
+    stack = call.first.meta.get("nn_module_stack", {})
+    keys = (key for key, (path, _) in stack.items() if path.partition("@")[0] == call.path)
+    return next(keys, call.path).partition("@")[0]
 
-    def _unpack_result(self, signature: Signature, site: Node) -> None:
-        self._take_apart(self._flatten(site, signature.out_spec), signature.results)
 
-    def _flatten(self, structure: Any, spec: TreeSpec) -> Node:
-        return self._call_function(fx_pytree.tree_flatten_spec, structure, self._spec(spec))
+def dispatch(root: ModuleCall, paths: set[str]) -> None:
+    """Put a dispatcher where a module with a preserved signature is called several times.
 
-    def _unflatten(self, leaves: list[Any], spec: TreeSpec) -> Node:
-        return self._call_function(pytree.tree_unflatten, leaves, self._spec(spec))
+    Whoever asked export to preserve a signature wants to swap the module for another one. So all
+    its calls must go to one place: a dispatcher takes the place of the first module, its call
+    modules are those of the calls in their order, and every call node calls it. The modules
+    themselves leave the tree.
 
-    def _spec(self, spec: TreeSpec) -> Node:
-        name = self.specs.setdefault(spec, f"_spec_{len(self.specs)}")
-        return self.graph.create_node("get_attr", name)
+    Args:
+        root: the outline, with its modules in the tree.
+        paths: the modules whose signatures are preserved.
 
-    def _call_function(self, function: Callable[..., Any], *args: Any) -> Node:
-        return self.graph.call_function(function, args)
+    In torch: ``UnflattenedModule._dispatch_modules``.
+    """
+    calls: dict[str, list[ModuleCall]] = defaultdict(list)
+    for call in root.walk():
+        calls[call.path].append(call)
+    for path in [path for path in calls if path in paths and len(calls[path]) > 1]:
+        parent, _, name = path.rpartition(".")
+        place = root.module.get_submodule(parent)
+        for later in {call.name for call in calls[path]} - {path}:
+            delattr(place, later.rpartition(".")[2])
+        modules = [call.module for call in calls[path]]
+        constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
+        setattr(place, name, InterpreterModuleDispatcher(constants, modules))
+        for call in calls[path]:
+            call.redirect(0)

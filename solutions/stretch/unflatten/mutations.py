@@ -1,4 +1,4 @@
-"""Before the outline: what the eager model mutated is mutated again."""
+"""Unlike the core: what the eager model mutated is mutated again, in a functional graph, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch.export.graph_signature import ExportGraphSignature, OutputKind, OutputSpec
 from torch.fx import Graph, Node
 
-from .calls import NO_MODULE
+from ...unflatten import NO_MODULE
 
 _MUTATIONS = (
     OutputKind.BUFFER_MUTATION,
@@ -19,9 +19,12 @@ _MUTATIONS = (
 )
 
 
-def is_functional(signature: ExportGraphSignature) -> bool:  # given
+_RESULT = OutputKind.USER_OUTPUT
+
+
+def is_functional(signature: ExportGraphSignature) -> bool:
     """Whether the graph returns more than its results: mutated buffers or inputs, tokens."""
-    return any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs)
+    return any(spec.kind is not _RESULT for spec in signature.output_specs)
 
 
 def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Node, Node]:
@@ -41,22 +44,22 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     Returns:
         For the placeholder of each mutated buffer, parameter or input the value written back.
 
-    Where torch does this: ``_inplace_buffer_and_input_mutations`` in
-    ``torch/export/unflatten.py``. It writes back at once, even where the old value is read later.
+    In torch: ``_inplace_buffer_and_input_mutations``, which writes back at once, even where the
+    old value is read later.
     """
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
     output = graph.output_node()
+    outputs: Any = output.args[0]
+    returned = list(zip(signature.output_specs, outputs, strict=True))
+    output.args = (tuple(value for spec, value in returned if spec.kind is _RESULT),)
     written = {}
-    for spec, value in zip(signature.output_specs, _returned(output), strict=True):
+    for spec, value in returned:
         if spec.kind in _MUTATIONS:
             target = placeholders[_mutated_input(spec, signature)]
             copied = write_back(target, value, after=max([value, *readers(target)]))
             if value.op != "placeholder" and form(value) == form(target):
                 value.replace_all_uses_with(copied, copied.__lt__)
             written[target] = value
-    returned = zip(signature.output_specs, _returned(output), strict=True)
-    results = [value for spec, value in returned if spec.kind is OutputKind.USER_OUTPUT]
-    output.args = (tuple(results),)
     return written
 
 
@@ -73,7 +76,9 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     """
     graph = value.graph
     if after.op == "placeholder":
-        position = graph.inserting_before(_first_operation(graph))
+        position = graph.inserting_before(
+            next(node for node in graph.nodes if node.op != "placeholder")
+        )
         stack = {NO_MODULE: (NO_MODULE, NO_MODULE)}
     else:
         position = graph.inserting_after(after)
@@ -84,11 +89,6 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     return copied
 
 
-def _returned(output: Node) -> tuple[Any, ...]:
-    returned: Any = output.args[0]
-    return tuple(returned)
-
-
 def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
     """The name of the placeholder that a mutation belongs to."""
     if spec.kind is OutputKind.USER_INPUT_MUTATION:
@@ -96,7 +96,7 @@ def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
     return next(each.arg.name for each in signature.input_specs if each.target == spec.target)
 
 
-def readers(value: Node) -> Iterator[Node]:  # given
+def readers(value: Node) -> Iterator[Node]:
     """The operations that read a value, be it through views of it."""
     for user in value.users:
         if user.op != "output":
@@ -105,17 +105,13 @@ def readers(value: Node) -> Iterator[Node]:  # given
                 yield from readers(user)
 
 
-def is_view(node: Node) -> bool:  # given
+def is_view(node: Node) -> bool:
     """Whether a node's result is another look at the memory of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info for result in schema.returns)
 
 
-def form(node: Node) -> tuple[Any, ...]:  # given
+def form(node: Node) -> tuple[Any, ...]:
     """The dtype and shape of a node's value: a buffer takes over a value only in its own form."""
     value = node.meta.get("val")
     return getattr(value, "dtype", None), getattr(value, "shape", None)
-
-
-def _first_operation(graph: Graph) -> Node:
-    return next(node for node in graph.nodes if node.op != "placeholder")

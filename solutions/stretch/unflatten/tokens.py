@@ -1,4 +1,4 @@
-"""Before the outline: operations with side effects are called without tokens."""
+"""Unlike the core: operations with side effects, which decomposing strings on a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import Graph, Node
 
 
-def has_tokens(signature: ExportGraphSignature) -> bool:  # given
+def has_tokens(signature: ExportGraphSignature) -> bool:
     """Whether the graph keeps the order of side effects by handing tokens on."""
     return any(spec.kind is InputKind.TOKEN for spec in signature.input_specs)
 
@@ -26,8 +26,7 @@ def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
         graph: a flat graph whose ``output`` node returns no tokens any more. It is changed.
         signature: says which placeholders are tokens.
 
-    Where torch does this: ``torch/export/_remove_effect_tokens_pass.py``, which edits the program
-    that it is given.
+    In torch: ``_remove_effect_tokens_pass``, which edits the program that it is given.
     """
     for node in reversed(graph.find_nodes(op="call_function", target=with_effects)):
         _call_directly(node)

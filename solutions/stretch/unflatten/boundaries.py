@@ -1,4 +1,4 @@
-"""Beside ``preserve_signatures``: what stands in for a value that may not cross a border."""
+"""Unlike the core: what replaces a value that may not cross the border of a preserved module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .calls import ModuleCall
+from ...unflatten import ModuleCall
 from .mutations import form, is_view, readers, write_back
 
 
 @dataclass
-class StandIns:
+class BoundaryReplacements:
     """What takes the place of values on the far side of a border.
 
     Attributes:
@@ -37,20 +37,17 @@ class StandIns:
 
     def replace_inputs(self, node: Node) -> None:
         for value in node.all_input_nodes:
-            stand_in = self._of(value, reader=node)
-            if stand_in is not value:
-                node.replace_input_with(value, stand_in)
+            replacement = self._of(value, reader=node)
+            if replacement is not value:
+                node.replace_input_with(value, replacement)
 
     def _of(self, value: Node, reader: Node) -> Node:
         if value.op == "placeholder" or value in self.allowed or not self.crosses(value):
             return value
         if _is_in_place(value):
             return self._of(value.all_input_nodes[0], reader)
-        return self._holder(value, reader) or self._copy(value)
-
-    def _holder(self, value: Node, reader: Node) -> Node | None:
-        """The buffer or input that holds a value when it is read."""
-        return self._copied_to(value, reader) or self._written_to(value, reader)
+        source = self._copied_to(value, reader) or self._written_to(value, reader)
+        return source or self._copy(value)
 
     def _copied_to(self, value: Node, reader: Node) -> Node | None:
         """Where the eager model has copied it to itself."""
@@ -79,22 +76,19 @@ class StandIns:
     def _copy(self, value: Node) -> Node:
         """The same operation once more."""
         if value not in self.copies:
-            self._check_can_be_copied(value)
+            obstacle = _obstacle(value, self.before)
+            if obstacle:
+                raise RuntimeError(
+                    f"the value {value.name!r} ({value.target}) crosses the border of "
+                    f"{self.call.name!r}, but is neither an argument nor a result of that call, "
+                    f"and it can't be computed twice, for {obstacle}; pass it, or don't preserve "
+                    "the signature of this module"
+                )
             with value.graph.inserting_before(self.before):
                 copied = value.graph.node_copy(value, lambda node: self._of(node, self.before))
             copied.meta["nn_module_stack"] = self.stack
             self.copies[value] = copied
         return self.copies[value]
-
-    def _check_can_be_copied(self, value: Node) -> None:
-        obstacle = _obstacle(value, self.before)
-        if obstacle:
-            raise RuntimeError(
-                f"the value {value.name!r} ({value.target}) crosses the border of "
-                f"{self.call.name!r}, but is neither an argument nor a result of that call, and "
-                f"it can't be computed twice, for {obstacle}; pass it, or don't preserve the "
-                "signature of this module"
-            )
 
 
 def _history(target: Node, last: Node) -> list[Node]:

@@ -1,0 +1,213 @@
+"""Unlike the core: calls whose signature is preserved take and return what the eager module did.
+
+``torch.export.export(..., preserve_module_call_signature=...)`` notes how a module was called.
+Such a module can be swapped for another one. So whatever crosses its border must be one of its
+arguments or results, and must cross in the structure that the eager module had. All of this is
+written into the flat graph; the steps of the core know nothing of signatures.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import torch.fx._pytree as fx_pytree
+from torch.export.exported_program import ModuleCallSignature
+from torch.export.graph_signature import ConstantArgument
+from torch.fx import Graph, Node
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import TreeSpec
+
+from ...unflatten import ModuleCall
+from .boundaries import BoundaryReplacements
+from .graphs import outline
+
+
+def preserve_signatures(
+    graph: Graph, signatures: Mapping[str, ModuleCallSignature], written: Mapping[Node, Node]
+) -> None:
+    """Give the calls that are to keep their signature nothing else to take and to return.
+
+    A value that crosses the border of such a call, and is neither an argument nor a result, is
+    replaced on the far side of the border:
+
+    - the result of an in-place operation by what it wrote to;
+    - the new value of a mutated buffer, in a functional graph, by the buffer, into which it is
+      written where it is made;
+    - anything else (a size that export computes once for all modules, say) by a computation of
+      its own.
+
+    Parameters, buffers, constants and the program's inputs may cross as they are. Then arguments
+    are packed before the call and unpacked in it, and results the other way round.
+
+    Args:
+        graph: a flat graph. It is changed as described.
+        signatures: by the name of the call.
+        written: what ``restore_mutations`` writes back: the last value of each placeholder.
+
+    Raises:
+        RuntimeError: what crosses the border can't be computed twice, for it is random, or made of
+            what is mutated in between.
+
+    In torch: ``_ModuleFrame.remap_input``, ``_IVals`` and ``_generate_flatten_spec``.
+    """
+    for border in _borders(graph, signatures):
+        border.enforce_signature(written)
+    borders = _borders(graph, signatures)
+    for border in borders:
+        border.pack()
+    for border in borders:
+        border.unpack()
+
+
+def _borders(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> list[Border]:
+    """The borders of the calls that have a signature, callers before callees."""
+    nodes = {node.name: node for node in graph.nodes}
+    calls = [call for call in reversed(list(outline(graph).walk())) if call.path]
+    return [Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures]
+
+
+class Border:
+    """The border of a call in the flat graph, which only arguments and results may cross.
+
+    Args:
+        call: the call.
+        signature: how the eager module was called.
+        nodes: the nodes of the graph by name; a leaf that isn't among them is ``None``.
+    """
+
+    def __init__(
+        self, call: ModuleCall, signature: ModuleCallSignature, nodes: Mapping[str, Node]
+    ) -> None:
+        def leaf(argument: Any) -> Any:
+            constant = isinstance(argument, ConstantArgument)
+            return argument.value if constant else nodes.get(argument.name)
+
+        self.call, self.signature, self.graph = call, signature, call.first.graph
+        self.arguments = [leaf(argument) for argument in signature.inputs]
+        self.results = [_used_part(leaf(argument), call) for argument in signature.outputs]
+        stack = list(call.first.meta["nn_module_stack"].items())
+        paths = [path.partition("@")[0] for _, (path, _) in stack]
+        depth = paths.index(call.path)
+        self.inside, self.outside = dict(stack[: depth + 1]), dict(stack[:depth])
+
+    def enforce_signature(self, written: Mapping[Node, Node]) -> None:
+        """Replace what crosses the border and isn't in the signature."""
+        call, first, last = self.call, self.call.first, self.call.last
+        nodes = list(_slice(call))
+        into_call = BoundaryReplacements(
+            call, self.arguments, written, lambda value: value < first, first, self.inside
+        )
+        for node in nodes:
+            into_call.replace_inputs(node)
+        users = [node for value in nodes for node in value.users if node > last]
+        for node in dict.fromkeys(users):
+            stack = node.meta.get("nn_module_stack") or dict(list(self.outside.items())[:1])
+            BoundaryReplacements(
+                call, self.results, written, lambda value: first <= value <= last, node, stack
+            ).replace_inputs(node)
+
+    def pack(self) -> None:
+        """Pack the arguments before the call, and the results at its end.
+
+        These two nodes hold on to the leaves while other borders are unpacked.
+        """
+        with self.graph.inserting_before(self.call.first):
+            self.packed = self._add(self.outside, _pack(self.signature.in_spec), self.arguments)
+        with self.graph.inserting_after(self.call.last):
+            self.returned = self._add(self.inside, _pack(self.signature.out_spec), self.results)
+
+    def unpack(self) -> None:
+        """Unpack the arguments inside and the results outside, and let them be used from there."""
+        with self.graph.inserting_before(self.packed.next):
+            parameters = self._parameters()
+            flat = self._add(self.inside, _flatten(self.signature.in_spec), parameters)
+            items = self._items(self.inside, flat, self.packed.args[0])
+        for leaf, item in items.items():
+            leaf.replace_all_uses_with(item, lambda user: flat < user <= self.returned)
+        with self.graph.inserting_before(self.returned.next):
+            results = self._add(self.outside, _flatten(self.signature.out_spec), self.returned)
+            items = self._items(self.outside, results, self.returned.args[0])
+        for leaf, item in items.items():
+            if leaf > flat:
+                leaf.replace_all_uses_with(item, results.__lt__)
+
+    def _parameters(self) -> Any:
+        """What the eager module was called with; each keeps its place or its name."""
+        args_spec, kwargs_spec = self.signature.in_spec.children()
+        args, kwargs = (self._add(self.outside, operator.getitem, self.packed, n) for n in (0, 1))
+        positional = [
+            self._parameter(f"_positional_arg_{number}", args, number, by_position=True)
+            for number in range(args_spec.num_children)
+        ]
+        return tuple(positional), {
+            name: self._parameter(name, kwargs, name, by_position=False)
+            for name in kwargs_spec.context
+        }
+
+    def _parameter(self, name: str, values: Node, key: Any, by_position: bool) -> Node:
+        item = self._add(self.outside, operator.getitem, values, key)
+        item.meta |= {"parameter": name, "by_position": by_position}
+        return item
+
+    def _items(self, stack: dict[str, Any], flat: Node, leaves: Any) -> dict[Node, Node]:
+        """The items of a flat list that stand for the nodes among these leaves."""
+        items = {}
+        for position, leaf in enumerate(leaves):
+            if isinstance(leaf, Node):
+                item = items[leaf] = self._add(stack, operator.getitem, flat, position)
+                item.meta |= {"val": leaf.meta.get("val"), "called": leaf.name}
+        return items
+
+    def _add(self, stack: dict[str, Any], function: Any, *args: Any) -> Node:
+        node = self.graph.call_function(function, args)
+        node.meta["nn_module_stack"] = stack
+        return node
+
+
+def _used_part(result: Any, call: ModuleCall) -> Any:
+    """The part of a decomposed result that is used.
+
+    A decomposition may make several nodes of one, and the signature then names the last of them.
+    """
+    if not isinstance(result, Node) or _is_used_after(call, result) or not _origin(result):
+        return result
+    parts = [node for node in _slice(call) if _origin(node) == _origin(result)]
+    return next((part for part in parts if _is_used_after(call, part)), result)
+
+
+def _origin(node: Node) -> str | None:
+    """The name that a node, or the one it was made from, had before decomposition."""
+    history = node.meta.get("from_node")
+    return history[-1].name if history else None
+
+
+def _slice(call: ModuleCall) -> Iterator[Node]:
+    """The nodes of a call and of the calls inside it."""
+    node = call.first
+    while node <= call.last:
+        yield node
+        node = node.next
+
+
+def _is_used_after(call: ModuleCall, value: Node) -> bool:
+    return any(user > call.last for user in value.users)
+
+
+# One function per structure, so that graphs that do the same call the same functions.
+@cache
+def _pack(spec: TreeSpec) -> Callable[..., Any]:
+    def pack(leaves: list[Any]) -> Any:
+        return pytree.tree_unflatten(leaves, spec)
+
+    return pack
+
+
+@cache
+def _flatten(spec: TreeSpec) -> Callable[..., Any]:
+    def flatten(structure: Any) -> Any:
+        return fx_pytree.tree_flatten_spec(structure, spec)
+
+    return flatten

@@ -1,0 +1,701 @@
+"""Models whose programs are unflattened, and what the tests of the lesson share."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from collections import namedtuple
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+
+from tests.suite import asking_more, same_numbers
+from tests.suite.programs import Case, export, exported, program_of
+
+# Strict export runs another front end, takes long, and names the state otherwise.
+STRICT_TOO = pytest.mark.parametrize(
+    "strict", [False, asking_more(True)], ids=["non-strict", "strict"]
+)
+
+
+FUNCTIONAL_TOO = pytest.mark.parametrize(
+    "functional", [False, True], ids=["in place", "functional"]
+)
+
+
+def x(*shape: int) -> torch.Tensor:
+    """A seeded input."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.rand(shape or (2, 3), generator=generator)
+
+
+def names(tree: nn.Module) -> list[str]:
+    """The names of all modules, without the bodies of later calls."""
+    found = [name for name, _ in tree.named_modules(remove_duplicate=False)]
+    return [name for name in found if "@" not in name]
+
+
+class RunsLikeEager:
+    """Compares runs and state of an unflattened program with those of the eager model."""
+
+    def __init__(self, lesson, model: nn.Module, *args, runs: int = 2, **options) -> None:
+        if isinstance(model, nn.Module):
+            self.eager, self.program = copy.deepcopy(model), export(model, *args, **options)
+        else:
+            self.eager, self.program = exported(model, *args, **options)
+        self.tree = lesson.unflatten(self.program)
+        for _ in range(runs):
+            theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
+            kwargs = options.get("kwargs", {})
+            expected = self.eager(*theirs, **kwargs)
+            self.judge(self.tree(*ours, **kwargs), expected, "what the model returns")
+            self.judge(ours, theirs, "the inputs after the run")
+        expected = dict(self.eager.state_dict())
+        state = {name: functools.reduce(getattr, name.split("."), self.tree) for name in expected}
+        self.judge({name: each.data for name, each in state.items()}, expected, "the state")
+
+    @staticmethod
+    def judge(actual, expected, what: str) -> None:
+        same_numbers(
+            actual,
+            expected,
+            cause=f"{what} differs: a value was lost, read from elsewhere, or mutated in a copy",
+            hint="print the graphs (tree.print_readable(), also of children) beside the program's",
+        )
+
+
+like_eager = RunsLikeEager
+
+
+class Block(nn.Module):
+    """A linear layer between two operations of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x * 2).relu()
+
+
+class Nested(nn.Module):
+    """Modules in modules, a list of modules, and operations between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = Block()
+        self.first = nn.Sequential(Block(), nn.Tanh())
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+    def forward(self, x):
+        y = self.second(self.first(x) + 1)
+        for layer in self.layers:
+            y = layer(y) - x
+        return y
+
+
+class Steps(nn.Sequential):
+    """A sequence whose input is called ``x``."""
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+def one_tanh() -> nn.Module:
+    return Steps(nn.Tanh())
+
+
+def one_block() -> nn.Module:
+    return Steps(Block())
+
+
+def block_and_tanh() -> nn.Module:
+    return Steps(Block(), nn.Tanh())
+
+
+def three_deep() -> nn.Module:
+    return Steps(Steps(Steps(nn.ReLU())))
+
+
+def training_norms() -> nn.Module:
+    return Steps(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+
+def fixed_norms() -> nn.Module:
+    return training_norms().eval()
+
+
+class CalledTwice(nn.Module):
+    """One module called twice in the same way."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(self.block(x))
+
+
+class Around(nn.Module):
+    """One module called before and after another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.tanh(self.linear(self.tanh(x)))
+
+
+class Branch(nn.Module):
+    """Does more the second time."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x, more: bool):
+        y = self.linear(x) * self.scale
+        return y.tanh() if more else y
+
+
+class CalledDifferently(nn.Module):
+    turns = (False, True, False)
+
+    def __init__(self):
+        super().__init__()
+        self.branch = Branch()
+
+    def forward(self, x):
+        for more in self.turns:
+            x = self.branch(x, more)
+        return x
+
+
+class CalledAlikeInTheEnd(CalledDifferently):
+    """The third call does what the second does, not the first."""
+
+    turns = (False, True, True)
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and one of them under a second name."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(3, 3)
+        self.decoder = nn.Sequential(nn.Linear(3, 3, bias=False))
+        self.decoder[0].weight = self.encoder.weight
+
+    def forward(self, x):
+        return self.decoder(self.encoder(x))
+
+
+class Counter(nn.Module):
+    """Counts its calls in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+class CountedTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counter = Counter()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.counter(self.linear(self.counter(x))) + self.counter.count
+
+
+def outlined(call) -> object:
+    """An outline as nested lists: the names of nodes, and ``(name of a call, its body)``."""
+    return [
+        item.name if isinstance(item, torch.fx.Node) else (item.name, outlined(item))
+        for item in call.body
+    ]
+
+
+def settled(lesson, program: ExportedProgram) -> dict:
+    """The calls of a program by name, with their inputs settled."""
+    root = lesson.outline(program.graph)
+    lesson.infer_inputs(root, lesson.state_names(program))
+    return {call.name: call for call in root.walk()}
+
+
+def shown_state(call) -> dict[str, str]:
+    return {value.name: name for value, name in call.state.items()}
+
+
+def shown_values(values: list) -> list[str]:
+    return [value.name for value in values]
+
+
+class Joins(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, y])
+
+
+class Finds(nn.Module):
+    def forward(self, x, y):
+        return torch.searchsorted(x, x, sorter=y)
+
+
+class HandsOn(nn.Module):
+    def __init__(self, inner: nn.Module):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x, y):
+        return self.inner(x, y)
+
+
+def hands_on_to_joins() -> nn.Module:
+    return HandsOn(Joins())
+
+
+def hands_on_to_finds() -> nn.Module:
+    return HandsOn(Finds())
+
+
+class OwnsEverything(nn.Module):
+    """Uses a parameter, a buffer, a constant, and a parameter of a child that it doesn't call."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("buffer", torch.rand(3))
+        self.constant = torch.rand(3)
+        self.child = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return x * self.weight + self.buffer - self.constant + self.child.bias
+
+
+def owns_everything() -> nn.Module:
+    return Steps(OwnsEverything())
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Subtract()
+
+    def forward(self, x, y, unused):
+        return self.inner(y, x)
+
+
+class Subtract(nn.Module):
+    def forward(self, x, y):
+        return (x - y) * x
+
+
+class Scale(nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+class HandsItsParameterDown(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.scale = Scale()
+
+    def forward(self, x):
+        return self.scale(x, self.weight)
+
+
+class LooksLikeTheOwner(nn.Module):
+    """``low`` uses a parameter of ``lower``."""
+
+    def __init__(self):
+        super().__init__()
+        self.low = Scale()
+        self.lower = nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))})
+
+    def forward(self, x):
+        return self.low(x, self.lower["weight"])
+
+
+def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
+    root = lesson.outline(program.graph)
+    lesson.infer_outputs(root)
+    return {call.name: shown_values(call.outputs) for call in root.walk()}
+
+
+class Several(nn.Module):
+    """Returns three values, one of which nobody uses, and one made by a module inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Tanh()
+
+    def forward(self, x):
+        return x + 1, self.inner(x), x + 2
+
+
+class UsesSeveral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.several = Several()
+
+    def forward(self, x):
+        first, second, _ = self.several(x)
+        return -second - first
+
+
+class Aliased(nn.Module):
+    """One parameter, one buffer, one constant, each under two names, and two views of a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.same_weight = self.weight
+        self.register_buffer("buffer", torch.rand(3))
+        self.register_buffer("same_buffer", self.buffer)
+        self.register_buffer("memory", torch.rand(6, dtype=torch.double))
+        self.register_buffer("even", self.memory[::2])
+        self.constant = torch.rand(3)
+        self.same_constant = self.constant
+
+    def forward(self, x):
+        y = x * self.weight + self.same_weight + self.buffer - self.same_buffer
+        return y + self.constant * self.same_constant + self.even + self.memory[3:]
+
+
+ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "same_constant")]
+
+
+def tied_with_biases() -> nn.Module:
+    model = Steps(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    return model
+
+
+class Owner(nn.Module):
+    """Owns one thing of every kind, most of it unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Parameter(torch.rand(3), requires_grad=False)
+        self.unused = nn.Parameter(torch.rand(3))
+        self.register_buffer("buffer", torch.rand(3))
+        self.register_buffer("unused_buffer", torch.rand(3))
+        self.register_buffer("passing", torch.rand(3), persistent=False)
+        self.constant = torch.rand(3)
+
+    def forward(self, x):
+        return x * self.frozen + self.buffer + self.passing + self.constant
+
+
+class Subtracts(nn.Module):
+    """Takes the double away, or is taken away from it."""
+
+    def forward(self, x, turn: bool):
+        double = x * 2
+        return double - x if turn else x - double
+
+
+class SubtractsBoth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.subtracts = Subtracts()
+
+    def forward(self, x):
+        return self.subtracts(self.subtracts(x, True), False)
+
+
+class Follows(nn.Module):
+    """Does what the rule for a turn says."""
+
+    def __init__(self, *rules):
+        super().__init__()
+        self.rules = rules
+        self.weight = nn.Parameter(torch.rand(3))
+        self.bias = nn.Parameter(torch.rand(3))
+
+    def forward(self, x, turn: int):
+        return self.rules[turn](self, x)
+
+
+class FollowsBoth(nn.Module):
+    def __init__(self, *rules):
+        super().__init__()
+        self.follows = Follows(*rules)
+
+    def forward(self, x):
+        return self.follows(x, 0), self.follows(x, 1)
+
+
+def by_one(number):
+    return lambda module, x: x * number
+
+
+def summed(dtype):
+    return lambda module, x: torch.sum(x, 0, dtype=dtype)
+
+
+def turned(*order):
+    return lambda module, x: x.permute(order)
+
+
+def added(name):
+    return lambda module, x: x + getattr(module, name)
+
+
+def part_of_two(position):
+    return lambda module, x: (x + 1, (x + 1) * 2)[position]
+
+
+DIFFERENT = {
+    "a number": functools.partial(FollowsBoth, by_one(2), by_one(3)),
+    "its type": functools.partial(FollowsBoth, by_one(1), by_one(1.0)),
+    "a keyword": functools.partial(FollowsBoth, summed(torch.float), summed(torch.double)),
+    "a list": functools.partial(FollowsBoth, turned(0, 1), turned(1, 0)),
+    "a parameter": functools.partial(FollowsBoth, added("weight"), added("bias")),
+    "the result": functools.partial(FollowsBoth, part_of_two(0), part_of_two(1)),
+}
+
+
+class TwoNames(nn.Module):
+    """One module under two names, called by both."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Block()
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Mutates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+
+    def forward(self, x, y):
+        x.add_(1)
+        y.mul_(self.tanh(x))
+        return x + y
+
+
+class Passing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3), persistent=False)
+
+    def forward(self, x):
+        self.count.add_(x.sum(0))
+        return self.count * 1
+
+
+@dataclass
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+Triple = namedtuple("Triple", "first second third")
+
+
+@functools.cache
+def register_pair() -> None:
+    torch.export.register_dataclass(Pair, serialized_type_name="tests.test_unflatten.Pair")
+
+
+class Structures(nn.Module):
+    """Takes and returns nested structures."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x, pair, triple, *, named, scale=2):
+        y = self.block(x) + pair.left * named["a"] - named["b"][0] * scale
+        return {"sum": y, "rest": (pair, [triple.first, 3, None], Triple(y, x, "text"))}
+
+
+def structures() -> tuple[tuple, dict]:
+    register_pair()
+    args = (x(3), Pair(x(3), x(3)), Triple(x(3), 5, None))
+    return args, {"named": {"a": x(3), "b": [x(3)]}, "scale": 2}
+
+
+class Keywords(nn.Module):
+    def forward(self, x, *, left, right):
+        return x + 2 * left - right
+
+
+BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
+
+
+class UsesSizes(nn.Module):
+    """Sizes cross from one module to another."""
+
+    def __init__(self):
+        super().__init__()
+        self.reshape = Reshape()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        return self.reshape(self.linear(x)) * rows + x.new_ones(rows, 1)
+
+
+class Reshape(nn.Module):
+    def forward(self, x):
+        rows = x.shape[0]
+        return x.reshape(rows * 3).reshape(x.shape[0], 3) + rows
+
+
+def added(own, x):
+    value, result = x * 2, x * 3
+    result.add_(value)
+    return value, result
+
+
+def subtraction(lesson):
+    """The module of a call that takes ``y`` and ``x`` of ``TwoInputs``."""
+    return lesson.unflatten(program_of(TwoInputs, x(3), x(3), x(3))).inner
+
+
+def turns(lesson, *functions):
+    def body(function):
+        graph = torch.fx.Graph()
+        graph.output(graph.call_function(function, (graph.placeholder("x"),)))
+        module = lesson.InterpreterModule(graph)
+        module.finalize()
+        return module
+
+    return lesson.InterpreterModuleDispatcher(set(), [body(function) for function in functions])
+
+
+class Grown(nn.Module):
+    """A random module: it owns things, and calls children of its own and of others, repeatedly."""
+
+    def __init__(self, chance: random.Random, depth: int, pool: list[nn.Module]):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("offset", torch.rand(3), persistent=chance.random() < 0.7)
+        self.constant = torch.rand(3)
+        if pool and chance.random() < 0.3:
+            self.weight = next(iter(chance.choice(pool).parameters()), self.weight)
+        self.parts = nn.ModuleList(
+            self.part(chance, depth, pool) for _ in range(chance.randint(1, 3))
+        )
+        self.steps = [chance.randrange(5) for _ in range(chance.randint(1, 5))]
+
+    def part(self, chance: random.Random, depth: int, pool: list[nn.Module]) -> nn.Module:
+        if pool and chance.random() < 0.3:
+            return chance.choice(pool)
+        made = Grown(chance, depth - 1, pool) if depth and chance.random() < 0.6 else nn.Tanh()
+        pool.append(made)
+        return made
+
+    def forward(self, x):
+        for step in self.steps:
+            if step == 0:
+                x = x * self.weight
+            elif step == 1:
+                x = x + self.offset + self.constant
+            elif step == 2:
+                self.offset.add_(x.mean(0))
+            else:
+                x = self.parts[step % len(self.parts)](x)
+        return torch.tanh(x)
+
+
+class EncoderDecoder(nn.Module):
+    """Two transformers that share the embedding, which is also the output projection."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        decoder = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(encoder, 2, enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(decoder, 2)
+        self.project = nn.Linear(8, 11, bias=False)
+        self.project.weight = self.embedding.weight
+
+    def forward(self, source, target):
+        memory = self.encoder(self.embedding(source))
+        return self.project(self.decoder(self.embedding(target), memory))
+
+
+def tokens(*shape: int) -> torch.Tensor:
+    return torch.arange(torch.Size(shape).numel()).reshape(shape) % 11
+
+
+def image_model(name: str, **options: object) -> nn.Module:
+    from kata.torchvision_compat import torchvision
+
+    return torchvision.models.get_model(name, weights=None, **options).eval()
+
+
+def resnet18() -> nn.Module:
+    return image_model("resnet18")
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+IMAGE = (x(1, 3, 32, 32),)
+
+
+REAL = {
+    "resnet18": (resnet18, IMAGE),
+    "transformer": (transformer, (x(1, 4, 8),)),
+    "encoder-decoder": (EncoderDecoder, (tokens(1, 4), tokens(1, 3))),
+    "resnet50": (lambda: image_model("resnet50"), IMAGE),
+    "mobilenet_v3_small": (lambda: image_model("mobilenet_v3_small"), IMAGE),
+    "vit_b_16": (lambda: image_model("vit_b_16", image_size=32), IMAGE),
+}
+
+
+QUICK = ("resnet18", "transformer", "encoder-decoder")
+
+
+PARAMETRISED = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in REAL
+]
+
+
+MODELS = [
+    *(one_tanh, one_block, block_and_tanh, three_deep, Block, Nested, HandsItsParameterDown),
+    *(LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames, Aliased, Owner, Around),
+    *(UsesSeveral, CountedTwice, training_norms, fixed_norms, Passing, SubtractsBoth),
+    *(CalledAlikeInTheEnd, owns_everything),
+]
+
+
+MUTATING = [CountedTwice, training_norms, fixed_norms, Passing]
+
+
+PREPARED = [
+    *(Case(model, x()) for model in MODELS),
+    *(Case(model, x(), functional=True) for model in MUTATING),
+    *(Case(Mutates, x(), x(), functional=functional) for functional in (False, True)),
+    *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
+    *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
+    *(Case(model, torch.arange(6).reshape(2, 3)) for model in DIFFERENT.values()),
+    *(Case(make, x(3), x(3).argsort()) for make in (hands_on_to_joins, hands_on_to_finds)),
+    Case(TwoInputs, x(3), x(3), x(3)),
+    Case(Scale, x(3), x(3)),
+    Case(Structures, *structures()[0], kwargs=structures()[1]),
+    *(Case(Keywords, x(3), kwargs={"left": x(3), "right": x(3) + more}) for more in (0, 1)),
+]

@@ -1,0 +1,2322 @@
+"""``unflatten``, the rest: what PyTorch does besides the core, and what is done better."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import io
+import operator
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.effects import with_effects
+from torch.export import ExportedProgram
+from torch.export.experimental import _export_forward_backward
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    TokenArgument,
+)
+from torch.utils import _pytree as pytree
+
+from tests import random_models
+from tests.models.unflatten import (
+    BATCH,
+    DIFFERENT,
+    FUNCTIONAL_TOO,
+    STRICT_TOO,
+    Aliased,
+    Around,
+    Block,
+    CalledDifferently,
+    CountedTwice,
+    Counter,
+    Keywords,
+    Nested,
+    Owner,
+    Passing,
+    Scale,
+    Several,
+    Steps,
+    Subtract,
+    Tied,
+    TwoInputs,
+    TwoNames,
+    UsesSeveral,
+    UsesSizes,
+    added,
+    like_eager,
+    names,
+    one_block,
+    one_tanh,
+    outlined,
+    subtraction,
+    turns,
+    x,
+)
+from tests.suite import equal, holds, lines_run, refuses, same_numbers
+from tests.suite.programs import export, exported, program_of
+
+
+def three_and_one() -> nn.Module:
+    return Steps(Steps(nn.ReLU(), nn.Tanh(), nn.Sigmoid()), nn.SiLU())
+
+
+class Switch(nn.Module):
+    """Calls another child each time it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Linear(3, 3)
+        self.right = nn.Linear(3, 3)
+
+    def forward(self, x, left: bool):
+        return self.left(x) if left else self.right(x)
+
+
+class CalledForBoth(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.switch = Switch()
+
+    def forward(self, x):
+        return self.switch(self.switch(x, True), False)
+
+
+class Waits(nn.Module):
+    """Does something only when it is told to."""
+
+    def forward(self, x, now: bool):
+        return x.tanh() if now else x
+
+
+class CalledOften(nn.Module):
+    """Its first call leaves no node, and there are more than ten."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = Waits()
+
+    def forward(self, x):
+        for turn in range(12):
+            x = self.waits(x, turn > 0)
+        return x
+
+
+def test_a_call_has_the_number_that_export_gave_it(lesson):
+    equal(
+        [call.name for call in lesson.outline(program_of(CalledOften, x()).graph).calls],
+        [f"waits@{number}" for number in range(1, 12)],
+        cause="the calls were counted, though one left no node, or only a digit was read",
+        hint="the key of a stack's entry ends in the number, whatever stands before the @",
+    )
+
+
+def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
+    program = program_of(three_and_one, x())
+    silu = next(node for node in program.graph.nodes if node.name == "silu")
+    mark = "_empty_nn_module_stack_from_metadata_hook"
+    silu.meta["nn_module_stack"] = {mark: (mark, mark)}
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [
+            ("0", [("0.0", ["relu"]), ("0.1", ["tanh"]), ("0.2", ["sigmoid", "silu"])]),
+            "output",
+        ],
+        cause="export's mark was taken for the name of a module, or the call was torn apart",
+        hint="NO_MODULE instead of a stack: such a node belongs wherever its neighbour does",
+    )
+
+
+def move(program: ExportedProgram, name: str, stack_of: str) -> None:
+    """Let a node lie in the module that another one lies in."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    nodes[name].meta["nn_module_stack"] = nodes[stack_of].meta["nn_module_stack"]
+
+
+class ThreeTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = Steps(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.steps(self.steps(x))
+
+
+def interrupted_program(make=three_and_one) -> ExportedProgram:
+    """A program in which a node of the root interrupts the first call of three steps."""
+    program = program_of(make, x())
+    relu, tanh, sigmoid = list(program.graph.nodes)[1:4]
+    stack = dict(list(relu.meta["nn_module_stack"].items())[:2])
+    relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
+    tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
+    return program
+
+
+def test_a_call_that_is_interrupted_becomes_two(lesson):
+    equal(
+        outlined(lesson.outline(interrupted_program().graph)),
+        [("0", ["relu"]), "tanh", ("0@1", ["sigmoid"]), ("1", ["silu"]), "output"],
+        cause="both parts of the call have one name, so one will replace the other",
+        hint="give the second part a number that no call of the module has",
+    )
+
+
+def test_a_call_that_is_interrupted_twice_becomes_three(lesson):
+    program = program_of(Nested, x())
+    stack = {"root": ("", "Root"), "block": ("0", "Block")}
+    operations = [node for node in program.graph.nodes if node.op == "call_function"]
+    for number, node in enumerate(operations[:5]):
+        node.meta["nn_module_stack"] = dict(list(stack.items())[: 1 + (number % 2 == 0)])
+    equal(
+        [call.name for call in lesson.outline(program.graph).calls if call.path == "0"],
+        ["0", "0@1", "0@2"],
+        cause="two parts of the call have one name, so one will replace the other",
+        hint="a number that was given to a part is taken for the next ones",
+    )
+
+
+def test_the_second_part_of_a_call_isnt_taken_for_the_next_call(lesson):
+    calls = [call.name for call in lesson.outline(interrupted_program(ThreeTwice).graph).calls]
+    holds(
+        len(set(calls)) == 3,
+        "three names: for the first part, the second part, and the second call",
+        got=calls,
+        cause="the second part got the number that export gave to the second call",
+        hint="look at the numbers of all calls of the module before you give one away",
+    )
+
+
+def test_views_of_one_storage_stay_views_of_one_storage(lesson):
+    state = lesson.restore_state(program_of(Aliased, x()))
+    state["memory"].value[0] = 42
+    equal(
+        [state["even"].value[0].item(), state["even"].value.stride()],
+        [42.0, (2,)],
+        cause="each view was cloned: a mutation through one is no longer seen by the other",
+        hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+class ReadDifferently(nn.Module):
+    """The memory of a parameter, as a buffer and as bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("plain", self.weight.detach())
+        self.register_buffer("bits", self.plain.view(torch.int32))
+
+    def forward(self, x):
+        return x * self.weight + self.plain, self.bits + 1
+
+
+def test_one_memory_that_is_read_differently_stays_so(lesson):
+    state = lesson.restore_state(export(ReadDifferently(), x()))
+    values = [state[name].value for name in ("weight", "plain", "bits")]
+    equal(
+        [
+            [type(value).__name__ for value in values],
+            [value.dtype for value in values],
+            len({value.data_ptr() for value in values}),
+        ],
+        [["Parameter", "Tensor", "Tensor"], [torch.float32, torch.float32, torch.int32], 1],
+        cause="one copy stands for all that begin at one address, or each has memory of its own",
+        hint="a parameter is a tensor of its own, and so is another dtype: views of one copy",
+    )
+
+
+class Turned(nn.Module):
+    """A parameter whose columns lie in a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4, 3).t())
+
+    def forward(self, x):
+        return x @ self.weight.t().view(3, 4)
+
+
+def test_a_copy_lies_in_memory_as_the_original_does(lesson):
+    equal(
+        lesson.restore_state(program_of(Turned, x()))["weight"].value.stride(),
+        (1, 3),
+        cause="the copy is contiguous; the views that the graph takes of it need not be possible",
+        hint="clone keeps the strides unless told not to",
+    )
+
+
+def test_what_is_no_plain_tensor_is_restored_too(lesson):
+    program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
+    odd = {"object": object(), "sparse": sparse, "same": sparse, "other": sparse * 2}
+    program.constants.update(odd)
+    state = lesson.restore_state(program)
+    values = {name: state[name].value for name in odd}
+    equal(
+        [
+            {state[name].kind.name for name in odd},
+            values["object"] is odd["object"],
+            values["same"] is values["sparse"] is not sparse,
+            values["other"].to_dense().equal(2 * torch.eye(3)),
+        ],
+        [{"CONSTANT_TENSOR"}, True, True, True],
+        cause="something was asked for its storage that has none",
+        hint="see identity: what has no strided storage is one thing if it is one object",
+    )
+
+
+def test_a_module_names_the_class_of_the_eager_one(lesson):
+    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
+    modules = {"switch": tree.switch, "left": tree.switch.left}
+    equal(
+        {name: module.type_name() for name, module in modules.items()},
+        {"switch": "tests.stretch.test_unflatten.Switch", "left": "torch.nn.modules.linear.Linear"},
+        cause="the class that outline read off the stack was dropped",
+        hint="hand call.type_name on to the module",
+    )
+
+
+def test_a_tree_knows_the_eager_models_class(lesson):
+    equal(
+        lesson.unflatten(program_of(Nested, x())).type_name(),
+        "tests.models.unflatten.Nested",
+        cause="the class that outline read off the stack was dropped",
+        hint="attach gives the tree the graph of the root's call, and its class",
+    )
+
+
+def test_the_type_of_an_input_comes_along(lesson):
+    program = program_of(Nested, x())
+    entry = next(node for node in program.graph.nodes if node.name == "x")
+    entry.type = torch.Tensor
+    tree = lesson.unflatten(program)
+    equal(
+        [next(iter(each.graph.nodes)).type for each in (tree, tree.first)],
+        [torch.Tensor, torch.Tensor],
+        cause="a new placeholder has no type unless it is given one",
+        hint="hand on the type of the value that comes in",
+    )
+
+
+@pytest.mark.beyond("torch doesn't compare which submodule a body calls")
+def test_bodies_that_call_other_children_differ(lesson):
+    like_eager(lesson, CalledForBoth, x())
+
+
+@pytest.mark.beyond("torch registers the state of a module once more below path@1")
+@pytest.mark.parametrize(
+    "model", [CalledDifferently, DIFFERENT["a parameter"]], ids=["child", "parameter"]
+)
+def test_the_state_dict_of_a_model_with_several_bodies_is_the_eager_models(lesson, model):
+    run = like_eager(lesson, model, x())
+    equal(
+        list(run.tree.state_dict()),
+        list(run.eager.state_dict()),
+        cause="the body of a later call registered the module's state again",
+        hint="a later body owns nothing: let it run on the first one's module",
+    )
+
+
+def test_the_tree_says_what_the_program_said_of_itself(lesson):
+    program = program_of(Block, x(4, 3), dynamic_shapes=BATCH)
+    tree = lesson.unflatten(program)
+    equal(
+        [
+            tree.graph_signature.user_inputs,
+            tree.graph_signature.user_outputs,
+            [entry.fqn for entry in tree.module_call_graph],
+            tree.range_constraints,
+            tree.equality_constraints,
+            tree.meta["unflattened_module"] is tree,
+        ],
+        [("x",), ("relu",), ["", "linear"], program.range_constraints, [], True],
+        cause="an attribute of the program is missing, or another one",
+        hint="read the attributes in UnflattenedModule's docstring",
+    )
+
+
+@pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
+def test_nothing_is_left_on_the_program(lesson):
+    program = program_of(Block, x())
+    before = dict(program.graph_module.meta)
+    lesson.unflatten(program)
+    equal(
+        sorted(program.graph_module.meta),
+        sorted(before),
+        cause="the tree's meta is the program's own dict",
+        hint="copy the dict before you add to it",
+    )
+
+
+@pytest.mark.beyond("torch prints what it does for mutated buffers of preserved modules")
+def test_nothing_is_printed(lesson, capsys):
+    tree = lesson.unflatten(program_of(CountedTwice, x(), preserve=("counter",)))
+    tree(x())
+    equal(
+        capsys.readouterr().out,
+        "",
+        cause="a print is left over",
+        hint="raise, or say nothing",
+    )
+
+
+@pytest.mark.beyond("torch copies aliased constants one by one")
+def test_aliased_constants_stay_one_tensor(lesson):
+    tree = lesson.unflatten(program_of(Aliased, x()))
+    holds(
+        tree.constant is tree.same_constant,
+        "tree.constant and tree.same_constant are one tensor",
+        got="two tensors",
+        cause="every name got a copy of its own",
+        hint="remember the copy by the identity of the original",
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # from torch 2.11's load
+def test_the_ties_of_a_program_that_was_loaded_are_kept(lesson):
+    file = io.BytesIO()
+    torch.export.save(export(Tied(), x()), file)
+    file.seek(0)
+    tree = lesson.unflatten(torch.export.load(file))
+    holds(
+        tree.encoder.weight is tree.decoder.get_submodule("0").weight,
+        "one parameter under both names",
+        got="two parameters",
+        cause="the tensors were told apart by their objects, which a file doesn't know",
+        hint="see identity: the same memory, read alike",
+    )
+
+
+@pytest.mark.beyond("torch copies two views of one storage one by one")
+def test_views_of_one_storage_see_each_others_mutation(lesson):
+    class Window(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", torch.zeros(6))
+            self.register_buffer("head", self.memory[:3])
+            self.tail = self.memory[3:]
+
+        def forward(self, x):
+            self.memory.add_(1)
+            return x * self.head + self.tail
+
+    run = like_eager(lesson, Window(), x(), runs=1)
+    same_numbers(
+        run.tree(x()),
+        run.eager(x()),
+        cause="the buffers, or the constant that looks at one, don't share memory any more",
+        hint="copy the storage once, and make the same views of the copy",
+    )
+
+
+@pytest.mark.beyond("torch writes a mutation back before the old value is read")
+def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
+    class Swap(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", torch.zeros(3))
+            self.first = nn.Tanh()
+            self.second = nn.Sigmoid()
+
+        def forward(self, x):
+            new = self.first(x.sum(0))
+            old = self.second(self.memory.unsqueeze(0))
+            self.memory.copy_(new)
+            return old + self.memory
+
+    run = like_eager(lesson, Swap(), x(), functional=True)
+    equal(
+        [name for name, _ in run.tree.named_modules()],
+        ["", "first", "second"],
+        cause="the mutation was filed under a module that had already returned",
+        hint="it lies in the module of the node that it follows",
+    )
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.last.copy_(x)
+        return x
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_can_be_kept_in_a_buffer(lesson):
+    tree = like_eager(lesson, Remembers(), x(), functional=True).tree
+    given = x()
+    holds(
+        tree(given).data_ptr() == given.data_ptr(),
+        "the input, which is returned as it is",
+        got="another tensor",
+        cause="what comes after the copy reads the buffer instead of the input",
+        hint="only a value that was computed for the buffer is the buffer from then on",
+    )
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
+def test_an_input_that_is_kept_in_a_buffer_can_be_mutated(lesson):
+    class KeepsAndMutates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(2, 3))
+
+        def forward(self, x):
+            old = self.last * 2
+            self.last.copy_(x)
+            x.add_(1)
+            return old
+
+    like_eager(lesson, KeepsAndMutates(), x(), functional=True)
+
+
+class Rounds(nn.Module):
+    """Makes a number with a fraction of a buffer of integers, and writes it there."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("whole", torch.arange(3))
+
+    def forward(self, x):
+        value = self.whole + 0.5
+        self.whole.copy_(value)
+        return x * value
+
+
+class Repeats(nn.Module):
+    """Writes one row into all rows of a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(2, 3))
+
+    def forward(self, x):
+        row = x.sum(0)
+        self.rows.copy_(row)
+        return row.softmax(0)
+
+
+@pytest.mark.beyond("torch reads the buffer from then on")
+@pytest.mark.parametrize("model", [Rounds, Repeats])
+def test_a_value_that_does_not_fit_a_buffer_is_read_itself(lesson, model):
+    like_eager(lesson, model(), x(), functional=True)
+
+
+@pytest.mark.beyond("torch returns the computed value, and the buffer is another tensor")
+def test_a_buffer_that_is_returned_is_the_modules_own(lesson):
+    class Returns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return self.count
+
+    tree = like_eager(lesson, Returns(), x(), functional=True).tree
+    holds(
+        tree(x()).data_ptr() == tree.count.data_ptr(),
+        "the buffer itself, as in the eager model",
+        got="another tensor",
+        cause="what comes after the mutation reads the computed value",
+        hint="replace its uses after the copy_ by the copy_, which returns what it wrote to",
+    )
+
+
+@FUNCTIONAL_TOO
+def test_a_model_that_only_mutates_runs(lesson, functional):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x.sum(0))
+            return ()
+
+    like_eager(lesson, Counts(), x(), functional=functional)
+
+
+def test_what_is_written_back_is_known_by_its_buffer(lesson):
+    program = program_of(Passing, x(), functional=True)
+    written = lesson.restore_mutations(program.graph, program.graph_signature)
+    equal(
+        {target.name: value.name for target, value in written.items()},
+        {"b_count": "add"},
+        cause="the copy_ was noted, or the name of the buffer",
+        hint="the key is the buffer's placeholder, the value the node that was returned for it",
+    )
+
+
+class MutatesItsParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x):
+        self.weight.add_(1)
+        return x * self.weight
+
+
+@pytest.mark.beyond("torch takes the new value of a parameter for a result")
+def test_a_parameter_of_a_functional_program_is_mutated(lesson):
+    like_eager(lesson, MutatesItsParameter, x(), functional=True)
+
+
+def shapes(graph: torch.fx.Graph) -> list[object]:
+    """The shape of what each operation and each call gives."""
+    made = [node.meta["val"] for node in graph.nodes if node.op.startswith("call")]
+    return [pytree.tree_map(lambda value: tuple(value.shape), value) for value in made]
+
+
+def test_calls_know_the_shapes_of_their_results(lesson):
+    one, two = (lesson.unflatten(program_of(model, x())) for model in (Block, UsesSeveral))
+    equal(
+        [shapes(one.graph), shapes(two.graph)],
+        [[(2, 3)] * 3, [[(2, 3), (2, 3)], *[(2, 3)] * 4]],
+        cause='a node that wasn\'t in the flat graph has no meta["val"]',
+        hint="a call's val is that of its one output, or a list; an item's is that output's",
+    )
+
+
+@pytest.mark.beyond("torch prints the structures, and the error names neither")
+def test_the_refusal_shows_both_structures(lesson):
+    tree = lesson.unflatten(program_of(Scale, x(3), x(3)))
+    with refuses(
+        TypeError,
+        "TreeSpec(tuple, None, [TreeSpec(tuple, None, [*,",
+        "TreeSpec(tuple, None, [TreeSpec(tuple, None, [TreeSpec(",
+        cause="the message doesn't show what was given and what is wanted",
+        hint="put both tree specs into the message",
+    ):
+        tree((x(3), x(3)))
+
+
+def adapter(lesson, adapted, paths=()):
+    """An adapter that returns ``adapted(flat arguments)`` and notes what it was asked."""
+
+    class Adapter(lesson.FlatArgsAdapter):
+        def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+            self.asked = (target_spec, input_spec, metadata, obj)
+            return adapted(input_args)
+
+        def get_flat_arg_paths(self):
+            return list(paths)
+
+    return Adapter()
+
+
+def test_an_adapter_brings_the_arguments_into_shape(lesson, capsys):
+    adapts = adapter(lesson, lambda leaves: leaves[::-1])
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(4)[:3]), adapts)
+    same_numbers(
+        tree((x(4)[:3], x(3))),
+        Subtract()(x(3), x(4)[:3]),
+        cause="the adapter wasn't asked, or its answer wasn't used",
+        hint="where the structure differs, run the graph on what the adapter returns",
+    )
+    target, given, metadata, args = adapts.asked
+    equal(
+        [target.num_leaves, given.num_leaves, isinstance(metadata, dict), len(args)],
+        [2, 2, True, 1],
+        cause="the adapter didn't get target_spec, input_spec, metadata and obj",
+        hint="read FlatArgsAdapter.adapt",
+    )
+
+
+def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapter(lesson, lambda leaves: []))
+    with refuses(
+        TypeError,
+        "2",
+        "0",
+        cause="the graph was run on whatever came",
+        hint="there must be one value a leaf of in_spec",
+    ):
+        tree((x(3), x(3)))
+
+
+@pytest.mark.beyond("torch asserts, or doesn't say whose values are too few")
+@pytest.mark.parametrize(
+    ("method", "values", "paths"),
+    [("adapt", 1, ()), ("get_flat_arg_paths", 2, ["left"])],
+    ids=["values", "names"],
+)
+def test_an_adapter_that_does_not_fit_is_named(lesson, method, values, paths):
+    adapts = adapter(lesson, lambda leaves: leaves[:values], paths)
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapts)
+    with refuses(
+        TypeError,
+        f"Adapter.{method}",
+        "1",
+        "2",
+        cause="the error doesn't say which method of which adapter is at fault",
+        hint="name class and method, and both numbers",
+    ):
+        tree((x(3), x(3)))
+
+
+def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
+    adapts = adapter(lesson, lambda leaves: [3, leaves[1]], paths=["left", "right"])
+    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapts)
+    with refuses(
+        RuntimeError,
+        "left",
+        cause="the adapter's names for its values weren't used",
+        hint="get_flat_arg_paths names the adapted leaves",
+    ):
+        tree((x(3), x(3)))
+
+
+class Swappable(nn.Module):
+    """Takes positional and keyword arguments in structures, returns a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("passing", torch.zeros(()), persistent=False)
+
+    def forward(self, x, others, *, scale):
+        self.count.add_(1)
+        y = self.linear(x) * scale
+        return {"y": y + others[0], "rest": (others[1], self.count * 1)}
+
+
+class CallsSwappable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = nn.ModuleDict({"inner": Swappable()})
+
+    def forward(self, x):
+        inner = self.outer["inner"]
+        first = inner(x, [x * 2, x * 3], scale=x + 1)
+        second = inner(first["y"], [first["rest"][0], x], scale=x - 1)
+        return second["y"], second["rest"], first["rest"][1]
+
+
+PRESERVED = ("outer.inner",)
+
+
+@STRICT_TOO
+def test_a_preserved_module_that_is_called_twice_runs(lesson, strict):
+    tree = like_eager(lesson, CallsSwappable, x(), preserve=PRESERVED, strict=strict).tree
+    holds(
+        not any("@" in name for name, _ in tree.named_modules()),
+        "one module for all calls",
+        got=[name for name, _ in tree.named_modules()],
+        cause="something stays at the place of a later call",
+        hint="a call's own name, with its number, is the name of no module of the eager model",
+    )
+
+
+def test_a_preserved_module_takes_the_eager_arguments(lesson):
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
+    inner, eager = tree.get_submodule("outer.inner"), copy.deepcopy(model).outer["inner"]
+    args, kwargs = (x(), [x() * 2, x() * 3]), {"scale": x() + 1}
+    same_numbers(
+        inner(*args, **kwargs),
+        eager(*args, **kwargs),
+        cause="the body takes and returns leaves, or parameters, too",
+        hint="unpack the arguments by in_spec, pack the result by out_spec",
+    )
+
+
+def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
+    other = Swappable()
+    tree.set_submodule("outer.inner", copy.deepcopy(other))
+    model.outer["inner"] = other
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="a call didn't go to the swapped module, or passed something else",
+        hint="all call sites of a preserved module call its one path",
+    )
+
+
+def test_the_calls_of_a_preserved_module_take_turns(lesson):
+    tree = lesson.unflatten(program_of(CalledForBoth, x(), preserve=("switch",)))
+    equal(
+        [type(tree.switch).__name__, [name for name, _ in tree.named_modules()]],
+        [
+            "InterpreterModuleDispatcher",
+            ["", "switch", "switch.left", "switch.right"],
+        ],
+        cause="the later calls stayed beside the first",
+        hint="one dispatcher at the module's path takes the place of all bodies",
+    )
+    equal(
+        len(tree.switch.call_modules()),
+        2,
+        cause="a body is missing, or is there twice",
+        hint="one body a call, in the order of the calls",
+    )
+
+
+def test_calls_of_a_preserved_module_that_do_the_same_are_done_by_one(lesson):
+    tree = lesson.unflatten(program_of(Around, x(), preserve=("tanh",)))
+    modules = tree.tanh.call_modules()
+    equal(
+        [len(modules), len(set(modules))],
+        [2, 1],
+        cause="a body that was dropped still has a module of its own",
+        hint="give it the module of the one that stays; it stands in the list once a call",
+    )
+    equal(
+        names(tree),
+        ["", "tanh", "linear"],
+        cause="the dispatcher was registered anew, behind the other children",
+        hint="put it where the first body is, without deleting that first",
+    )
+
+
+class Unpacks(nn.Module):
+    """Takes two values in any structure, returns one in a list."""
+
+    def forward(self, pair):
+        left, right = pair.values() if isinstance(pair, dict) else pair
+        return [left - right]
+
+
+class Packs(nn.Module):
+    """Hands two values on, each time in another structure, to another child."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_dict = Unpacks()
+        self.of_tuple = Unpacks()
+
+    def forward(self, x, named: bool):
+        if named:
+            return self.of_dict({"left": x, "right": x * 2})[0]
+        return self.of_tuple((x * 2, x))[0]
+
+
+class PacksTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.packs = Packs()
+
+    def forward(self, x):
+        return self.packs(self.packs(x, True), False)
+
+
+def test_the_calls_of_a_module_may_hand_on_other_structures(lesson):
+    run = like_eager(lesson, PacksTwice, x(), preserve=("packs.of_dict", "packs.of_tuple"))
+    run.tree.packs.of_dict = Unpacks()
+    same_numbers(
+        run.tree(x()),
+        run.eager(x()),
+        cause="two structures stand under one name on the module, and the last one has won",
+        hint="all calls of a module name structures in one table: it is the module that has them",
+    )
+
+
+class NamedLikeABuiltin(nn.Module):
+    def forward(self, x, *, input):
+        return x - input
+
+
+class CallsByABuiltinsName(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = NamedLikeABuiltin()
+
+    def forward(self, x):
+        return self.inner(x * 2, input=x)
+
+
+def test_a_preserved_argument_may_have_a_builtins_name(lesson):
+    like_eager(lesson, CallsByABuiltinsName, x(), preserve=("inner",))
+
+
+@pytest.mark.beyond("torch copies the graph, which renames the input, and can't find it")
+def test_an_input_may_have_a_builtins_name(lesson):
+    tree = like_eager(lesson, nn.Sequential(nn.ReLU(), nn.Tanh()), x(), preserve=("0",)).tree
+    same_numbers(
+        tree.get_submodule("0")(x()),
+        x().relu(),
+        cause="the preserved module isn't handed the model's input",
+        hint="a copied graph calls 'input' 'input_1', but the signature doesn't",
+    )
+
+
+@pytest.mark.beyond("torch copies the graph, which renames the input, and can't find it")
+def test_an_input_with_a_builtins_name_may_be_mutated(lesson):
+    model = nn.Sequential(nn.ReLU(inplace=True), nn.Tanh())
+    given = x() - 0.5
+    lesson.unflatten(export(model, x(), functional=True))(given)
+    same_numbers(
+        given,
+        (x() - 0.5).relu(),
+        cause="the input was not mutated",
+        hint="a copied graph calls 'input' 'input_1', but the signature doesn't",
+    )
+
+
+class CalledInVain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.waits = Waits()
+
+    def forward(self, x):
+        return self.waits(self.waits(x, True), False)
+
+
+@pytest.mark.beyond("torch looks for a module of the second call, and finds none")
+def test_a_call_that_does_nothing_leaves_nothing(lesson):
+    tree = like_eager(lesson, CalledInVain, x(), preserve=("waits",)).tree
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "waits"],
+        cause="there is an empty module for the call that left no operation",
+        hint="the program lists each call of a preserved module; a module is made for a path",
+    )
+
+
+def test_the_arguments_of_a_preserved_module_keep_their_names(lesson):
+    program = program_of(TwoInputs, x(3), x(3), x(3), preserve=("inner",))
+    graph = lesson.unflatten(program).inner.graph
+    operands = [[node.name for node in each.all_input_nodes] for each in graph.nodes]
+    holds(
+        ["y", "x"] in operands,
+        "an operation on `y` and `x`",
+        got=operands,
+        cause="what was taken out of the arguments has made-up names, and the code is hard to read",
+        hint="give the item the name of the node that it stands for",
+    )
+
+
+class Borrows(nn.Module):
+    """Uses a parameter that it doesn't own."""
+
+    def __init__(self, owner: nn.Module):
+        super().__init__()
+        self.owner = [owner]
+
+    def forward(self, x):
+        return x * self.owner[0].bias
+
+
+class Lends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.borrows = Borrows(self.linear)
+
+    def forward(self, x):
+        return self.borrows(self.linear(x))
+
+
+def test_a_preserved_module_may_use_a_parameter_of_another(lesson):
+    like_eager(lesson, Lends, x(), preserve=("borrows",))
+
+
+def test_a_module_called_once_is_not_dispatched(lesson):
+    tree = lesson.unflatten(program_of(UsesSizes, x(), preserve=("reshape",)))
+    equal(
+        type(tree.reshape).__name__,
+        "InterpreterModule",
+        cause="a dispatcher was made for a single call",
+        hint="dispatch where there are several",
+    )
+
+
+class Table(nn.Module):
+    """Looks up what it does in a constant, and does something else each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.arange(6.0).reshape(2, 3)
+
+    def forward(self, x, row: int):
+        return x * self.rows[row] if row else x + self.rows[row]
+
+
+class TwoTables(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList([Table(), Table()])
+        self.tables[1].other = torch.ones(3)
+
+    def forward(self, x):
+        for table in self.tables:
+            x = table(table(x, 1), 0)
+        return x * self.tables[1].other
+
+
+def test_a_dispatched_module_has_the_constants_of_the_module(lesson):
+    program = program_of(TwoTables, x(), preserve=("tables.0", "tables.1"))
+    table = lesson.unflatten(program).get_submodule("tables.0")
+    holds(
+        table.rows is table.call_modules()[0].rows and not hasattr(table, "other"),
+        "the attribute `rows`, and none of the other table's",
+        got=sorted(vars(table)),
+        cause="the constants were forgotten, or those of another module came along",
+        hint="the names of the constants below the module's path: `restore_state` has them",
+    )
+
+
+@pytest.mark.beyond("torch makes the buffers of a dispatched module plain attributes")
+def test_a_dispatched_module_keeps_its_buffers(lesson):
+    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
+    tree = lesson.unflatten(program)
+    equal(
+        list(tree.state_dict()),
+        list(model.state_dict()),
+        cause="the dispatcher took the submodules over, but not parameters and buffers as they are",
+        hint="let it share the first body's registries: all in which nn.Module keeps state",
+    )
+
+
+def test_a_child_of_a_dispatched_module_can_be_swapped(lesson):
+    model, program = exported(CalledDifferently, x(), preserve=("branch",))
+    tree = lesson.unflatten(program)
+    tree.branch.linear = model.branch.linear = nn.Identity()
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="the dispatcher has the child under its name, and the bodies call another one",
+        hint="share the first body's registries themselves, not what is in them",
+    )
+
+
+class Shifts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = torch.rand(3)
+
+    def forward(self, x):
+        return x + self.shift
+
+
+class AddsAConstant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.constant = torch.rand(3)
+        self.shifts = Shifts()
+
+    def forward(self, x, more: bool):
+        x = self.shifts(x) * self.constant
+        return x.tanh() if more else x
+
+
+class AddsTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.adds = AddsAConstant()
+
+    def forward(self, x):
+        return self.adds(self.adds(x, True), False)
+
+
+def test_a_dispatched_module_has_the_constants_of_the_eager_one(lesson):
+    model, program = exported(AddsTwice, x(), preserve=("adds",))
+    same_numbers(
+        getattr(lesson.unflatten(program).adds, "constant", None),
+        model.adds.constant,
+        cause="the dispatcher has what nn.Module registers, and no plain attributes",
+        hint="dispatch hands in the names of the constants, and the dispatcher takes them over",
+    )
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.counter = Counter()
+
+    def forward(self, x):
+        return self.counter(self.linear(x))
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner(x) + self.inner(x + 1)
+
+
+class NestedCalls(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = Outer()
+
+    def forward(self, x):
+        return self.outer(self.outer(x)) + self.outer.inner(x)
+
+
+@pytest.mark.parametrize(
+    "preserve",
+    [("outer",), ("outer.inner",), ("outer", "outer.inner"), ("outer.inner.counter",)],
+    ids="+".join,
+)
+def test_nested_preserved_modules_run(lesson, preserve):
+    run = like_eager(lesson, NestedCalls, x(), preserve=preserve)
+    equal(
+        names(run.tree),
+        names(run.eager),
+        cause="a module is missing or has another name",
+        hint="the bodies of later calls leave the tree",
+    )
+
+
+@pytest.mark.beyond("torch reads a buffer's new value from the wrong place")
+@pytest.mark.parametrize(
+    "preserve", [("outer",), ("outer.inner",), ("outer", "outer.inner")], ids="+".join
+)
+def test_nested_preserved_modules_of_a_functional_program_run(lesson, preserve):
+    like_eager(lesson, NestedCalls, x(), preserve=preserve, functional=True)
+
+
+def test_a_buffer_of_a_preserved_module_of_a_functional_program_is_mutated(lesson):
+    like_eager(lesson, CountedTwice, x(), preserve=("counter",), functional=True)
+
+
+class TwoCounts(nn.Module):
+    """Writes two buffers of one shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("sum", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        self.sum.add_(self.calls)
+        return x * self.calls + self.sum
+
+
+class CountsTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counts = TwoCounts()
+
+    def forward(self, x):
+        return self.counts(self.counts(x).tanh())
+
+
+def test_each_call_of_a_preserved_module_of_a_functional_program_writes_its_buffers(lesson):
+    model, program = exported(CountsTwice, x(), preserve=("counts",), functional=True)
+    ours, theirs = lesson.unflatten(program).counts, model.counts
+    same_numbers(
+        [ours(x()), ours.calls, ours.sum],
+        [theirs(x()), theirs.calls, theirs.sum],
+        cause="only the last call writes a buffer, or it writes the wrong one",
+        hint="a value between the first and the last of a buffer is written where it is made",
+    )
+
+
+class Pairs(nn.Module):
+    """Returns two values, one of which is made of the other."""
+
+    def forward(self, x):
+        first = x.tanh()
+        return first, first * 2
+
+
+class UsesOneOfPairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pairs = Pairs()
+
+    def forward(self, x):
+        return self.pairs(x)[1] + 1
+
+
+@FUNCTIONAL_TOO
+def test_a_preserved_module_returns_what_only_itself_uses(lesson, functional):
+    program = program_of(UsesOneOfPairs, x(), preserve=("pairs",), functional=functional)
+    same_numbers(
+        lesson.unflatten(program).pairs(x()),
+        Pairs()(x()),
+        cause="a result was left out, or taken for another one",
+        hint="results are those of the signature",
+    )
+
+
+class MakesPairs(nn.Module):
+    """Has its results made by a module whose signature isn't preserved."""
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = Pairs()
+
+    def forward(self, x):
+        return self.pairs(x)
+
+
+class UsesTheSecond(nn.Module):
+    def forward(self, first, second):
+        return second + 1
+
+
+class HandsOverPairs(nn.Module):
+    """Hands two values on, of which the one made last is ignored: no node uses it."""
+
+    def __init__(self):
+        super().__init__()
+        self.makes = MakesPairs()
+        self.uses = UsesTheSecond()
+
+    def forward(self, x):
+        made_first, made_last = self.makes(x)
+        return self.uses(made_last, made_first)
+
+
+@pytest.mark.parametrize("preserve", [("uses",), ("makes",), ("makes", "uses")], ids="+".join)
+def test_preserved_modules_run_that_hand_on_what_is_ignored(lesson, preserve):
+    like_eager(lesson, HandsOverPairs(), x(), preserve=preserve)
+
+
+@pytest.mark.beyond("torch hands None in")
+@pytest.mark.parametrize("preserve", [("uses",), ("makes", "uses")], ids="+".join)
+def test_a_preserved_module_is_handed_what_it_ignores(lesson, preserve):
+    tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=preserve))
+    handed = []
+    tree.uses.register_forward_hook(lambda module, args, result: handed.extend(args))
+    tree(x())
+    same_numbers(
+        handed,
+        list(reversed(Pairs()(x()))),
+        cause="an argument that no node of the module uses was left out",
+        hint="a signature uses its arguments: the module that makes one has to return it",
+    )
+
+
+@pytest.mark.beyond("torch returns None in its place")
+def test_a_preserved_module_returns_what_is_ignored(lesson):
+    tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=("makes",)))
+    same_numbers(
+        tree.makes(x()),
+        Pairs()(x()),
+        cause="a result that no node uses was left out by the module inside that makes it",
+        hint="a signature uses its results: the module that makes one has to return it",
+    )
+
+
+class CallsInTheEnd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(x.tanh())
+
+
+class ReturnsItsArgumentToo(nn.Module):
+    def forward(self, x):
+        return x, x.relu()
+
+
+class WantsOneOfTwo(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = ReturnsItsArgumentToo()
+
+    def forward(self, x):
+        return self.relu(x)[1]
+
+
+@pytest.mark.parametrize("model", [CallsInTheEnd, WantsOneOfTwo])
+def test_what_only_a_preserved_module_inside_names_is_not_returned(lesson, model):
+    program = export(nn.Sequential(model(), nn.Tanh()), x(), preserve=("0.relu",))
+    same_numbers(
+        lesson.unflatten(program).get_submodule("0")(x()),
+        model()(x()),
+        cause="the module returns what a preserved one inside it was handed, or returned, as well",
+        hint="the arguments are used where the call begins, the results where they are read",
+    )
+
+
+def test_a_swapped_module_gets_constants_too(lesson):
+    model, program = exported(CalledForBoth, x(), preserve=("switch",))
+    tree = lesson.unflatten(program)
+    tree.switch = model.switch = Switch()
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="an argument that isn't a tensor was lost, or handed on as None",
+        hint="a ConstantArgument has its value",
+    )
+
+
+class Normalizes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(x + 1) * 2
+
+
+@pytest.mark.beyond("decomposing renames the result, and torch believes the stale name")
+def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
+    run = like_eager(lesson, Normalizes, x(), preserve=("norm",), functional=True)
+    run.tree.norm = nn.Identity()
+    same_numbers(
+        run.tree(x()),
+        (x() + 1) * 2,
+        cause="the result of the module is computed once more outside of it",
+        hint="the signature names a part of the decomposed result; take the part that is used",
+    )
+
+
+@pytest.mark.beyond("torch drops dead code from the given program: a result that nobody uses")
+def test_a_preserved_module_returns_what_nobody_uses(lesson):
+    tree = lesson.unflatten(program_of(UsesSeveral, x(), preserve=("several",)))
+    same_numbers(
+        tree.several(x()),
+        Several()(x()),
+        cause="only the results that are used in the program are returned",
+        hint="results are those of the signature",
+    )
+
+
+@STRICT_TOO
+def test_a_preserved_module_under_two_names_runs(lesson, strict, caplog):
+    like_eager(lesson, TwoNames, x(), preserve=("first",), strict=strict)
+
+
+class Hides(nn.Module):
+    """Keeps what it makes last, in two steps: neither an argument nor a result."""
+
+    def forward(self, x):
+        y = x + 1
+        self.hidden = [(y * 2).tanh()]
+        return y
+
+
+class HidesTheOrder(nn.Module):
+    """Keeps the other result of an operation that has two."""
+
+    def forward(self, x):
+        y, order = x.sort()
+        self.hidden = [order]
+        return y
+
+
+class HidesNoise(nn.Module):
+    def forward(self, x):
+        self.hidden = [torch.rand_like(x)]
+        return x * 2
+
+
+class UsesHidden(nn.Module):
+    """Mutates its argument, by what another module keeps."""
+
+    def __init__(self, hides: nn.Module):
+        super().__init__()
+        self.hides = [hides]
+
+    def forward(self, x):
+        return x.mul_(self.hides[0].hidden[0])
+
+
+class HandsOver(nn.Module):
+    """A value goes from one module into another behind the back of their caller."""
+
+    def __init__(self, hides: type[nn.Module] = Hides, uses: type[nn.Module] = UsesHidden):
+        super().__init__()
+        self.hides = hides()
+        self.uses = uses(self.hides)
+
+    def forward(self, x):
+        return self.uses(self.hides(x))
+
+
+def hands_over_the_order() -> nn.Module:
+    return HandsOver(HidesTheOrder)
+
+
+BORDERS = pytest.mark.parametrize(
+    "preserve", [("hides",), ("uses",), ("hides", "uses")], ids="+".join
+)
+
+
+@pytest.mark.beyond("torch copies the value into the argument that it is made of")
+@BORDERS
+@pytest.mark.parametrize(
+    ("model", "hidden"),
+    [(HandsOver, lambda y: (y * 2).tanh()), (hands_over_the_order, lambda y: y.sort()[1])],
+    ids=["two steps", "one of two results"],
+)
+def test_what_crosses_a_border_behind_the_signature_is_made_again(lesson, model, hidden, preserve):
+    tree = like_eager(lesson, model(), x(), preserve=preserve).tree
+    tree.hides = nn.Identity()
+    same_numbers(
+        tree(x()),
+        x() * hidden(x()),
+        cause="the value is still expected from the module that was swapped",
+        hint="compute it on the other side, of what may cross: arguments, results, inputs, state",
+    )
+
+
+class UsesHiddenLate(nn.Module):
+    """Calls a module twice before it uses what another one keeps."""
+
+    def __init__(self, hides: nn.Module):
+        super().__init__()
+        self.hides = [hides]
+        self.tanh = nn.Tanh()
+
+    def forward(self, x):
+        return self.tanh(self.tanh(x)) * self.hides[0].hidden[0]
+
+
+def test_what_is_made_again_is_made_by_the_module_itself(lesson):
+    model = HandsOver(uses=UsesHiddenLate)
+    tree = lesson.unflatten(export(model, x(), preserve=("uses",)))
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "hides", "uses", "uses.tanh"],
+        cause="the value is computed in the first module inside, which then differs from the next",
+        hint="the stack of the new nodes ends with the preserved module",
+    )
+
+
+def test_a_preserved_module_may_begin_with_a_random_value(lesson):
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return torch.rand_like(x) + x
+
+    model = nn.Sequential(Noisy())
+    tree = lesson.unflatten(export(model, x(), preserve=("0",)))
+    torch.manual_seed(0)
+    expected = model(x())
+    torch.manual_seed(0)
+    same_numbers(
+        tree(x()),
+        expected,
+        cause="a value that stays inside was drawn once more",
+        hint="what is made in the call doesn't cross its border on the way in",
+    )
+
+
+class ReturnsANumber(nn.Module):
+    def forward(self, x):
+        return x + 1, 2
+
+
+class UsesTheNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = ReturnsANumber()
+
+    def forward(self, x):
+        value, number = self.inner(x)
+        return value * number
+
+
+@pytest.mark.beyond("torch returns None where the eager module returns a number")
+def test_a_preserved_module_may_return_a_number(lesson):
+    tree = like_eager(lesson, UsesTheNumber, x(), preserve=("inner",)).tree
+    holds(
+        tree.inner(x())[1] == 2,
+        "the module returns its number as well",
+        got=tree.inner(x()),
+        cause="only what is a node was returned",
+        hint="the result's leaves are nodes and constants",
+    )
+
+
+@pytest.mark.beyond("torch reads the first argument of the random operation instead")
+@pytest.mark.parametrize("preserve", ["hides", "uses"])
+def test_a_random_value_that_would_have_to_be_made_twice_is_refused(lesson, preserve):
+    program = export(HandsOver(HidesNoise), x(), preserve=(preserve,))
+    with refuses(
+        RuntimeError,
+        f"'{preserve}'",
+        "rand_like",
+        cause="the value was drawn again on the other side of the border",
+        hint="name the value and the module whose signature doesn't mention it",
+    ):
+        lesson.unflatten(program)
+
+
+class Keeps(nn.Module):
+    """Owns a buffer, and does what a rule says, which makes a value to keep and a result."""
+
+    def __init__(self, rule):
+        super().__init__()
+        self.rule = rule
+        self.register_buffer("own", torch.arange(9).reshape(3, 3))
+
+    def forward(self, x):
+        kept, result = self.rule(self.own, x)
+        self.kept = [kept]
+        return result
+
+
+class UsesKept(nn.Module):
+    """Uses what a module keeps, perhaps after it was called again."""
+
+    def __init__(self, rule, again: bool = False):
+        super().__init__()
+        self.keeps, self.again = Keeps(rule), again
+
+    def forward(self, x):
+        y, kept = self.keeps(x), self.keeps.kept[0]
+        return (self.keeps(y) if self.again else y) * kept
+
+
+def scaled(own, x):
+    value = own * x
+    own.add_(1)
+    return value, x + 1
+
+
+def mutated(own, x):
+    value = x * 2
+    value.add_(1)
+    return value, x + 1
+
+
+def mutated_through_a_view(own, x):
+    value = x * 2
+    value.view(-1)[0].add_(1)
+    return value, x + 1
+
+
+def on_the_way(own, x):
+    value = own * 2
+    own.copy_(value + 1)
+    return value, x + 1
+
+
+def next_value(own, x):
+    value = own + 1
+    own.copy_(value)
+    return value, x * value
+
+
+def next_but_one(own, x):
+    value, result = next_value(own, x)
+    own.add_(1)
+    return value, result
+
+
+def changed_after_all(own, x):
+    value, result = next_value(own, x)
+    value.add_(1)
+    return value, result
+
+
+def rounded(own, x):
+    value = own + 0.5
+    own.copy_(value)
+    return value, x * value
+
+
+@pytest.mark.beyond("torch computes it again, of what has been mutated by then")
+@pytest.mark.parametrize(
+    ("rule", "functional"),
+    [
+        (scaled, False),
+        (scaled, True),
+        (mutated, False),
+        (mutated_through_a_view, False),
+        (on_the_way, False),
+        (on_the_way, True),
+        (next_but_one, False),
+        (next_but_one, True),
+        (changed_after_all, False),
+        (rounded, False),
+        (rounded, True),
+    ],
+)
+def test_a_value_that_could_not_be_made_twice_alike_is_refused(lesson, rule, functional):
+    program = export(UsesKept(rule), x(3, 3), preserve=("keeps",), functional=functional)
+    with refuses(
+        RuntimeError,
+        "'keeps'",
+        "can't be computed twice",
+        cause="the value was computed once more, of what has changed in the meantime",
+        hint="look for in-place operations between the value and its copy",
+    ):
+        lesson.unflatten(program)
+
+
+@pytest.mark.beyond("torch copies the value into the argument that it is made of")
+def test_what_an_operation_in_place_only_reads_is_made_again(lesson):
+    like_eager(lesson, UsesKept(added), x(3, 3), preserve=("keeps",))
+
+
+class MutatesTheOwner(nn.Module):
+    """Hands in a view, and then changes what it is a view of."""
+
+    def __init__(self):
+        super().__init__()
+        self.keeps = Keeps(lambda own, row: (row * 2, row + 1))
+
+    def forward(self, x):
+        y = x * 2
+        z = self.keeps(y[0])
+        y.add_(1)
+        return z * self.keeps.kept[0]
+
+
+@pytest.mark.beyond("torch computes it again, of what has been mutated by then")
+def test_a_value_made_of_a_view_is_refused_when_its_owner_was_mutated(lesson):
+    program = export(MutatesTheOwner(), x(3, 3), preserve=("keeps",))
+    with refuses(
+        RuntimeError,
+        "'keeps'",
+        "can't be computed twice",
+        cause="the value was computed once more, of a view whose memory has changed",
+        hint="ask for the operations that write to what the view is a view of",
+    ):
+        lesson.unflatten(program)
+
+
+@pytest.mark.beyond("torch reads the buffer, which holds another value by then")
+@FUNCTIONAL_TOO
+def test_a_value_that_a_buffer_holds_no_more_is_refused(lesson, functional):
+    model = UsesKept(next_value, again=True)
+    program = export(model, x(3, 3), preserve=("keeps",), functional=functional)
+    with refuses(
+        RuntimeError,
+        "'keeps'",
+        "can't be computed twice",
+        cause="the value was read from the buffer, which the second call has changed",
+        hint="what matters is what the buffer holds where the value is read",
+    ):
+        lesson.unflatten(program)
+
+
+@FUNCTIONAL_TOO
+def test_a_value_that_a_buffer_holds_is_read_from_there(lesson, functional):
+    like_eager(lesson, UsesKept(next_value), x(3, 3), preserve=("keeps",), functional=functional)
+
+
+class WritesKept(nn.Module):
+    """Writes the value that a module keeps, or what it makes of it, into the module's buffer."""
+
+    def __init__(self, rule, write):
+        super().__init__()
+        self.keeps, self.write = Keeps(rule), write
+
+    def forward(self, x):
+        y, kept = self.keeps(x), self.keeps.kept[0]
+        self.write(self.keeps.own, kept)
+        return y * self.keeps.own
+
+
+def write_its_sum(own, value):
+    own.copy_(value.reshape(-1, 3, 3).sum(0) * 4)
+
+
+def halved(own, x):
+    return own * 0.5, x + 1
+
+
+def stacked(own, x):
+    return torch.stack([own, own]), x + 1
+
+
+def transposed(own, x):
+    return own.t(), x + 1
+
+
+def doubled(own, x):
+    return own * 2, x + own
+
+
+def ordered(own, x):
+    return own.sort(descending=True)[0], x + 1
+
+
+@pytest.mark.beyond("torch writes the value into the buffer, and reads it from there")
+@pytest.mark.parametrize(
+    ("rule", "write"),
+    [
+        *((rule, write_its_sum) for rule in (halved, stacked, transposed, doubled, ordered)),
+        (doubled, torch.Tensor.copy_),
+    ],
+)
+@FUNCTIONAL_TOO
+def test_what_a_buffer_is_made_of_need_not_be_what_it_held(lesson, rule, write, functional):
+    model = WritesKept(rule, write)
+    like_eager(lesson, model, x(3, 3), preserve=("keeps",), functional=functional)
+
+
+@FUNCTIONAL_TOO
+def test_the_value_that_a_buffer_holds_can_be_added_to_it(lesson, functional):
+    model = WritesKept(next_value, torch.Tensor.add_)
+    like_eager(lesson, model, x(3, 3), preserve=("keeps",), functional=functional)
+
+
+@pytest.mark.beyond("torch asserts, and takes too many positional arguments without a word")
+@pytest.mark.parametrize(
+    ("count", "keywords", "words"),
+    [
+        (1, (), ("'x'",)),
+        (3, (), ()),
+        (2, ("third",), ("third",)),
+        (2, ("x",), ("'x'",)),
+    ],
+    ids=["missing", "too many", "unknown", "twice"],
+)
+def test_arguments_that_do_not_fit_are_refused(lesson, count, keywords, words):
+    module = subtraction(lesson)
+    with refuses(
+        TypeError,
+        *words,
+        cause="the arguments weren't bound to the placeholders",
+        hint="bind them as a Python function would, and name what doesn't fit",
+    ):
+        module(*[x(3)] * count, **dict.fromkeys(keywords, x(3)))
+
+
+@pytest.mark.beyond("torch raises AttributeError: it looks for a graph module that isn't there")
+@pytest.mark.parametrize(
+    ("eager", "name"), [(None, "this InterpreterModule isn't"), ("Doubler", "(of Doubler) isn't")]
+)
+def test_a_module_that_is_not_finalized_is_refused(lesson, eager, name):
+    graph = torch.fx.Graph()
+    graph.output(graph.placeholder("x"))
+    with refuses(
+        RuntimeError,
+        "finalize()",
+        name,
+        cause="the graph was run though it may still change",
+        hint="say what to call",
+    ):
+        lesson.InterpreterModule(graph, eager)(1)
+
+
+@pytest.mark.beyond("in torch the graph of a later call names a child that isn't there")
+def test_the_graph_of_every_body_can_be_checked(lesson):
+    tree = lesson.unflatten(program_of(CalledDifferently, x()))
+    faults = []
+    for name in ("branch", "branch@1"):
+        try:
+            tree.get_submodule(name).graph.lint()
+        except RuntimeError as error:
+            faults.append(f"{name}: {error}")
+    equal(
+        faults,
+        [],
+        cause="the graph of a later call is checked against a module that owns nothing",
+        hint="its owning_module is the module whose attributes it reads",
+    )
+
+
+def test_print_readable_shows_the_code(lesson, capsys):
+    tree = lesson.unflatten(program_of(one_block, x()))
+    text = tree.get_submodule("0.linear").print_readable()
+    printed = capsys.readouterr().out
+    tree.print_readable(print_output=False)
+    holds(
+        "torch.ops.aten.linear" in text and text.strip() == printed.strip(),
+        "the generated code, printed and returned",
+        got=text,
+        cause="print_readable is missing or doesn't return what it prints",
+        hint="Graph.python_code has the source",
+    )
+    equal(
+        capsys.readouterr().out,
+        "",
+        cause="print_output=False was ignored",
+        hint="print only if told to",
+    )
+
+
+def test_what_print_readable_shows_is_the_code_that_runs(lesson):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    text, shown = body.print_readable(print_output=False), {"torch": torch}
+    exec(text, shown)
+    holds(
+        body.graph_module is body.graph_module,
+        "one graph module for all who ask",
+        cause="the code is generated anew each time",
+        hint="generate it when it is first asked for, and keep it until `finalize`",
+    )
+    holds(
+        text.splitlines()[1].strip().startswith("def forward("),
+        "the class, and in its next line `forward`",
+        got=text,
+        cause="there is something between them",
+        hint="strip the blank lines that the generated code begins with",
+    )
+    same_numbers(
+        shown[type(body).__name__].forward(body, x()),
+        body(x()),
+        cause="the printed code isn't that of the graph, or names the module otherwise",
+        hint="a class of the module's name, and `self` for the module",
+    )
+
+
+@pytest.mark.beyond("torch's graph belongs to the generated module")
+def test_a_graph_belongs_to_its_body_also_when_code_was_generated(lesson):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    code = body.graph_module.code
+    holds(
+        "linear" in code and body.graph.owning_module is body,
+        "the body as its graph's `owning_module`",
+        got=body.graph.owning_module,
+        cause="a GraphModule takes the graph that it is made of for its own",
+        hint="give it back behind the generation",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "mark"),
+    [("include_stride", "[3, 1]"), ("include_device", "cpu"), ("colored", "\x1b[")],
+)
+def test_print_readable_shows_more_if_asked(lesson, option, mark):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    for module in (body, lesson.InterpreterModuleDispatcher(set(), [body])):
+        plain = module.print_readable(print_output=False)
+        more = module.print_readable(print_output=False, **{option: True})
+        equal(
+            [mark in plain, mark in more, "f32[3, 3]" in plain, "self.weight" in plain],
+            [False, True, True, True],
+            cause="an option wasn't handed on, or is on though nobody asked",
+            hint="Graph.python_code has the same options",
+        )
+
+
+def test_a_dispatcher_shows_the_code_of_all_its_modules(lesson, capsys):
+    body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
+    shown = lesson.InterpreterModuleDispatcher(set(), [body, body]).print_readable()
+    equal(
+        shown.split(),
+        body.print_readable(print_output=False).split() * 2,
+        cause="a module is missing, or something stands between them",
+        hint="one after the other, in the order of the calls",
+    )
+    equal(
+        capsys.readouterr().out.split(),
+        shown.split(),
+        cause="what was returned wasn't printed, or printed twice",
+        hint="each module prints its own code",
+    )
+
+
+def test_a_star_import_brings_what_the_lesson_lists(lesson):
+    found = {name: vars(lesson).get(name) for name in lesson.__all__}
+    found["unflatten"](program_of(one_tanh, x()))
+    equal(
+        [name for name, value in found.items() if value is None],
+        [],
+        cause="`__all__` lists what isn't there",
+        hint="list the public names, as text",
+    )
+
+
+def test_a_dispatcher_begins_anew_after_the_last_call(lesson):
+    dispatcher = turns(lesson, torch.neg, torch.abs)
+    equal(
+        [dispatcher(torch.tensor(3)).item() for _ in range(4)],
+        [-3, 3, -3, 3],
+        cause="the dispatcher doesn't take turns, or doesn't begin anew",
+        hint="count the calls modulo the number of bodies",
+    )
+
+
+def fail(value):
+    raise ZeroDivisionError(value)
+
+
+def test_a_dispatcher_begins_anew_after_an_exception(lesson):
+    dispatcher = turns(lesson, torch.neg, fail, torch.abs)
+    dispatcher(torch.tensor(1))
+    with contextlib.suppress(ZeroDivisionError):
+        dispatcher(torch.tensor(1))
+    equal(
+        dispatcher(torch.tensor(3)).item(),
+        -3,
+        cause="after a failed run the next one begins in the middle",
+        hint="set the count to zero where a body raises",
+    )
+
+
+@pytest.mark.beyond("torch asserts")
+def test_a_dispatcher_without_modules_is_refused(lesson):
+    with refuses(
+        ValueError,
+        "at least one",
+        cause="nothing was said until the first call",
+        hint="say how many modules there must be",
+    ):
+        lesson.InterpreterModuleDispatcher(set(), [])
+
+
+def test_a_dispatcher_names_its_modules(lesson):
+    dispatcher = turns(lesson, torch.neg, torch.abs)
+    equal(
+        [
+            len(dispatcher.call_modules()),
+            dispatcher.print_readable(print_output=False).count("def "),
+        ],
+        [2, 2],
+        cause="call_modules or print_readable leaves a body out",
+        hint="one body a call",
+    )
+
+
+@pytest.mark.beyond("torch resets only the dispatchers that the exception passes through")
+def test_a_run_that_breaks_off_elsewhere_leaves_no_dispatcher_in_the_middle(lesson):
+    class Breaks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.switch = Switch()
+
+        def forward(self, x):
+            y = self.switch(x, True)
+            return self.switch(y.reshape(2, 3), False)
+
+    model = Breaks()
+    tree = lesson.unflatten(export(model, x(), preserve=("switch",)))
+    site = next(
+        iter(tree.graph.find_nodes(op="call_function", target=torch.ops.aten.reshape.default))
+    )
+    target, site.target = site.target, fail
+    with contextlib.suppress(TypeError, ZeroDivisionError):
+        tree(x())
+    site.target = target
+    same_numbers(
+        tree(x()),
+        model(x()),
+        cause="the dispatcher goes on where the failed run left it",
+        hint="where the root's run fails, reset every dispatcher",
+    )
+
+
+@pytest.mark.beyond("torch's tree can't be copied: it holds nodes with fake tensors")
+@pytest.mark.parametrize(
+    ("model", "preserve"),
+    [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
+    ids=["nested", "several bodies", "dispatched"],
+)
+def test_a_tree_can_be_copied(lesson, model, preserve):
+    run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
+    tree = copy.deepcopy(run.tree)
+    with torch.no_grad():
+        for parameter in run.tree.parameters():
+            parameter.zero_()
+    same_numbers(
+        [tree(x()), tree(x())],
+        [run.eager(x()), run.eager(x())],
+        cause="a body of the copy runs on the original's parameters",
+        hint="what a module refers to must be copied with it",
+    )
+    holds(
+        tree.meta["unflattened_module"] is tree,
+        'the copy itself in its meta["unflattened_module"]',
+        got="the original",
+        cause="the tree was taken for a fact that all copies share",
+        hint="facts of the program are shared, the tree isn't",
+    )
+    holds(
+        tree.graph.owning_module is tree,
+        "a graph that belongs to the copy",
+        got=tree.graph.owning_module,
+        cause="what is done with the graph looks into another module, or into none",
+        hint="copying a graph loses its `owning_module`",
+    )
+
+
+@pytest.mark.parametrize("model", [Nested, CalledDifferently, Tied])
+def test_a_tree_can_be_traced(lesson, model):
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x):
+            return self.tree(x) + 1
+
+    run = like_eager(lesson, model, x())
+    traced = torch.fx.symbolic_trace(Caller(run.tree))
+    same_numbers(
+        traced(x()),
+        run.eager(x()) + 1,
+        cause="the inputs were checked though they are proxies, or nothing was recorded",
+        hint="while tracing, skip the checks and interpret the graph",
+    )
+
+
+def test_keyword_arguments_of_a_traced_tree_may_come_in_any_order(lesson):
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x, left, right):
+            return self.tree(x, right=right, left=left)
+
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
+    same_numbers(
+        torch.fx.symbolic_trace(Caller(tree))(x(3), **kwargs),
+        Keywords()(x(3), **kwargs),
+        cause="the proxies were taken in the order of the call",
+        hint="bring the keywords into the order of in_spec, traced or not",
+    )
+
+
+@pytest.mark.beyond("torch takes a traced *args for a tuple that it can flatten")
+def test_a_tree_can_be_traced_itself(lesson):
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
+    same_numbers(
+        torch.fx.symbolic_trace(tree)(x(3), **kwargs),
+        Keywords()(x(3), **kwargs),
+        cause="the traced *args and **kwargs are one proxy each, and were flattened as they are",
+        hint="take a proxy apart by the program's in_spec",
+    )
+
+
+def test_a_trace_returns_the_structure_of_the_eager_model(lesson):
+    class TwoResults(nn.Module):
+        def forward(self, x):
+            return {"sum": x + 1, "rest": (x - 1,)}
+
+    class Caller(nn.Module):
+        def __init__(self, tree):
+            super().__init__()
+            self.tree = tree
+
+        def forward(self, x):
+            return pytree.tree_leaves(self.tree(x))
+
+    tree = lesson.unflatten(export(TwoResults(), x()))
+    same_numbers(
+        torch.fx.symbolic_trace(Caller(tree))(x()),
+        [x() + 1, x() - 1],
+        cause="the results are not those of the program",
+        hint="interpret the graph",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "preserve"),
+    [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
+    ids=["nested", "several bodies", "dispatched"],
+)
+def test_a_tree_can_be_compiled(lesson, model, preserve):
+    run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
+    torch.compiler.reset()
+    compiled = torch.compile(run.tree, backend="eager")
+    same_numbers(
+        [compiled(x()), compiled(x())],
+        [run.eager(x()), run.eager(x())],
+        cause="the compiler met what it can't trace, or other code",
+        hint="while the compiler traces, run generated code instead of an interpreter",
+    )
+
+
+def same_when_exported_again(lesson, model, **options):
+    run = like_eager(lesson, model, x())
+    again = lesson.unflatten(export(run.tree, x(), **options))
+    same_numbers(
+        again(x()),
+        run.eager(x()),
+        cause="the tree can't be exported, or another program comes out",
+        hint="the tree is an nn.Module like others: no tricks with attributes",
+    )
+    equal(
+        sorted(again.state_dict()),
+        sorted(run.eager.state_dict()),
+        cause="the state got other names on the way",
+        hint="state is registered once, at its own path",
+    )
+
+
+@pytest.mark.parametrize("model", [Nested, Tied])
+def test_a_tree_can_be_exported_again(lesson, model):
+    same_when_exported_again(lesson, model)
+
+
+@pytest.mark.beyond("torch can't export what it compiles around")
+@pytest.mark.parametrize("model", [Nested, Tied])
+def test_a_tree_can_be_exported_again_in_strict_mode(lesson, model):
+    same_when_exported_again(lesson, model, strict=True)
+
+
+@pytest.mark.beyond("torch shares bodies that call other children, and repeats state")
+@STRICT_TOO
+@pytest.mark.parametrize("model", [CountedTwice, CalledDifferently, CalledForBoth])
+def test_a_tree_with_several_bodies_can_be_exported_again(lesson, model, strict):
+    same_when_exported_again(lesson, model, strict=strict)
+
+
+class Conditional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Chooses()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(self.inner(x))
+
+
+class Chooses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.tanh = nn.Tanh()
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.positive, self.negative, (x,))
+
+    def positive(self, x):
+        return self.tanh(x) * self.weight
+
+    def negative(self, x):
+        return x - self.weight
+
+
+@pytest.mark.parametrize("preserve", [(), ("inner",)], ids=["", "preserved"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_branches_of_cond_come_along(lesson, sign, preserve):
+    model, program = exported(Conditional, x(), preserve=preserve)
+    tree = lesson.unflatten(program)
+    same_numbers(
+        tree(sign * x()),
+        model(sign * x()),
+        cause="a branch is missing, or sits where no graph looks for it",
+        hint="a get_attr node of the flat graph names a submodule: copy it to the call's module",
+    )
+
+
+@pytest.mark.beyond("torch puts the program's own branches into the tree")
+def test_the_branches_of_cond_are_copies(lesson):
+    program = program_of(Conditional, x())
+    branch = lesson.unflatten(program).inner.true_graph_0
+    holds(
+        branch.graph is not program.graph_module.true_graph_0.graph,
+        "a graph of the tree's own",
+        got="the program's graph",
+        cause="whoever edits the tree's branch would edit the program's",
+        hint="copy what a get_attr node names deeply",
+    )
+
+
+def test_map_comes_along(lesson):
+    from functorch.experimental.control_flow import map as map_over
+
+    class Maps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Tanh()
+
+        def forward(self, x, y):
+            return map_over(lambda row, y: row + y, self.inner(x), y)
+
+    like_eager(lesson, Maps(), x(), x(3))
+
+
+def test_a_region_without_gradients_comes_along(lesson):
+    class NoGrad(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            with torch.no_grad():
+                y = self.block(x)
+            return self.block(x) + y
+
+    like_eager(lesson, NoGrad(), x())
+
+
+@FUNCTIONAL_TOO
+def test_a_side_effect_comes_along(lesson, functional, capfd):
+    class Says(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            torch.ops.aten._print("before")
+            y = self.block(x)
+            torch.ops.aten._print("after")
+            return y
+
+    like_eager(lesson, Says(), x(), functional=functional, runs=1)
+    with contextlib.suppress(TypeError, OSError):  # no such library on Windows
+        ctypes.CDLL(None).fflush(None)  # what C++ has printed may still be in its buffer
+    equal(
+        capfd.readouterr().out.split(),
+        ["before", "after"] * 2,
+        cause="the operation was dropped because nobody uses its result, or the order changed",
+        hint="with_effects(token, operation, *args) is a call of the operation",
+    )
+
+
+def on_a_token(operation, options, results) -> tuple[torch.fx.Graph, ExportGraphSignature]:
+    """A graph that runs one operation, strung on a token as ``run_decompositions`` does it."""
+    graph = torch.fx.Graph()
+    token, value = graph.placeholder("token"), graph.placeholder("value")
+    strung = graph.call_function(with_effects, (token, operation, value), options)
+    strung.meta["val"] = (x(0), *results)
+    items = [graph.call_function(operator.getitem, (strung, n)) for n in range(len(results) + 1)]
+    graph.output(tuple(items[1:]))
+    spec = InputSpec(InputKind.TOKEN, TokenArgument("token"), None)
+    return graph, ExportGraphSignature([spec], [])
+
+
+@pytest.mark.parametrize(
+    ("operation", "options"),
+    [
+        (torch.ops.aten.sum.default, {"dtype": torch.double}),
+        (torch.ops.aten.sort.default, {"descending": True}),
+    ],
+    ids=["one result", "two results"],
+)
+def test_without_its_token_an_operation_does_the_same(lesson, operation, options):
+    results = pytree.tree_leaves(operation(x(3), **options))
+    graph, signature = on_a_token(operation, options, results)
+    lesson.remove_tokens(graph, signature)
+    graph.lint()
+    same_numbers(
+        list(torch.fx.GraphModule(nn.Module(), graph)(x(3))),
+        results,
+        cause="keywords were dropped, or a result is looked for where it stood behind the token",
+        hint="several results move up by one; a single one comes without a tuple around it",
+    )
+
+
+@pytest.mark.parametrize("operation", [torch.ops.aten.sum.default, torch.ops.aten.sort.default])
+def test_without_its_token_an_operation_knows_what_it_gives(lesson, operation):
+    value = operation(x(3))
+    graph, signature = on_a_token(operation, {}, pytree.tree_leaves(value))
+    lesson.remove_tokens(graph, signature)
+    (node,) = graph.find_nodes(op="call_function", target=operation)
+    same_numbers(
+        node.meta["val"],
+        tuple(value) if isinstance(value, tuple) else value,
+        cause="the token is still among the results that the metadata shows, or they are gone",
+        hint='`meta["val"]` is what the operation itself returns: one value, or a tuple',
+    )
+
+
+class Greets(nn.Module):
+    """Takes nothing, so that a token is all that its program takes."""
+
+    def forward(self):
+        torch.ops.aten._print("hello")
+        return torch.ones(2)
+
+
+def test_a_program_that_takes_a_token_alone_runs(lesson):
+    like_eager(lesson, Greets(), functional=True, runs=1)
+
+
+def test_an_annotation_that_all_nodes_share_moves_to_the_call(lesson):
+    class Annotated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            with torch.fx.traceback.annotate({"stage": 1}):
+                return self.block(x)
+
+    with torch.fx.traceback.preserve_node_meta():
+        program = export(Annotated(), x())
+    tree = lesson.unflatten(program)
+    site = next(iter(tree.graph.find_nodes(op="call_module")))
+    inside = [node for node in tree.block.graph.nodes if node.op.startswith("call")]
+    notes = str([node.meta.get("custom") for node in inside])
+    equal(
+        [site.meta.get("custom", {}).get("stage"), "'stage'" in notes],
+        [1, False],
+        cause="the annotation stayed on the nodes inside",
+        hint='where every node of a body has the same meta["custom"], the call site takes it',
+    )
+
+
+def test_a_joint_graph_is_refused(lesson):
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x).sum()
+
+    like_eager(lesson, Loss(), x())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        joint = _export_forward_backward(export(Loss(), x()))
+    with refuses(
+        ValueError,
+        cause="a graph with a backward was unflattened as if it were a forward",
+        hint="graph_signature.backward_signature isn't None for a joint graph",
+    ):
+        lesson.unflatten(joint)
+
+
+@pytest.mark.beyond("torch replaces the first part of the call by the second")
+def test_a_call_that_is_interrupted_runs(lesson):
+    same_numbers(
+        lesson.unflatten(interrupted_program())(x()),
+        x().relu().tanh().sigmoid() * x().relu().tanh().sigmoid().sigmoid(),
+        cause="one part of the call was lost",
+        hint="each part needs a name of its own",
+    )
+
+
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_comes_back(lesson, seed):
+    specimen = random_models.tree(seed)
+    tree = lesson.unflatten(export(specimen.model, *specimen.inputs))
+    same_numbers(
+        tree(*specimen.inputs),
+        specimen.eager(),
+        cause="a value was lost, or read from elsewhere",
+        hint="print tree.print_readable() and those of its children",
+    )
+    equal(
+        [names(tree), list(tree.state_dict())],
+        [names(specimen.model), list(specimen.model.state_dict())],
+        cause="a module or a tensor is missing",
+        hint="register in the order of the module call graph and of the state",
+    )
+
+
+@pytest.mark.beyond("in a few of these torch calls a module that isn't there", run=False)
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_choice_of_modules_keeps_its_signatures(lesson, seed):
+    specimen = random_models.wired(seed)
+    model, inputs = specimen.model, specimen.inputs
+    preserve = random_models.some_called(specimen, seed)
+    tree = lesson.unflatten(export(model, *inputs, preserve=preserve))
+    same_numbers(
+        [tree(*inputs), tree(*inputs), dict(tree.named_buffers())],
+        [model(*inputs), model(*inputs), dict(model.named_buffers())],
+        cause=f"a value was lost, or read from elsewhere, with {preserve} preserved",
+        hint="print tree.print_readable() and those of its children",
+    )
+
+
+@pytest.mark.beyond("torch compares the name of every parameter with every layer's: quadratic")
+def test_the_work_grows_with_the_number_of_layers(lesson):
+    def work(layers: int) -> int:
+        program = export(nn.Sequential(*(nn.Linear(1, 1) for _ in range(layers))), x(1, 1))
+        lesson.unflatten(program)
+        return lines_run(lambda: lesson.unflatten(program))
+
+    few, many = work(10), work(160)
+    holds(
+        many <= 20 * few,
+        "about 16 times as many steps for 160 layers as for 10",
+        got=f"{few} and {many} lines of Python",
+        cause="something goes through all nodes, or all parameters, for each call",
+        hint="settle in one pass over the outline; look names up in a dict",
+    )
