@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import copy
+import inspect
+import operator
 import random
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import nn
+from torch.export.graph_signature import InputKind
 
 from tests.models.unflatten import (
     ALIASES,
@@ -35,8 +37,6 @@ from tests.models.unflatten import (
     Passing,
     Scale,
     Structures,
-    Subtract,
-    SubtractsBoth,
     Tied,
     TwoInputs,
     TwoNames,
@@ -52,14 +52,17 @@ from tests.models.unflatten import (
     one_tanh,
     outlined,
     owns_everything,
+    prepared,
     returned,
     settled,
+    shown_nodes,
     shown_state,
     shown_values,
     structures,
-    subtraction,
+    three_and_one,
     three_deep,
     training_norms,
+    uncalled_root,
     x,
 )
 from tests.suite import equal, holds, refuses, same_numbers
@@ -127,6 +130,46 @@ def test_a_node_without_a_stack_is_refused(lesson):
         hint="name the node and what it lacks",
     ):
         lesson.outline(program.graph)
+
+
+def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
+    program = program_of(three_and_one, x())
+    silu = next(node for node in program.graph.nodes if node.name == "silu")
+    mark = "_empty_nn_module_stack_from_metadata_hook"
+    silu.meta["nn_module_stack"] = {mark: (mark, mark)}
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [
+            ("0", [("0.0", ["relu"]), ("0.1", ["tanh"]), ("0.2", ["sigmoid", "silu"])]),
+            "output",
+        ],
+        hint="NO_MODULE instead of a stack: such a node belongs wherever its neighbour does",
+    )
+
+
+def test_a_path_that_leads_elsewhere_ends_the_stack(lesson):
+    program = program_of(block_and_tanh, x())
+    nodes = {node.name: node for node in program.graph.nodes}
+    stack = nodes["relu"].meta["nn_module_stack"]
+    nodes["tanh"].meta["nn_module_stack"] = {**stack, "elsewhere": ("1", "Tanh")}
+    equal(
+        outlined(lesson.outline(program.graph)),
+        [("0", ["mul", ("0.linear", ["linear"]), "relu", "tanh"]), "output"],
+        hint="strict export writes such stacks: `1` doesn't lie below `0`, so the stack ends there",
+    )
+
+
+def test_all_names_of_a_tensor_are_known(lesson):
+    names = lesson.state_names(program_of(Tied, x()))
+    equal(
+        {placeholder: sorted(set(found)) for placeholder, found in names.items()},
+        {
+            "p_encoder_weight": ["decoder.0.weight", "encoder.weight"],
+            "p_encoder_bias": ["encoder.bias"],
+            "p_decoder_0_weight": ["decoder.0.weight", "encoder.weight"],
+        },
+        hint="go through `state_values`: what has the same identity is one tensor",
+    )
 
 
 def test_a_module_reads_its_own_parameters(lesson):
@@ -244,19 +287,6 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
-def test_a_call_that_lacks_a_value_is_refused(lesson):
-    program = program_of(one_tanh, x())
-    root = lesson.outline(program.graph)
-    with refuses(
-        RuntimeError,
-        "'0'",
-        "'x'",
-        cause="the graph was built without the value",
-        hint="name the call and the value: whoever infers inputs wants to know",
-    ):
-        lesson.CallGraph(root.calls[0])
-
-
 @pytest.mark.parametrize(
     "model",
     [Block, Nested, one_tanh, HandsItsParameterDown],
@@ -268,7 +298,6 @@ def test_after_two_steps_a_plain_model_runs(lesson, model):
     same_numbers(
         plain(x()),
         (eager(x()),),
-        cause="a call got another value than the one its nodes used in the flat graph",
         hint="print `call.inputs` and `call.state` of every call that `outline` finds",
     )
 
@@ -306,6 +335,61 @@ def test_a_call_may_return_nothing(lesson):
         [],
         cause="the last value was returned though nobody needs it",
         hint="no user after the call: no output",
+    )
+
+
+def test_a_call_that_lacks_a_value_is_refused(lesson):
+    program = program_of(one_tanh, x())
+    root = lesson.outline(program.graph)
+    with refuses(
+        RuntimeError,
+        "'0'",
+        "'x'",
+        cause="the graph was built without the value",
+        hint="name the call and the value: whoever infers inputs wants to know",
+    ):
+        lesson.CallGraph(root.calls[0])
+
+
+def test_a_graph_takes_its_inputs_and_reads_its_state(lesson):
+    graph = lesson.CallGraph(prepared(lesson, program_of(one_block, x()))["0.linear"]).graph
+    read, output = [("get_attr", "weight"), ("get_attr", "bias")], ("output", "output")
+    equal(
+        shown_nodes(graph),
+        [("placeholder", "mul"), *read, ("call_function", "aten.linear.default"), output],
+        hint="first a placeholder for each input, then a get_attr for each piece of state",
+    )
+    equal(
+        [tuple(node.meta["val"].shape) for node in list(graph.nodes)[:3]],
+        [(2, 3), (3, 3), (3,)],
+        hint="a new node has the `meta` of the value that it stands for",
+    )
+
+
+def test_a_call_in_the_body_becomes_one_node(lesson):
+    call = prepared(lesson, program_of(one_block, x()))["0"]
+    graph, callee = lesson.CallGraph(call).graph, call.calls[0]
+    equal(
+        [node.format_node() for node in graph.nodes if node.op == "call_module"],
+        ["%linear : [num_users=1] = call_module[target=linear](args = (%mul,), kwargs = {})"],
+        hint="the target is the callee's name below the caller, the arguments are its inputs",
+    )
+    holds(
+        callee.caller is call and callee.call_node in graph.nodes,
+        "`caller` and `call_node` noted on the callee",
+        hint="set both in add_call: sharing wants to know who calls a module, and where",
+    )
+
+
+def test_several_results_travel_as_a_list(lesson):
+    calls = prepared(lesson, program_of(UsesSeveral, x()))
+    inner, root = lesson.CallGraph(calls["several"]).graph, lesson.CallGraph(calls[""]).graph
+    returned = inner.output_node().args[0]
+    items = [node.args[1] for node in root.nodes if node.target is operator.getitem]
+    equal(
+        [[node.name for node in returned], items],
+        [["add", "inner"], [0, 1]],
+        hint="the call returns a list of its outputs, and its caller takes the items out",
     )
 
 
@@ -382,6 +466,138 @@ def test_requires_grad_and_persistence_are_restored(lesson):
     )
 
 
+def test_an_attribute_is_registered_as_what_it_is(lesson):
+    state, module = lesson.restore_state(program_of(Owner, x())), nn.Module()
+    for name, attribute in state.items():
+        attribute.register(module, name)
+    equal(
+        [
+            [name for name, _ in module.named_parameters()],
+            [name for name, _ in module.named_buffers()],
+            list(module.state_dict()),
+            module.constant is state["constant"].value,
+        ],
+        [
+            ["frozen", "unused"],
+            ["buffer", "unused_buffer", "passing"],
+            ["frozen", "unused", "buffer", "unused_buffer"],
+            True,
+        ],
+        hint="register_parameter, register_buffer with `persistent`, or setattr",
+    )
+
+
+def test_a_module_runs_its_graph(lesson):
+    graph = torch.fx.Graph()
+    left, right = graph.placeholder("left"), graph.placeholder("right")
+    graph.output(graph.call_function(torch.sub, (left, right)))
+    module = lesson.InterpreterModule(graph)
+    module.finalize()
+    same_numbers(
+        [module(x(3), x(3) + 1), module(right=x(3) + 1, left=x(3)), module(x(3), right=x(3) + 1)],
+        [x(3) - (x(3) + 1)] * 3,
+        hint="the names are those of the placeholders, whatever the order of the call",
+    )
+
+
+def test_a_module_reads_from_its_owner(lesson):
+    graph, owner = torch.fx.Graph(), nn.Linear(3, 2)
+    graph.output(graph.create_node("get_attr", "bias"))
+    if "owner" not in inspect.signature(lesson.InterpreterModule).parameters:
+        pytest.skip("in torch a module owns what it reads")
+    module = lesson.InterpreterModule(graph, owner=owner)
+    module.finalize()
+    holds(
+        module() is owner.bias and graph.owning_module is owner,
+        "the bias of the owner, which is the graph's `owning_module`, too",
+        got=module(),
+        hint="interpret the graph in `self._owner`",
+    )
+
+
+def test_the_root_flattens_its_arguments(lesson):
+    kwargs = {"left": x(3), "right": x(3) + 1}
+    root = uncalled_root(lesson, program_of(Keywords, x(3), kwargs=kwargs))
+    given = {"right": kwargs["right"], "left": kwargs["left"]}
+    same_numbers(
+        [[leaf for _, leaf in root.flatten((x(3),), given)], root.flat_inputs((x(3),), given)],
+        [[x(3), x(3), x(3) + 1]] * 2,
+        hint="bring the keywords into the order of in_spec before flattening",
+    )
+
+
+def test_the_root_runs_its_graph_on_the_leaves(lesson):
+    args, kwargs = (x(3), x(3)), {"left": x(3), "right": x(3) + 1}
+    root = uncalled_root(lesson, program_of(Keywords, x(3), kwargs=kwargs))
+    same_numbers(
+        root(args[0], **kwargs),
+        Keywords()(args[0], **kwargs),
+        hint="run the graph on flat_inputs, and give the result the structure of out_spec",
+    )
+
+
+def test_every_call_has_a_module(lesson):
+    program = program_of(CalledDifferently, x())
+    calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
+    lesson.make_modules(calls[""], tree)
+    first, later = calls["branch"].module, calls["branch@1"].module
+    holds(
+        first is not later and calls[""].module is tree,
+        "a module for each call, and the tree for the root's",
+        hint="make an InterpreterModule for every call; the root's graph belongs to the tree",
+    )
+    holds(
+        first._owner is first and later._owner is first and not later._parameters,
+        "the first call's module as its own owner, and as that of the later one",
+        hint="hand the first module of a path to the later ones as `owner`",
+    )
+    equal(
+        [call.index for call in calls.values() if call.path == "branch"],
+        [0, 1, 2],
+        hint="only the first call of a module gets another index, which is 0",
+    )
+
+
+def test_modules_stand_where_the_eager_models_do(lesson):
+    program = program_of(CalledDifferently, x())
+    calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
+    lesson.make_modules(calls[""], tree)
+    state = {"elsewhere.weight": lesson.Attribute(InputKind.PARAMETER, nn.Parameter(x()))}
+    lesson.attach(calls[""], state, ["", "idle", "branch", "branch@1", "branch.linear"])
+    equal(
+        [name for name, _ in tree.named_modules()][:4],
+        ["", "idle", "branch", "branch.linear"],
+        hint="register in the order of the paths; what has no call is a plain module",
+    )
+    holds(
+        tree.get_submodule("branch@1") is calls["branch@1"].module
+        and tree.elsewhere.weight is state["elsewhere.weight"].value,
+        "the module of a later call under its name, and state under its own",
+        hint="what isn't on the list comes after, and its parents are made if need be",
+    )
+
+
+def test_equal_graphs_have_equal_keys(lesson):
+    calls = prepared(lesson, program_of(CalledTwice, x()))
+    graphs = [lesson.CallGraph(calls[name]).graph for name in ("block.linear", "block.linear@1")]
+    equal(
+        len({lesson.graph_key(graph) for graph in graphs}),
+        1,
+        hint="write nodes by their number: names of nodes and of placeholders don't count",
+    )
+
+
+@pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
+def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
+    calls = prepared(lesson, program_of(model, torch.arange(6).reshape(2, 3)))
+    graphs = [lesson.CallGraph(call).graph for call in calls.values() if call.path]
+    equal(
+        len({lesson.graph_key(graph) for graph in graphs}),
+        2,
+        hint="compare all that stands in a node; 1 == 1.0, so compare how it is written",
+    )
+
+
 def test_nested_modules_run_and_are_named_like_the_eager_ones(lesson):
     run = like_eager(lesson, Nested, x())
     equal(
@@ -399,28 +615,6 @@ def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, st
         list(run.eager.state_dict()),
         cause="unused state was forgotten, or what is used was registered first",
         hint="register everything that restore_state returns, in its order",
-    )
-
-
-def test_parameters_keep_requires_grad(lesson):
-    tree = lesson.unflatten(program_of(Owner, x()))
-    equal(
-        {name: parameter.requires_grad for name, parameter in tree.named_parameters()},
-        {"frozen": False, "unused": True},
-        cause="a new nn.Parameter wants gradients unless told not to",
-        hint="hand on requires_grad",
-    )
-
-
-def test_gradients_are_those_of_the_eager_model(lesson):
-    run = like_eager(lesson, Tied, x())
-    run.tree(x()).sum().backward()
-    run.eager(x()).sum().backward()
-    same_numbers(
-        {name: parameter.grad for name, parameter in run.tree.named_parameters()},
-        {name: parameter.grad for name, parameter in run.eager.named_parameters()},
-        cause="tied parameters are two parameters, or a gradient doesn't reach one",
-        hint="register one nn.Parameter under both names",
     )
 
 
@@ -442,14 +636,6 @@ def test_a_module_without_operations_is_in_the_tree(lesson):
         cause="only modules that have a call got a place",
         hint="every path of the module call graph gets a module, a plain one if need be",
     )
-
-
-def test_a_model_without_operations_runs(lesson):
-    class Returns(nn.Module):
-        def forward(self, x):
-            return x
-
-    like_eager(lesson, Returns(), x())
 
 
 @pytest.mark.parametrize(
@@ -480,24 +666,6 @@ def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
     )
 
 
-def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
-    class TwoShapes(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, x):
-            return self.linear(x), self.linear(x[:1])
-
-    run = like_eager(lesson, TwoShapes(), x())
-    equal(
-        [name for name, _ in run.tree.named_modules()],
-        ["", "linear"],
-        cause="metadata (the shape of values) was compared, too",
-        hint="a body is what it does: operations, targets, arguments",
-    )
-
-
 @pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
 def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
     run = like_eager(lesson, model, x())
@@ -507,21 +675,6 @@ def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
         got=[name for name, _ in run.tree.named_modules()],
         cause="bodies that differ were shared, or equal ones weren't",
         hint="look for a twin among all bodies of the module, not just the first or the last",
-    )
-
-
-def test_bodies_whose_operations_get_other_values_differ(lesson):
-    like_eager(lesson, SubtractsBoth, x())
-
-
-@pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
-def test_bodies_that_differ_in_a_detail_differ(lesson, model):
-    eager, program = exported(model, torch.arange(6).reshape(2, 3))
-    same_numbers(
-        lesson.unflatten(program)(torch.arange(6).reshape(2, 3)),
-        eager(torch.arange(6).reshape(2, 3)),
-        cause="two calls share a body, though an argument differs, or its type, or the result",
-        hint="compare all that stands in a node; 1 == 1.0, so compare how it is written",
     )
 
 
@@ -536,18 +689,6 @@ def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict=False
         cause="each name got a parameter of its own",
         hint="two names for the same memory hold one copy",
     )
-
-
-def test_a_module_that_is_called_from_inside_and_outside_its_parent_runs(lesson):
-    class Both(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.block = Block()
-
-        def forward(self, x):
-            return self.block.linear(x) + self.block(self.block.linear(x))
-
-    like_eager(lesson, Both(), x())
 
 
 def test_the_program_stays_as_it_was(lesson, **options):
@@ -565,18 +706,6 @@ def test_the_program_stays_as_it_was(lesson, **options):
         cause="the program's graph was edited, or the tree counts in the program's own buffer",
         hint="work on a copy of the graph, and of every tensor",
     )
-
-
-def test_every_tree_of_a_program_is_one_of_its_own(lesson):
-    model, program = exported(CountedTwice, x())
-    for _ in range(2):
-        eager, tree = copy.deepcopy(model), lesson.unflatten(program)
-        same_numbers(
-            [tree(x()), tree(x())],
-            [eager(x()), eager(x())],
-            cause="the tree is the one that was made before, or shares a buffer with it",
-            hint="make everything anew; what the program holds is only read",
-        )
 
 
 @pytest.mark.parametrize("model", [fixed_norms, training_norms], ids=["eval", "train"])
@@ -608,19 +737,7 @@ def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
     same_numbers(
         run.tree(x()),
         other(x()),
-        cause="a graph reads a tensor that isn't the registered one",
         hint="register each tensor where its name says, and read it by get_attr",
-    )
-
-
-@pytest.mark.parametrize("model", [CalledDifferently, Tied, CountedTwice])
-def test_it_moves_to_another_dtype_as_a_whole(lesson, model):
-    run = like_eager(lesson, model, x())
-    same_numbers(
-        run.tree.double()(x().double()),
-        run.eager.double()(x().double()),
-        cause="a body holds a tensor beside the module's registered one",
-        hint="later bodies own nothing: they run on the first one's module",
     )
 
 
@@ -642,7 +759,6 @@ def test_structured_results_have_the_eager_numbers(lesson):
     same_numbers(
         tree(*args, **kwargs),
         model(*args, **kwargs),
-        cause="a leaf is in another place, or a constant was lost",
         hint="keep the order of the leaves; constants stand in the output node",
     )
 
@@ -653,7 +769,6 @@ def test_keyword_arguments_may_come_in_any_order(lesson):
     same_numbers(
         tree(x(3), right=kwargs["right"], left=kwargs["left"]),
         Keywords()(x(3), **kwargs),
-        cause="the values were taken in the order of the call",
         hint="bring the keywords into the order of in_spec before flattening",
     )
 
@@ -687,7 +802,6 @@ def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson):
     same_numbers(
         [tree(x(size, 3)) for size in (3, 5, 8)],
         [model(x(size, 3)) for size in (3, 5, 8)],
-        cause="a size of the example input was built in",
         hint="sizes are values of the graph like others: hand them on",
     )
 
@@ -715,7 +829,6 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
     same_numbers(
         tree(x(6, 3)),
         model(x(6, 3)),
-        cause="a size wasn't handed on",
         hint="a size is a node; it crosses modules like any other value",
     )
     equal(
@@ -723,16 +836,6 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
         names(model),
         cause="export's mark for a node of no module was taken for a module's name",
         hint="NO_MODULE instead of a stack: the node belongs wherever its neighbour does",
-    )
-
-
-def test_an_interpreter_module_takes_arguments_by_name(lesson):
-    module, left, right = subtraction(lesson), x(3), x(4)[:3]
-    same_numbers(
-        [module(x=right, y=left), module(y=left, x=right)],
-        [Subtract()(left, right)] * 2,
-        cause="keywords were taken in the order of the call",
-        hint="the names are those of the placeholders",
     )
 
 
@@ -746,20 +849,6 @@ def test_finalize_checks_the_graph(lesson):
         hint="Graph.lint checks a graph against its owning module",
     ):
         lesson.InterpreterModule(graph).finalize()
-
-
-def test_an_edited_graph_runs_after_finalize(lesson):
-    tree = lesson.unflatten(program_of(one_tanh, x()))
-    body = tree.get_submodule("0")
-    tanh = next(node for node in body.graph.nodes if node.op == "call_function")
-    tanh.target = torch.ops.aten.relu.default
-    body.finalize()
-    same_numbers(
-        tree(x()),
-        x().relu(),
-        cause="what the graph was before the edit is still run",
-        hint="run the graph as it is; keep nothing that was made of it",
-    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -782,7 +871,6 @@ def test_a_real_model_comes_back(lesson, name):
     same_numbers(
         tree(*args),
         model(*args),
-        cause="a value was lost, or read from elsewhere",
         hint="print tree.print_readable() and those of its children",
     )
     tree(*args).sum().backward()
@@ -790,7 +878,6 @@ def test_a_real_model_comes_back(lesson, name):
     same_numbers(
         {name: parameter.grad for name, parameter in tree.named_parameters()},
         {name: parameter.grad for name, parameter in model.named_parameters()},
-        cause="a parameter was copied twice, or its gradient goes elsewhere",
         hint="one parameter a tensor of the eager model, under each of its names",
     )
     equal(
