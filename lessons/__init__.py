@@ -101,7 +101,7 @@ LESSONS = (
     Lesson(
         name="unflatten",
         title="A flat graph gets its modules back",
-        minutes=90,
+        minutes=150,
         needs=(),
         summary="give a flat exported graph its module tree back",
     ),

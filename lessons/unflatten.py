@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 
 def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
@@ -107,6 +108,11 @@ class ModuleCall:  # given
             yield from call.walk()
         yield self
 
+    def redirect(self, index: int) -> None:
+        """Let the caller's graph call the module that does the call of this number."""
+        self.index = index
+        self.call_node.target = relative_to(self.caller.path, self.name)
+
 
 def is_below(path: str, ancestor: str) -> bool:  # given
     """Whether the name ``path`` lies below the module ``ancestor``.
@@ -125,7 +131,7 @@ def relative_to(ancestor: str, path: str) -> str:  # given
     """
     if not is_below(path, ancestor):
         raise ValueError(f"{path!r} doesn't lie below the module {ancestor!r}, which calls it")
-    return path[len(ancestor) + 1 :] if ancestor else path
+    return path.removeprefix(f"{ancestor}.")
 
 # What export writes on a node that a pass inserted: nobody knows which module it belongs to.
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
@@ -378,8 +384,12 @@ class InterpreterModule(nn.Module):
         super().__init__()
         self.graph = graph
         self._ty = ty
-        # Past nn.Module, which would register the owner as a child.
-        self.__dict__["_owner"] = self if owner is None else owner
+        # In a tuple: nn.Module would register the owner as a child.
+        self._stands_on = () if owner is None else (owner,)
+
+    @property
+    def _owner(self) -> nn.Module:  # given
+        return self._stands_on[0] if self._stands_on else self
 
     def type_name(self) -> str | None:  # given
         """The class of the eager module, as export wrote it down."""
@@ -415,19 +425,29 @@ class UnflattenedModule(InterpreterModule):
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
-    def process_forward_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Flatten the arguments, and check them.
+    def flatten(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+        """Return the leaves of the arguments, with their paths.
 
-        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``. Sizes are
-        checked by ``torch._export.utils._check_input_constraints_for_graph``, which wants the
-        graph's placeholders, the leaves with their paths, and the range constraints.
+        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
 
         Raises:
-            TypeError: the arguments have another structure than at export.
+            TypeError: the arguments have another structure than ``in_spec``.
             ValueError: a keyword argument that the program doesn't have.
+        """
+        raise NotImplementedError("unflatten: return the leaves of the arguments, with their paths")
+
+    def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
+        """Return the leaves of the arguments, and refuse those that the program can't take.
+
+        ``torch._export.utils._check_input_constraints_for_graph`` wants the placeholders of the
+        graph, the leaves with their paths, and the range constraints.
+
+        Raises:
             RuntimeError: a shape or value that the program wasn't exported for.
         """
-        raise NotImplementedError("unflatten: flatten the arguments, and check them")
+        raise NotImplementedError(
+            "unflatten: return the leaves of the arguments, and refuse those that the program can't take"
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph on the leaves, and give the result its structure."""
@@ -436,7 +456,12 @@ class UnflattenedModule(InterpreterModule):
         )
 
 
-def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
+def make_modules(
+    root: ModuleCall,
+    tree: UnflattenedModule,
+    call_graph: type[CallGraph] = CallGraph,
+    interpreter: type[InterpreterModule] = InterpreterModule,
+) -> None:
     """Give every call a module with its graph; the root's is the tree.
 
     The first call of a module owns what its graph reads, and its ``index`` becomes 0: a call
@@ -484,8 +509,9 @@ def graph_key(graph: Graph) -> Hashable:
 def share_equal_bodies(root: ModuleCall) -> None:
     """Let calls of one module that do the same share a module.
 
-    They do the same if their graphs have equal keys. The earliest module stays. A later one leaves the tree: its call gets the ``module`` and the
-    ``index`` of the earliest, and its ``call_node`` calls that one. Callees come first, so that
-    callers that differed only in which of two equal bodies they call become equal.
+    They do the same if their graphs have equal keys. The earliest module stays. A later one
+    leaves the tree: its call gets the module of the earliest, and is redirected to the index of
+    that. Callees come first, so that callers that differed only in which of two equal bodies
+    they call become equal.
     """
     raise NotImplementedError("unflatten: let calls of one module that do the same share a module")

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from kata.judging.preparing import Preparations
-from kata.stubs import SOLUTIONS
+from kata.stubs import CORES
 from tests import test_unflatten
 from tests.suite import programs
 from tests.suite.answers import judge_folder
@@ -67,5 +67,5 @@ def test_another_lesson_does_not_wait_for_it():
 @pytest.mark.slow  # a whole core
 def test_the_programs_that_the_core_asks_for_are_prepared(monkeypatch):
     monkeypatch.setattr(programs, "KNOWN", {})
-    judge_folder(SOLUTIONS, "tests/test_unflatten.py", "-m", "core")
+    judge_folder(CORES, "tests/test_unflatten.py", "-m", "core")
     assert set(programs.KNOWN) == {case.key for case in test_unflatten.PREPARED}
