@@ -48,10 +48,10 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
 
 
 class Level(NamedTuple):  # given
-    """One entry of a node's module stack: the call number ``index`` of the module at ``path``."""
+    """One entry of a node's module stack: the call with that number of the module at ``path``."""
 
     path: str
-    index: int
+    call: int
     type_name: str | None
 
 
@@ -236,7 +236,8 @@ def _run_plain(call: ModuleCall, state: Mapping[str, Any], *inputs: Any) -> Any:
             values[item.last] = _run_plain(item, state, *map(values.__getitem__, item.inputs))
         else:
             args, kwargs = map_arg((item.args, item.kwargs), values.__getitem__)
-            values[item] = args[0] if item.op == "output" else item.target(*args, **kwargs)
+            function: Any = item.target
+            values[item] = args[0] if item.op == "output" else function(*args, **kwargs)
     return values[call.last]
 
 

@@ -20,7 +20,7 @@ from tests.suite.answers import right, wrong
 def loses_the_number_of_the_call(lesson):
     """Groups by the path alone."""
     levels = lesson._levels
-    lesson._levels = lambda entries: tuple(each._replace(index=0) for each in levels(entries))
+    lesson._levels = lambda entries: tuple(each._replace(call=0) for each in levels(entries))
 
 
 @wrong(

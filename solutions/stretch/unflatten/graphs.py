@@ -6,6 +6,7 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import count
+from typing import Any
 
 from torch import nn
 from torch.fx import Graph, Node
@@ -147,7 +148,7 @@ def dispatch(root: ModuleCall, paths: set[str]) -> None:
         place = root.module.get_submodule(parent)
         for later in {call.name for call in calls[path]} - {path}:
             delattr(place, later.rpartition(".")[2])
-        modules = [call.module for call in calls[path]]
+        modules: list[Any] = [call.module for call in calls[path]]
         constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
         setattr(place, name, InterpreterModuleDispatcher(constants, modules))
         for call in calls[path]:

@@ -77,7 +77,7 @@ class InterpreterModule(core.InterpreterModule):
             self.__dict__["_generated"] = GraphModule(self._owner, self.graph)
             self.graph.owning_module = self._owner  # type: ignore[assignment]
 
-    def print_readable(self, print_output: bool = True, **options: bool) -> str:
+    def print_readable(self, print_output: bool = True, **options: Any) -> str:
         """Return the graph as Python source, and print it unless told not to.
 
         Args:
@@ -231,7 +231,9 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
             raise TypeError(
                 f"{name}.get_flat_arg_paths returned {len(paths)} names for {len(values)} values"
             )
-        keys = [(pytree.SequenceKey(0), pytree.GetAttrKey(path)) for path in paths]
+        keys: list[pytree.KeyPath] = [
+            (pytree.SequenceKey(0), pytree.GetAttrKey(path)) for path in paths
+        ]
         return list(zip(keys, values, strict=True))
 
     def _facts(self) -> Iterable[object]:
@@ -307,7 +309,7 @@ class InterpreterModuleDispatcher(nn.Module):
         """The class of the eager module, as export wrote it down."""
         return self._ty
 
-    def print_readable(self, print_output: bool = True, **options: bool) -> str:
+    def print_readable(self, print_output: bool = True, **options: Any) -> str:
         """Return the source of all modules, and print it unless told not to."""
         return "\n".join(
             each.print_readable(print_output, **options) for each in self._call_modules
