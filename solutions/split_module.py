@@ -244,8 +244,9 @@ def order_partitions(
         The same partitions, in an order in which they can run.
 
     Raises:
-        RuntimeError: partitions wait for each other, directly or in a longer circle. The message
-            names the partitions of the circle, and no others, by ``submod_name``.
+        RuntimeError: partitions wait for each other, directly or in a longer circle; then the
+            original order is no way out either. The message names the partitions of the circle,
+            and no others, by ``submod_name``.
 
     Of use: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
 

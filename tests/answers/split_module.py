@@ -331,6 +331,7 @@ def parameters_are_copied(lesson):
 @wrong(
     fails="test_the_annotation_of_the_output_stays_behind",
     says="copied together with its type",
+    never="was not carried over",
 )
 def the_output_is_copied_as_it_is(lesson):
     """Carries the annotation over, as everywhere else."""
@@ -372,6 +373,45 @@ def gradients_are_reentered_before_autocast(lesson):
             partition.reentered.sort(key=at.__getitem__)
 
     lesson.propagate_regions = sort
+
+
+@wrong(
+    fails="test_a_cycle_is_refused_and_its_partitions_are_named",
+    says="the cycle was not found",
+)
+def the_original_order_is_not_looked_at(lesson):
+    """Returns before the sort where nothing is to be sorted."""
+    order_partitions = lesson.order_partitions
+
+    def order_unless_kept(partitions, keep_original_order=False):
+        return partitions if keep_original_order else order_partitions(partitions)
+
+    lesson.order_partitions = order_unless_kept
+
+
+@wrong(fails="test_every_option_gives_the_graphs_that_torch_gives", says="get_attr")
+def parameters_are_read_by_each_partition(lesson):
+    """In the original order, reads a parameter before every partition that takes it."""
+
+    def read_again(values, graph, environment):
+        for value in values:
+            if value.op == "get_attr":
+                lesson._copy_node(value, graph, environment, value.target)
+        return tuple(environment[value] for value in values)
+
+    lesson._new_values = read_again
+
+
+@wrong(fails="test_resnet18_is_cut_as_torch_cuts_it", says="metadata")
+def some_metadata_is_kept(lesson):
+    """Copies what passes write on nodes, and not what the tracer wrote."""
+    copy_node = lesson._copy_node
+
+    def copy_and_forget(node, graph, environment, *names):
+        copy_node(node, graph, environment, *names)
+        environment[node].meta.pop("nn_module_stack", None)
+
+    lesson._copy_node = copy_and_forget
 
 
 @right(core_only=True)

@@ -46,12 +46,14 @@ class Chain(nn.Module):
 
 
 class UsesAParameterLate(nn.Module):
+    """Two calls of three read the parameter, but not the first."""
+
     def __init__(self):
         super().__init__()
         self.scale = nn.Parameter(torch.rand(3))
 
     def forward(self, x):
-        return torch.tanh(torch.relu(x)) * self.scale
+        return (torch.relu(x) * self.scale) @ self.scale
 
 
 def layers() -> nn.Module:
@@ -154,7 +156,7 @@ def submodules(split: GraphModule) -> dict[str, GraphModule]:
     return {name: split.get_submodule(name) for name in called}
 
 
-def same_submodules(ours: GraphModule, theirs: GraphModule, *, hint="") -> None:
+def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
     """The same graph in every submodule, in whatever order they are called."""
     equal(
         sorted(submodules(ours)),
@@ -163,13 +165,13 @@ def same_submodules(ours: GraphModule, theirs: GraphModule, *, hint="") -> None:
         hint=hint,
     )
     for name, submodule in submodules(theirs).items():
-        same_graph(ours.get_submodule(name).graph, submodule.graph, hint=hint)
+        same_graph(ours.get_submodule(name).graph, submodule.graph, meta=meta, hint=hint)
 
 
-def same_split(ours: GraphModule, theirs: GraphModule, *, hint="") -> None:
+def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
     """The same outer graph as torch's as well."""
-    same_graph(ours.graph, theirs.graph, hint=hint)
-    same_submodules(ours, theirs, hint=hint)
+    same_graph(ours.graph, theirs.graph, meta=meta, hint=hint)
+    same_submodules(ours, theirs, meta=meta, hint=hint)
 
 
 def numbers_and_gradients(run, model: nn.Module, inputs):
