@@ -76,7 +76,7 @@ class CallRecorder(Tracer):
         error goes on, so that the graph is as it was.
 
         Returns:
-            ``self.results``: what each call gives, as ``record_call`` returns it.
+            What each call gives, as ``record_call`` returns it.
         """
         before = set(self.gm.graph.nodes)
         try:
@@ -98,7 +98,7 @@ class CallRecorder(Tracer):
             call: what to record.
 
         Returns:
-            What the callee returns, as an argument for other nodes: made by ``create_arg``.
+            What the callee returns, as an argument for other nodes, made by ``create_arg``.
 
         Raises:
             TraceError: the callee failed, as a rule because it needs a value that isn't known
@@ -163,11 +163,11 @@ def replace(call: Node, result: Any) -> None:
         result: an argument for its users: a node, a constant, or a structure of both.
 
     >>> from torch.fx import symbolic_trace
-    >>> gm = symbolic_trace(lambda x, y: divmod(x, y)[1] + 1)
-    >>> x, y, call, *_ = gm.graph.nodes
-    >>> replace(call, (x, y))
-    >>> print([(node.name, node.args) for node in gm.graph.nodes][2:])
-    [('add', (y, 1)), ('output', (add,))]
+    >>> gm = symbolic_trace(lambda x: x.max(dim=0)[1] + 1)
+    >>> x, largest, *_ = gm.graph.nodes
+    >>> replace(largest, (7, x))
+    >>> print([(node.name, node.args) for node in gm.graph.nodes][1:])
+    [('add', (x, 1)), ('output', (add,))]
     """
     for user in list(call.users):
         if user.target is operator.getitem and _has(result, user.args[1]) and user.args[0] is call:
@@ -282,7 +282,7 @@ def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> 
         recorder: what records the callees.
 
     Returns:
-        ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
+        ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 
     Raises:
         TraceError: some module's ``forward`` needs a value that isn't known before it runs. The

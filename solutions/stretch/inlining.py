@@ -164,7 +164,7 @@ def inline_all(gm: GraphModule) -> GraphModule:
         gm: the module to edit.
 
     Returns:
-        ``gm`` itself, edited and recompiled: no ``call_module`` node is left.
+        ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
