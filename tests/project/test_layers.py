@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,3 +172,8 @@ def test_a_curiosity_is_not_in_a_core(lesson: str):
     core, *rest = suites(lesson)
     assert rest or not has_core(lesson)
     assert "mark.curiosity" not in (ROOT / core).read_text(encoding="utf-8")
+
+
+def test_the_mutants_that_no_test_can_notice_are_of_files_that_are_there():
+    listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text(encoding="utf-8"))
+    assert not [row for row in listed["equivalent"] if not (CORES / row["file"]).exists()]

@@ -103,6 +103,7 @@ def learners(lesson: str, folder: Path) -> Implementation:
 
 def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:
     """A fresh copy of the reference, or of its core, for an answer to change."""
+    importlib.import_module("solutions")
     with only_these_modules("solutions", {}) as modules:
         module = layers.core(lesson) if core else layers.reference(lesson)
         return Implementation(lesson, CORES, module, modules=modules(), package="solutions")
