@@ -59,7 +59,7 @@ class CreateArg:
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             args = tuple(self.create_arg(element) for element in a)
             return self.create_node("call_function", type(a), args, {})  # type: ignore[attr-defined]
-        path = path_of_value(self.root, a)
+        path = path_of_value(self.root, a) if isinstance(a, torch.Tensor | nn.Module) else None
         if path is None and isinstance(a, nn.Parameter):
             raise NameError(
                 f"a parameter of shape {tuple(a.shape)} is not a member of the "

@@ -707,6 +707,23 @@ RULES = [
 ]
 
 
+@wrong(
+    fails="test_two_constants_that_share_their_memory_are_two",
+    says="tensors were told apart by their memory",
+)
+def constants_by_their_memory(lesson):
+    """A view of a constant is taken for the constant: both begin at the same address."""
+
+    class CreateArg(lesson.CreateArg):
+        def create_arg(self, a):
+            if type(a) is torch.Tensor:
+                known = self.__dict__.setdefault("known", {})
+                a = known.setdefault(a.data_ptr(), a)
+            return super().create_arg(a)
+
+    lesson.CreateArg = CreateArg
+
+
 @right(core_only=True)
 def a_table_of_rules(lesson):
     """A list of pairs, type and what to do with it; the first that fits is applied."""

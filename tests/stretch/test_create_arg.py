@@ -56,6 +56,17 @@ def test_a_buffer_registered_later_is_found(tracer):
     equal(target_of(tracer, tracer.root.late), "late", cause=(is_constant, LATE), hint=LATE_HINT)
 
 
+def test_two_constants_that_share_their_memory_are_two(tracer):
+    whole = torch.rand(4)
+    paths = [target_of(tracer, tensor) for tensor in (whole, whole[:2], whole.view(2, 2))]
+    equal(
+        len(set(paths)),
+        3,
+        cause=(lambda different: different < 3, "tensors were told apart by their memory"),
+        hint="compare with `is`",
+    )
+
+
 def test_a_module_registered_later_is_found(tracer):
     tracer.create_arg(tracer.root.child)
     tracer.root.late = nn.Tanh()
