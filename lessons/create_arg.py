@@ -95,19 +95,19 @@ def path_of_value(root: nn.Module, value: object) -> str | None:
     )
 
 
-def is_attribute(module: nn.Module, name: str) -> bool:
-    """Return whether a module has an attribute, without asking for it.
+def attribute_names(module: nn.Module) -> set[str]:
+    """Return the names of all attributes of a module, and ask it for none of them.
 
     Args:
-        module: What may have it: in its ``__dict__``, in ``_parameters``, ``_buffers`` or
-            ``_modules``, or by its class.
-        name: The attribute's name.
+        module: What has attributes: in its ``__dict__``, in its tables ``_parameters``,
+            ``_buffers`` and ``_modules``, and by its class.
 
     While a trace runs, ``hasattr`` of a module is recorded, as ``getattr`` is.
 
-    >>> [is_attribute(nn.ReLU(), name) for name in ("inplace", "forward", "weight")]
-    [True, True, False]
+    >>> names = attribute_names(nn.Linear(2, 2))
+    >>> [name in names for name in ("in_features", "weight", "forward", "mean")]
+    [True, True, True, False]
     """
     raise NotImplementedError(
-        "create_arg: return whether a module has an attribute, without asking for it"
+        "create_arg: return the names of all attributes of a module, and ask it for none of them"
     )

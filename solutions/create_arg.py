@@ -8,15 +8,13 @@ by name, with ``get_attr``. A tensor that has no name yet is given one.
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch.fx.node import Argument
 
 
@@ -87,8 +85,9 @@ class CreateArg:
         >>> namer.get_fresh_qualname("_tensor_constant")
         '_tensor_constant1'
         """
+        taken = attribute_names(self.root)
         names = (f"{prefix}{number}" for number in count())
-        return next(name for name in names if not is_attribute(self.root, name))
+        return next(name for name in names if name not in taken)
 
 
 def path_of_value(root: nn.Module, value: object) -> str | None:
@@ -108,31 +107,29 @@ def path_of_value(root: nn.Module, value: object) -> str | None:
     """
     if not isinstance(value, torch.Tensor | nn.Module):
         return None
-    return next((path for path, held in _values_below(root) if held is value), None)
-
-
-def _values_below(root: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield what the modules of a tree hold, with its path: what is registered, then the rest."""
-    yield from root.named_parameters()
-    yield from root.named_buffers()
-    yield from root.named_modules()
+    registered = (root.named_parameters(), root.named_buffers(), root.named_modules())
+    for path, held in chain(*registered):
+        if held is value:
+            return path
     for owner, module in root.named_modules():
         for name, held in vars(module).items():
-            yield f"{owner}.{name}" if owner else name, held
+            if held is value:
+                return f"{owner}.{name}" if owner else name
+    return None
 
 
-def is_attribute(module: nn.Module, name: str) -> bool:
-    """Return whether a module has an attribute, without asking for it.
+def attribute_names(module: nn.Module) -> set[str]:
+    """Return the names of all attributes of a module, and ask it for none of them.
 
     Args:
-        module: What may have it: in its ``__dict__``, in ``_parameters``, ``_buffers`` or
-            ``_modules``, or by its class.
-        name: The attribute's name.
+        module: What has attributes: in its ``__dict__``, in its tables ``_parameters``,
+            ``_buffers`` and ``_modules``, and by its class.
 
     While a trace runs, ``hasattr`` of a module is recorded, as ``getattr`` is.
 
-    >>> [is_attribute(nn.ReLU(), name) for name in ("inplace", "forward", "weight")]
-    [True, True, False]
+    >>> names = attribute_names(nn.Linear(2, 2))
+    >>> [name in names for name in ("in_features", "weight", "forward", "mean")]
+    [True, True, True, False]
     """
     tables = (vars(module), module._parameters, module._buffers, module._modules)
-    return any(name in table for table in tables) or hasattr(type(module), name)
+    return {*dir(type(module)), *chain(*tables)}

@@ -24,7 +24,7 @@ from torch.fx._symbolic_trace import _proxyable_classes
 from torch.utils._pytree import TreeSpec
 
 from .. import create_arg as core
-from ..create_arg import is_attribute, path_of_value
+from ..create_arg import attribute_names, path_of_value
 from ._paths import join, registered_path, value_at
 from ._torch import is_opaque_by_reference
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch.fx import Graph
     from torch.fx.node import Argument
 
-__all__ = ["CreateArg", "is_attribute", "path_of_value"]
+__all__ = ["CreateArg", "attribute_names", "path_of_value"]
 
 # How the name of a stored constant begins, by its type.
 PREFIXES: dict[type, str] = {
@@ -100,7 +100,8 @@ class CreateArg(core.CreateArg):
         Unlike the core's it goes on counting where it stopped in this trace.
         """
         begin_trace(self)
-        while is_attribute(self.root, name := f"{prefix}{self._numbers_of_constants[prefix]}"):
+        taken = attribute_names(self.root)
+        while (name := f"{prefix}{self._numbers_of_constants[prefix]}") in taken:
             self._numbers_of_constants[prefix] += 1
         return name
 
