@@ -168,9 +168,9 @@ class InverseBuilder:
         raise NotImplementedError("inversion: undo the steps, the last one first")
 
     def copy_constants(self) -> None:
-        """Enter every node that isn't in the chain in ``copies`` and ``values``."""
+        """Enter every node that isn't in the chain, in order, in ``copies`` and ``values``."""
         raise NotImplementedError(
-            "inversion: enter every node that isn't in the chain in ``copies`` and ``values``"
+            "inversion: enter every node that isn't in the chain, in order, in ``copies`` and ``values``"
         )
 
     def value_of(self, constant: Node) -> Any:

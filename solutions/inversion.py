@@ -211,7 +211,7 @@ class InverseBuilder:
         return GraphModule(self.root, self.graph)
 
     def copy_constants(self) -> None:
-        """Enter every node that isn't in the chain in ``copies`` and ``values``."""
+        """Enter every node that isn't in the chain, in order, in ``copies`` and ``values``."""
         chain = set(self.chain)
         for node in self.chain[-1].graph.nodes:
             if node not in chain:
