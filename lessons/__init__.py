@@ -59,7 +59,7 @@ LESSONS = (
     Lesson(
         name="tracer",
         title="Record a run as a graph",
-        minutes=45,
+        minutes=90,
         needs=("path_of_module", "create_arg", "placeholders"),
         summary="record a run as a graph",
     ),

@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 from torch.fx import Node, Proxy
 
-from .stretch.tracer import Tracer
+from .tracer import Tracer
 
 
 class LowerReluTracer(Tracer):

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.fx import Node, Proxy
 
-from .stretch.tracer import Tracer
+from .tracer import Tracer
 
 NamedParameters = list[tuple[str, nn.Parameter]]
 

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 
-from .stretch.tracer import Tracer
+from .tracer import Tracer
 
 __all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
 

@@ -118,6 +118,17 @@ def test_a_patch_that_is_left_is_the_first_failure(lessons: Path):
     assert "`nn.Module.__call__` is still patched" in text
 
 
+def test_a_flag_that_is_left_is_a_failure_too(lessons: Path):
+    (lessons / "path_of_module.py").write_text(
+        "from torch.fx import _symbolic_trace as torch_fx\n\n\nclass PathOfModule:\n"
+        "    def path_of_module(self, mod):\n"
+        "        torch_fx._is_fx_tracing_flag = True\n"
+        "        return ''\n"
+    )
+    verdict = judge_folder(lessons, "tests/test_path_of_module.py", "-k", "root")
+    assert any("torch's flag still says" in text for text in verdict.texts())
+
+
 def test_a_helper_that_two_classes_define_is_named(lessons: Path):
     """The classes become one object, which has one of the two."""
     for name, cls in (("path_of_module", "PathOfModule"), ("create_arg", "CreateArg")):

@@ -19,13 +19,13 @@ from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.fx import _symbolic_trace as torch_fx
 
 from solutions.inversion import INVERSES
-from solutions.stretch._torch import tracing_flag
 from solutions.stretch.custom_tracers import ModulePathTracer
 from solutions.stretch.exec_order import ExecOrderTracer
 from solutions.stretch.inlining import inline_all, inline_module
 from solutions.stretch.inversion import NotInvertibleError, add_inverse, inverse_of, invert
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer
+from solutions.tracer import tracing_flag
 from tests.suite import rows, same_graph
 from tests.suite.faults import fail_at_each_call
 
@@ -44,11 +44,10 @@ META = ("nn_module_stack",)
 
 def world() -> dict[str, object]:
     """What traces patch: modules' methods, torch's flags, functions in globals and in ``math``."""
-    flags, name = tracing_flag()
     return {
         "call": nn.Module.__call__,
         "getattr": nn.Module.__getattr__,
-        "flag": flags.get(name, False),
+        "flag": getattr(*tracing_flag(), False),
         "patcher": torch_fx.CURRENT_PATCHER,
         "globals": {name: value for name, value in globals().items() if callable(value)},
         "math": dict(vars(math)),

@@ -166,14 +166,20 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def nothing_is_patched() -> None:
-    """Fail unless both methods of ``nn.Module`` that a trace patches are torch's own."""
-    left = [name for name, method in UNPATCHED.items() if getattr(nn.Module, name) is not method]
+    """Fail unless all that a trace patches in torch is as it was: two methods and a flag."""
+    left = [
+        f"`nn.Module.{name}` is still patched"
+        for name, method in UNPATCHED.items()
+        if getattr(nn.Module, name) is not method
+    ]
+    if torch.fx._symbolic_trace.is_fx_symbolic_tracing():
+        left.append("torch's flag still says that a trace is on")
     if left:
         raise mismatch(
-            expected=Words("`nn.Module` as it was before the test"),
-            got=Words(f"`nn.Module.{left[0]}` is still patched"),
+            expected=Words("torch as it was before the test"),
+            got=Words(left[0]),
             cause="a trace has ended, in success or by an error, and its patches are still there",
-            hint="put the methods back in a `finally`",
+            hint="put back in a `finally` what was patched",
         )
 
 

@@ -1,50 +1,53 @@
-"""Record a run as a graph.
+"""Unlike the core: everything around a trace that ``torch.fx.Tracer`` takes care of, and more.
 
-The first three lessons come together. A tracer calls the model with proxies; every operation on
-a proxy adds a node. What is missing is attention to modules: a call of one, and a look at one
-of its parameters, must become nodes as well. Python has one place for each,
-``nn.Module.__call__`` and ``nn.Module.__getattr__``. While a trace runs, and only then, both are
-patched: they ask the tracer.
+- Functions under ``torch.fx.wrap``, those of ``math`` and those named to the tracer are recorded
+  as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
+- A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
+  tracing in their own thread, and the last trace to end restores them.
+- After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
+- What can't be traced is refused: another thing than a module or a Python function, a class
+  without the method, a module that takes the place of another.
+- Generated code knows its source, graph modules that compile late can be traced, stack traces
+  leave these files out, tracers can be copied, nodes are made with fewer questions asked.
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
 import math
 from collections import OrderedDict
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import StackSummary
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import torch.fx.traceback as fx_traceback
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node, Proxy
-from torch.fx._lazy_graph_module import _make_graph_module
-from torch.fx.proxy import ParameterProxy, Scope, TracerBase
+from torch.fx import Graph, GraphModule, Proxy
+from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
+from torch.fx.proxy import ParameterProxy
 
-from .._nodes import add_node
+from ... import tracer as core
 from .._paths import registered_path
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
-from ._recording import recording
-from ._root import describe, forgetting_failure, function_to_trace
+from ._recording import original, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-_LEAF_NAMESPACES = ("torch.nn", "torch.ao.nn")
-_OWN_FOLDER = Path(__file__).parent.parent
+_SOLUTIONS = str(Path(core.__file__).parent)
 
 
-class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
-    """Records what a module or function does to its arguments.
+class ModuleStack(OrderedDict[str, tuple[str, Any]]):
+    """The calls that are running. Each node gets a copy, by a shorter way than usual."""
 
-    Make a subclass to decide what is recorded: every method here and in ``TracerBase`` is there
-    to be overridden. ``Tracer().trace(model)`` returns the graph; ``symbolic_trace(model)`` a
-    module that runs.
+    def __copy__(self) -> OrderedDict[str, tuple[str, Any]]:
+        return OrderedDict(self)
+
+
+class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
+    """The core's tracer, with torch's options.
 
     Args:
         autowrap_modules: Their public functions are recorded as calls wherever the traced code
@@ -55,232 +58,136 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
     In torch: ``torch.fx.Tracer``.
 
-    >>> from torch import nn
-    >>> class Block(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.linear = nn.Linear(2, 2)
-    ...
-    ...     def forward(self, x):
-    ...         return self.linear(x).relu() + self.linear.bias
-    >>> for node in Tracer().trace(Block()).nodes:
+    >>> import math
+    >>> for node in Tracer().trace(lambda x: math.sqrt(x) + 1).nodes:
     ...     print(node.op, node.name, node.args)
     placeholder x ()
-    call_module linear (x,)
-    call_method relu (linear,)
-    get_attr linear_bias ()
-    call_function add (relu, linear_bias)
+    call_function sqrt (x,)
+    call_function add (sqrt, 1)
     output output (add,)
     """
 
-    def __init__(  # given
+    def __init__(
         self,
         autowrap_modules: tuple[ModuleType, ...] = (math,),
         autowrap_functions: tuple[Callable[..., Any], ...] = (),
         param_shapes_constant: bool = False,
     ) -> None:
         super().__init__()
-        self._autowrap_search = list(autowrap_modules)
-        self._autowrap_function_ids = {id(function) for function in autowrap_functions}
+        # a function, for modules in the sense of files can't be copied together with the tracer
+        self._autowrap_search = lambda: autowrap_modules
+        self._autowrap_function_ids = {id(function) for function in autowrap_functions} | {
+            id(original(vars(module), name))
+            for module in autowrap_modules
+            for name in vars(module)
+            if not name.startswith("_")
+        }
         self.param_shapes_constant = param_shapes_constant
-        # Where the trace is: in which module, inside which others, and how often each was called
         self.root_module_name = ""
         self.submodule_paths: dict[nn.Module, str] | None = None
-        self.scope = Scope("", None)
-        self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
-        self.num_calls: dict[str, int] = {}
-        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
+        self._traced_function: FunctionType | None = None
+        self._module_at: dict[str, nn.Module] = {}
+        self.module_stack = ModuleStack()
 
     def trace(
         self,
         root: nn.Module | Callable[..., Any],
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> Graph:
-        """Return the graph of what ``root`` does.
+        """Return the graph of what ``root`` does, and leave nothing behind where that fails.
 
         Args:
-            root: A module, of which the method named ``self.traced_func_name`` is traced, or a
-                function.
+            root: A module or a function, as in the core.
             concrete_args: Arguments that are known now; see ``create_args_for_root``.
-
-        Returns:
-            The graph: placeholders, what happened to them, and an ``output`` node with the
-            result and the annotation of the return value. ``self.root`` is the module that its
-            names refer to: ``root`` itself, or an empty module that receives the constants of a
-            function.
 
         Raises:
             TypeError: ``root`` is neither a module nor a Python function.
-            AttributeError: The module's class has no method of that name.
+            AttributeError: The module's class has no method named ``self.traced_func_name``.
 
-        While ``root`` runs, ``torch.fx._symbolic_trace.is_fx_symbolic_tracing()`` is true. It asks
-        ``_is_fx_tracing_flag`` of that module, or, since torch 2.14, ``_is_fx_tracing_tls.flag``.
-        Whatever happens, the flag and ``nn.Module`` are afterwards what they were before.
         Traces may be nested, and run in several threads at once; other threads' modules run as
         always. An error whose message says ``data-dependent`` carries the code so far as
-        ``partial_fx_graph``.
+        ``partial_fx_graph``. In torch: ``torch.fx.Tracer.trace``.
 
-        >>> def f(x):
-        ...     return x.softmax(dim=-1)
-        >>> print(Tracer().trace(f))
-        graph():
-            %x : [num_users=1] = placeholder[target=x]
-            %softmax : [num_users=1] = call_method[target=softmax](args = (%x,), kwargs = {dim: -1})
-            return softmax
+        >>> Tracer().trace(len)
+        Traceback (most recent call last):
+            ...
+        TypeError: can't trace a builtin_function_or_method: wrap it in a function that calls it
         """
-        function = function_to_trace(root, self.traced_func_name)
-        is_module = isinstance(root, nn.Module)
-        self.root = root if isinstance(root, nn.Module) else nn.Module()
-        self.root_module_name = self.root._get_name() if is_module else ""
-        self._callees: dict[str, nn.Module] = {}
-        self.graph = Graph(tracer_cls=type(self))  # type: ignore[arg-type]  # says torch's Tracer
-        describe(self.graph, function)
-        with forgetting_failure(self):
-            call, args = self.create_args_for_root(function, is_module, concrete_args)
-            with recording(self) as record:
-                record.autowrap(function.__globals__)
-                result = self.create_arg(call(*args))
-                annotations = inspect.get_annotations(inspect.unwrap(call))
-                self.create_node("output", "output", (result,), {}, None, annotations.get("return"))
-        return self.graph
+        # A graph module that compiles late has no forward worth tracing before.
+        _LazyGraphModule.force_recompile(root)  # type: ignore[arg-type]
+        self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
+        with rollback_on_error(self):
+            graph = super().trace(root, concrete_args)
+        self._module_at = {}
+        return graph
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Return whether a call of ``m`` is one node, instead of what happens inside ``m``.
-
-        Args:
-            m: The module that is called.
-            module_qualified_name: Its path below the root.
-
-        Modules that PyTorch brings along, in ``torch.nn`` and ``torch.ao.nn``, are leaves, but for
-        ``Sequential``. In torch: ``torch.fx.Tracer.is_leaf_module``.
-
-        >>> [Tracer().is_leaf_module(module, "") for module in (nn.ReLU(), nn.Sequential())]
-        [True, False]
-        """
-        return m.__module__.startswith(_LEAF_NAMESPACES) and not isinstance(m, nn.Sequential)
-
-    def call_module(
+    def create_args_for_root(
         self,
-        m: nn.Module,
-        forward: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Record a call of a module: one node for a leaf, else whatever its ``forward`` does.
-
-        Args:
-            m: The module that the traced code calls.
-            forward: Runs it, hooks and all, with the arguments it is given.
-            args: Its arguments, in which proxies may occur.
-            kwargs: Its keyword arguments.
-
-        Returns:
-            The proxy of a new ``call_module`` node, or what ``forward`` returns.
-
-        While the call lasts, ``self.scope`` is the module's path and class, and the last entry
-        of ``self.module_stack`` is ``path: (path, class)``; for the module's second call
-        ``path@1: ...``, for the third ``path@2``. An error takes them away as well. In torch:
-        ``torch.fx.Tracer.call_module``.
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Record placeholders, and note where the function was written.
 
         Raises:
-            NameError: Another module was recorded under the same path before.
+            TypeError: It is no Python function.
         """
-        path = self.path_of_module(m)
-        count = self.num_calls.get(path, 0)
-        self.num_calls[path] = count + 1
-        key = f"{path}@{count}" if count else path
-        outer, self.scope = self.scope, Scope(path, type(m))
-        self.module_stack[key] = (path, type(m))
-        try:
-            if self.is_leaf_module(m, path):
-                if self._callees.setdefault(path, m) is not m:
-                    raise NameError(
-                        f"{path!r} led to another module when it was called before: a graph has "
-                        "one module for a path, so don't replace modules while they are traced"
-                    )
-                return self.create_proxy("call_module", path, args, kwargs)
-            return forward(*args, **kwargs)
-        finally:
-            del self.module_stack[key]
-            self.scope = outer
+        if not isinstance(root_fn, FunctionType):
+            name = type(root_fn).__name__
+            raise TypeError(f"can't trace a {name}: wrap it in a function that calls it")
+        self._traced_function = root_fn
+        fields = ("co_name", "co_filename", "co_firstlineno")
+        self.graph._co_fields = {field: getattr(root_fn.__code__, field) for field in fields}
+        return super().create_args_for_root(root_fn, is_module, concrete_args)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Return what the traced code gets when it looks at an attribute of a module.
+    @contextmanager
+    def patched_modules(self) -> Iterator[None]:
+        """Let this tracer decide what modules and wrapped functions do, in this thread alone."""
+        with recording(self) as record:
+            record.autowrap(getattr(self._traced_function, "__globals__", {}))
+            for module in self._autowrap_search():
+                record.autowrap(vars(module))
+            yield
 
-        Args:
-            attr: The attribute's name.
-            attr_val: Its value.
-            parameter_proxy_cache: Path to proxy, for this trace. A parameter that is looked at
-                twice is one node.
+    def path_of_module(self, mod: nn.Module) -> str:
+        """Return the path of a module, which a graph can have for one module only.
 
-        Returns:
-            For a parameter of the root, and with ``proxy_buffer_attributes`` for a buffer too,
-            the proxy of a ``get_attr`` node. With ``param_shapes_constant`` a parameter's is a
-            ``ParameterProxy``. Anything else, as it is.
-
-        In torch: ``torch.fx.Tracer.getattr``.
+        Raises:
+            NameError: Another module had the path earlier in this trace.
         """
-        path = self._path_of_state(attr_val) if isinstance(attr_val, Tensor) else None
-        if path is None:
-            return attr_val
-        if path not in parameter_proxy_cache:
-            proxy = self.create_proxy("get_attr", path, (), {})
-            if self.param_shapes_constant and isinstance(attr_val, nn.Parameter):
-                proxy = ParameterProxy(self, proxy.node, path, attr_val)
-            parameter_proxy_cache[path] = proxy
-        return parameter_proxy_cache[path]
-
-    def _path_of_state(self, tensor: Tensor) -> str | None:
-        """Return the path of a tensor that is read through a proxy, ``None`` for all others."""
-        path = None
-        if isinstance(tensor, nn.Parameter):
-            path = registered_path(self, tensor, "_parameters")
-        if path is None and self.proxy_buffer_attributes:
-            path = registered_path(self, tensor, "_buffers")
+        path = super().path_of_module(mod)
+        if self._module_at.setdefault(path, mod) is not mod:
+            raise NameError(
+                f"{path!r} led to another module when it was called before: a graph has one module "
+                "for a path, so don't replace modules while they are traced"
+            )
         return path
 
-    def create_node(  # reference only: the inherited one does the same, and more slowly
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any = None,
-    ) -> Node:
-        """Add a node to the graph, and note in which module that happened.
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+        """Do so like the core; with ``param_shapes_constant`` a parameter knows its shape."""
+        proxy = super().getattr(attr, attr_val, parameter_proxy_cache)
+        if not self.param_shapes_constant or type(proxy) is not Proxy:
+            return proxy
+        path = str(proxy.node.target)
+        parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
+        return parameter_proxy_cache[path]
 
-        This is ``TracerBase.create_node`` for a tracer that asks for nothing special; for all
-        others it calls that.
-        """
-        special = self.record_stack_traces or self.check_mutable_operations
-        if special or fx_traceback.has_preserved_node_meta():
-            return super().create_node(kind, target, args, kwargs, name, type_expr)
-        node = add_node(self.graph, kind, target, args, kwargs, name, type_expr)
-        self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
-        if self.module_stack:
-            node.meta["nn_module_stack"] = self.module_stack.copy()
-        return node
+    def _path_if_proxied(self, value: Any) -> str | None:
+        path = None
+        if isinstance(value, nn.Parameter):
+            path = registered_path(self, value, "_parameters")
+        if path is None and self.proxy_buffer_attributes and isinstance(value, Tensor):
+            path = registered_path(self, value, "_buffers")
+        return path
 
     @classmethod
-    def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:  # given
+    def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
         return cls()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:  # reference only
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        for name, value in vars(self).items():
-            # modules, in the sense of files, can't be copied
-            is_search = name == "_autowrap_search"
-            setattr(twin, name, list(value) if is_search else copy.deepcopy(value, memo))
-        return twin
-
     def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
-        frames = super()._filter_traceback_frames(user_stack_summary)
-        return StackSummary.from_list(
-            [frame for frame in frames if not Path(frame.filename).is_relative_to(_OWN_FOLDER)]
-        )
+        frames = [each for each in user_stack_summary if not each.filename.startswith(_SOLUTIONS)]
+        return super()._filter_traceback_frames(StackSummary.from_list(frames))
 
 
 def symbolic_trace(
@@ -294,10 +201,6 @@ def symbolic_trace(
         concrete_args: Arguments that are known now, so that code may branch on them, and
             containers that shall be taken apart, with ``torch.fx.PH`` for what stays an input.
 
-    Returns:
-        A ``GraphModule`` with the class or function name of ``root``, its parameters and its
-        modules.
-
     In torch: ``torch.fx.symbolic_trace``.
 
     >>> def power(x, n):
@@ -310,3 +213,17 @@ def symbolic_trace(
     graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, nn.Module) else root.__name__
     return _make_graph_module(tracer.root, graph, name)
+
+
+@contextmanager
+def rollback_on_error(tracer: Tracer) -> Iterator[None]:
+    """Leave nothing of a failed trace on the tracer, but the code so far on some errors."""
+    before = tracer.num_calls.copy(), tracer.node_name_to_scope.copy(), {}
+    try:
+        yield
+    except BaseException as error:
+        tracer.num_calls, tracer.node_name_to_scope, tracer._module_at = before
+        if isinstance(error, RuntimeError) and "data-dependent" in str(error):
+            code = tracer.graph.python_code(root_module="self", verbose=True)
+            error.partial_fx_graph = code.src  # type: ignore[attr-defined]
+        raise

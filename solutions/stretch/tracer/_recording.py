@@ -1,17 +1,18 @@
 """What is different in Python while a trace runs, and nothing else.
 
-``nn.Module.__call__`` and ``__getattr__`` ask the tracer first, functions under
-``torch.fx.wrap`` record a call when they are given a proxy, and torch's ``is_fx_tracing`` says
-yes. All of that is global, so all of it goes through one table of patches that counts its
-users: traces may be nested, and traces in several threads may overlap. The patched functions
-look up who is tracing *in their own thread*; a thread that traces nothing gets the original.
+All of it is global: methods of ``nn.Module``, functions in the globals of modules. So a name is
+patched once, however many traces run, and the last trace to end undoes all patches. Traces may be
+nested, and may overlap in any order. What a patch does depends on who asks: a call of a module on
+the trace that *this thread* runs, a call of a wrapped function on the tracer of its arguments.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -19,158 +20,163 @@ from torch.fx import Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_aggregate
 
-from .._torch import tracing_flag
-from ._patches import ABSENT, PATCHES, TORCH_STATE, Patch, Place
+from ...tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, _recorders, tracing_flag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from . import Tracer
 
+# A name belongs to a class, or to the globals of a module.
+Owner = type | dict[str, Any]
 
-class _Thread(threading.local):
-    """The traces in progress in this thread, the innermost last."""
+# What a name means where nothing has that name.
+MISSING: Any = object()
 
-    def __init__(self) -> None:
-        self.recordings: list[Recording] = []
+# What becomes of a call of a module, and of a look at its attributes, in this thread.
+RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
 
 
-_THREAD = _Thread()
+class Patches(dict[tuple[int, str], tuple[Owner, str, Any, Any]]):
+    """All patched names in this process: owner, name, the value before, the value now."""
+
+    # torch.compile calls these two when it compiles something in the middle of a trace. What torch
+    # itself notes, its flag and its patcher, can't be called; it stays.
+
+    def revert_all_patches(self) -> None:
+        """Undo the patches for a while."""
+        for owner, name, before, now in self.values():
+            assign(owner, name, before if callable(now) else now)
+
+    def reapply_all_patches(self) -> None:
+        """Apply the patches again."""
+        for owner, name, _, now in self.values():
+            assign(owner, name, now)
+
+
+PATCHES = Patches()
+TRACES: list[Tracer] = []
+LOCK = threading.RLock()  # for changes of these two
 
 
 class Recording:
-    """One trace in progress: its tracer, and what it has patched."""
+    """One trace in progress: its tracer, and where it has looked for functions to wrap."""
 
     def __init__(self, tracer: Tracer) -> None:
-        self.tracer = tracer
-        self.parameter_proxies: dict[str, Proxy] = {}
-        self._patches: list[Patch] = []
-        self._wanted = set(tracer._autowrap_function_ids)
-        self._wrapped: set[int] = set()
+        self._call, self.getattr = _recorders(tracer)
+        self._function_ids = tracer._autowrap_function_ids
         self._searched: set[int] = set()
 
-    def start(self) -> None:
-        """Send what modules and wrapped functions do in this thread to the tracer."""
-        _THREAD.recordings.append(self)
-        self._hold(*tracing_flag(), lambda _: True)
-        self._hold(TORCH_STATE, "CURRENT_PATCHER", lambda _: PATCHES)
-        self._hold(nn.Module, "__call__", _call_recorder)
-        self._hold(nn.Module, "__getattr__", _getattr_recorder)
-        for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
-            original = PATCHES.original(namespace, name)
-            if original is not ABSENT:
-                self._wrap(namespace, name, original)
-        for cls, name in torch_fx._wrapped_methods_to_patch:
-            self._hold(cls, name, functools.partial(_method_recorder, name))
-        for module in self.tracer._autowrap_search:
-            self._wanted |= _ids_of_public_functions(vars(module))
-            self.autowrap(vars(module))
-
-    def stop(self) -> None:
-        """Undo all that this trace has changed."""
-        _THREAD.recordings.remove(self)
-        while self._patches:
-            PATCHES.release(self._patches.pop())
+    def call(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        """Let the tracer decide what a call of a module comes to."""
+        self.autowrap(getattr(module.forward, "__globals__", {}))
+        return self._call(module, *args, **kwargs)
 
     def autowrap(self, namespace: dict[str, Any]) -> None:
         """Wrap the functions in a module's globals that the tracer wants wrapped everywhere."""
-        if id(namespace) in self._searched:
-            return
-        self._searched.add(id(namespace))
-        for name, original in PATCHES.originals(namespace).items():
-            if id(original) in self._wanted and not name.startswith("_"):
-                self._wrap(namespace, name, original)
-
-    def wraps(self, function: Callable[..., Any]) -> bool:
-        """Return whether calls of this function are recorded."""
-        return id(function) in self._wrapped
-
-    def call_module(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Let the tracer decide what a call of a module comes to."""
-        self.autowrap(getattr(module.forward, "__globals__", {}))
-        forward = functools.partial(torch_fx._orig_module_call, module)
-        return self.tracer.call_module(module, forward, args, kwargs)
-
-    def getattr(self, module: nn.Module, name: str) -> Any:
-        """Let the tracer decide what the attribute of a module looks like."""
-        value = torch_fx._orig_module_getattr(module, name)
-        return self.tracer.getattr(name, value, self.parameter_proxies)
-
-    def _wrap(self, namespace: dict[str, Any], name: str, original: Any) -> None:
-        self._wrapped.add(id(original))
-        hashable = type(original).__hash__ is not None
-        self._hold(namespace, name, _cached_recorder if hashable else _function_recorder)
-
-    def _hold(self, place: Place, name: str, replace: Callable[[Any], Any]) -> None:
-        self._patches.append(PATCHES.hold(place, name, replace))
-
-
-def _ids_of_public_functions(namespace: dict[str, Any]) -> set[int]:
-    # Not of what is found there: another trace may have patched it.
-    originals = PATCHES.originals(namespace).items()
-    return {id(each) for name, each in originals if callable(each) and not name.startswith("_")}
+        if id(namespace) not in self._searched:
+            self._searched.add(id(namespace))
+            for name in [name for name in namespace if not name.startswith("_")]:
+                if id(original(namespace, name)) in self._function_ids:
+                    wrap(namespace, name, by_all=False)
 
 
 @contextmanager
 def recording(tracer: Tracer) -> Iterator[Recording]:
-    """Let ``tracer`` see what this thread does, and put everything back whatever happens."""
+    """Let the tracer see what this thread does while the block runs."""
     record = Recording(tracer)
+    token = RECORDERS.set((record.call, record.getattr))
+    with LOCK:
+        TRACES.append(tracer)
     try:
-        record.start()
+        patch_everything()
         yield record
     finally:
-        record.stop()
+        RECORDERS.reset(token)
+        with LOCK:
+            TRACES.remove(tracer)
+            if not TRACES:
+                for owner, name, before, _ in PATCHES.values():
+                    assign(owner, name, before)
+                PATCHES.clear()
 
 
-def _call_recorder(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if not _THREAD.recordings:
-            return original(module, *args, **kwargs)
-        return _THREAD.recordings[-1].call_module(module, args, kwargs)
-
-    return call
-
-
-def _getattr_recorder(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get(module: nn.Module, name: str) -> Any:
-        if not _THREAD.recordings:
-            return original(module, name)
-        return _THREAD.recordings[-1].getattr(module, name)
-
-    return get
+def patch_everything() -> None:
+    """Patch all that is different while any trace runs."""
+    flag_owner, flag = tracing_flag()
+    patch(vars(flag_owner), flag, True)
+    patch(vars(torch_fx), "CURRENT_PATCHER", PATCHES)
+    patch(nn.Module, "__call__", call_module)
+    patch(nn.Module, "__getattr__", getattr_of_module)
+    for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
+        wrap(namespace, name)
+    for cls, name in torch_fx._wrapped_methods_to_patch:
+        wrap(cls, name)
 
 
-def _function_recorder(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+@functools.wraps(ORIGINAL_CALL)
+def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    return RECORDERS.get()[0](module, *args, **kwargs)
+
+
+@functools.wraps(ORIGINAL_GETATTR)
+def getattr_of_module(module: nn.Module, name: str) -> Any:
+    return RECORDERS.get()[1](module, name)
+
+
+def wrap(owner: Owner, name: str, by_all: bool = True) -> None:
+    """Let calls with a proxy be recorded, of a function or, where a class owns it, a method.
+
+    Args:
+        owner: Where it has the name.
+        name: Its name.
+        by_all: Whether all tracers record it, or those that want it wrapped everywhere.
+    """
+    function = original(owner, name)
+
+    @functools.wraps(function)
     def record(*args: Any, **kwargs: Any) -> Any:
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None or not any(r.wraps(original) for r in _THREAD.recordings):
-            return original(*args, **kwargs)
-        result = proxy.tracer.create_proxy("call_function", original, args, kwargs)
+        leaves: list[Any] = []
+        map_aggregate((args, kwargs), leaves.append)
+        tracer = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
+        wanted = getattr(tracer, "_autowrap_function_ids", ())
+        if not (tracer and by_all) and id(function) not in wanted:
+            return function(*args, **kwargs)
+        if isinstance(owner, type):
+            return tracer.create_proxy("call_method", name, args, kwargs)
+        result = tracer.create_proxy("call_function", function, args, kwargs)
         result.node.meta["is_wrapped"] = True
         return result
 
-    return record
+    if callable(function):
+        patch(owner, name, record)
 
 
-# The same wrapper serves every trace: making one costs more than all else that a patch costs.
-_cached_recorder = functools.cache(_function_recorder)
+def patch(owner: Owner, name: str, value: Any) -> None:
+    """Give a name another value, unless it has one already."""
+    with LOCK:
+        if (id(owner), name) not in PATCHES:
+            PATCHES[id(owner), name] = owner, name, lookup(owner, name), value
+            assign(owner, name, value)
 
 
-def _method_recorder(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def record(*args: Any, **kwargs: Any) -> Any:
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None or not _THREAD.recordings:
-            return original(*args, **kwargs)
-        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
-
-    return record
+def original(owner: Owner, name: str) -> Any:
+    """Return what a name means when nobody traces, built in though it may be."""
+    with LOCK:  # or another thread could patch or restore it between the two looks
+        value = PATCHES.get((id(owner), name), (0, 0, lookup(owner, name)))[2]
+    return getattr(builtins, name, MISSING) if value is MISSING else value
 
 
-def _find_proxy(*values: Any) -> Proxy | None:
-    found: list[Proxy] = []
-    map_aggregate(values, lambda leaf: found.append(leaf) if isinstance(leaf, Proxy) else None)
-    return found[0] if found else None
+def lookup(owner: Owner, name: str) -> Any:
+    """Return the value that a name has right now."""
+    return owner.get(name, MISSING) if isinstance(owner, dict) else getattr(owner, name)
+
+
+def assign(owner: Owner, name: str, value: Any) -> None:
+    """Give a name a value, or take the name away with ``MISSING``."""
+    if not isinstance(owner, dict):
+        setattr(owner, name, value)
+    elif value is MISSING:
+        owner.pop(name, None)
+    else:
+        owner[name] = value

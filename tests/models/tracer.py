@@ -1,0 +1,195 @@
+"""What the tests of ``tracer`` trace, and how they compare it with torch."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.fx import Graph
+from torch.nn import functional as F
+
+from tests.suite import noting, same_graph
+from tests.suite.expect import Cause
+
+META = ("nn_module_stack",)
+ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+RESTORE = "`nn.Module` is still patched: the restoring was forgotten, or an error skipped it"
+RESTORE_HINT = "patch in a context manager and restore in its `finally`"
+
+
+def same_trace(
+    lesson, build: Callable[[], object], cause: Cause = "", hint: str = "", **options: object
+) -> None:
+    """Fail unless the lesson's graph of a fresh model is torch's, metadata included."""
+    with noting(cause=cause, hint=hint) if cause else contextlib.nullcontext():
+        actual = tracer_with(lesson, **options).trace(build())
+    expected = torch.fx.Tracer(**options).trace(build())
+    same_graph(actual, expected, meta=META, cause=cause, hint=hint)
+
+
+def tracer_with(lesson, *args: object, **options: object) -> torch.fx.Tracer:
+    """A tracer with options of torch's constructor; a stub says first that it is one."""
+    lesson.Tracer().is_leaf_module(nn.ReLU(), "relu")
+    return lesson.Tracer(*args, **options)
+
+
+def call_targets(graph: Graph) -> list[object]:
+    return [node.target for node in graph.nodes if node.op.startswith("call")]
+
+
+def operations(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+def module_stacks(graph: Graph) -> list[list[str]]:
+    """The keys of each node's module stack."""
+    return [list(node.meta.get("nn_module_stack", {})) for node in graph.nodes]
+
+
+def is_leaf(lesson, home: str) -> bool:
+    """Whether a module is a leaf whose class was written in the Python module ``home``."""
+    module = type("Module", (nn.Module,), {"__module__": home})()
+    return bool(lesson.Tracer().is_leaf_module(module, "module"))
+
+
+def restored() -> bool:
+    return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
+
+
+class DependsOnItsMode(nn.Module):
+    def forward(self, x):
+        x = F.dropout(x, training=self.training)
+        return x * 2 if torch.is_grad_enabled() else x
+
+
+class Twins(nn.Module):
+    """Two parameters with the same numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(2))
+        self.second = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return x * self.first + self.second
+
+
+class ReadsAShape(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3, 2))
+
+    def forward(self, x):
+        return x.reshape(self.weight.shape[0], -1)
+
+
+class HidesALayer(nn.Module):
+    """Has a layer of which ``nn.Module`` doesn't know."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = [nn.Linear(3, 2)]
+
+    def forward(self, x):
+        return x * self.hidden[0].weight.shape[0]
+
+
+class ComputesWithABuffer(nn.Module):
+    """Does something to a buffer before a proxy meets it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.rand(2))
+
+    def forward(self, x):
+        return (self.mean.sum() + x, self.mean)
+
+
+class MayHaveABuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", None)
+
+    def forward(self, x):
+        return x if self.mean is None else x - self.mean
+
+
+class Failing(nn.Module):
+    """Raises in the middle of its forward, two modules deep."""
+
+    def __init__(self, error: BaseException):
+        super().__init__()
+        self.error = error
+        self.inner = nn.Sequential(nn.ReLU(), Raising(error))
+
+    def forward(self, x):
+        return self.inner(x * 2)
+
+
+class Raising(nn.Module):
+    def __init__(self, error: BaseException):
+        super().__init__()
+        self.error = error
+
+    def forward(self, x):
+        raise self.error
+
+
+class HoldsAnUnhashable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Unhashable(), Unhashable()
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Unhashable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashable)
+
+    def forward(self, x):
+        return self.relu(x)
+
+
+class Waiting(nn.Module):
+    """A model that lets another thread run in the middle of its trace."""
+
+    def __init__(self, meanwhile: Callable[[], object]):
+        super().__init__()
+        self.meanwhile = meanwhile
+        self.relu = nn.ReLU()
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        x = self.relu(x)
+        self.meanwhile()
+        return self.relu(x * self.weight)
+
+
+class ReadsParameters(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+        for number in range(size):
+            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
+
+    def forward(self, x):
+        for number in range(self.size):
+            x = x + getattr(self, f"weight{number}")
+        return x
+
+
+class CallsAPartial(nn.Module):
+    """Has a ``forward`` that isn't a function, and so has no globals."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward = functools.partial(torch.add, 1)

@@ -1,0 +1,1100 @@
+"""``tracer``, the rest: real clients, threads, wrapped functions, clean failures, copies."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import operator
+import pickle
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from math import sqrt
+from pathlib import Path
+from threading import Event
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import Graph
+from torch.fx.proxy import TraceError
+from torch.nn import functional as F
+
+from tests import random_models, zoo
+from tests.models.tracer import (
+    META,
+    RESTORE,
+    RESTORE_HINT,
+    CallsAPartial,
+    Failing,
+    HoldsAnUnhashable,
+    ReadsParameters,
+    Waiting,
+    call_targets,
+    is_leaf,
+    restored,
+    same_trace,
+    tracer_with,
+)
+from tests.suite import (
+    equal,
+    growth,
+    holds,
+    is_value,
+    noting,
+    refuses,
+    rows,
+    same_graph,
+    same_numbers,
+)
+
+LINEAR = 2.5
+
+
+# --- more models ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
+    same_trace(lesson, lambda: zoo.grown(seed).model)
+
+
+@pytest.mark.parametrize("seed", random_models.SEEDS)
+def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson, seed):
+    same_trace(lesson, lambda: random_models.tree(seed).model)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_resnet18_traced_on_a_gpu_computes_the_same(lesson, dtype):
+    specimen = zoo.resnet18()
+    model, inputs = specimen.model.to("cuda", dtype), specimen.inputs[0].to("cuda", dtype)
+    same_numbers(
+        lesson.symbolic_trace(model)(inputs),
+        model(inputs),
+        cause="constants were made on another device, or the graph differs",
+        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification", "segmentation", "video"))
+def test_every_model_of_torchvision_gives_the_graph_of_torch(lesson, name):
+    model = zoo.skeleton(name)
+    with noting(cause=LIBRARY, hint=LIBRARY_HINT):
+        graph = lesson.Tracer().trace(model)
+    expected = torch.fx.Tracer().trace(model)
+    same_graph(graph, expected, cause=LIBRARY, hint=LIBRARY_HINT)
+    same_graph(graph, expected, meta=META)
+
+
+LIBRARY = (
+    "a function that torchvision wrapped with `torch.fx.wrap`, such as `stochastic_depth` or the "
+    "attention of Swin, was traced through"
+)
+
+
+LIBRARY_HINT = "first make `test_a_wrapped_function_is_one_node` green"
+
+
+def test_a_fused_sequential_of_torch_is_traced_through(lesson):
+    fused = torch.ao.nn.intrinsic.ConvReLU2d(nn.Conv2d(1, 1, 1), nn.ReLU())
+    equal(
+        lesson.Tracer().is_leaf_module(fused, "fused"),
+        False,
+        cause="a class of torch.ao.nn that derives from `nn.Sequential` was taken for a leaf",
+        hint="`isinstance(m, nn.Sequential)`",
+    )
+
+
+def test_a_quantized_module_of_torch_is_a_leaf(lesson):
+    equal(
+        is_leaf(lesson, "torch.ao.nn.quantized.modules.linear"),
+        True,
+        cause="torch.ao.nn is a second home of torch's modules",
+        hint="`str.startswith` takes a tuple",
+    )
+
+
+@pytest.mark.beyond("torch keys its table of modules by the modules, which have no hash here")
+def test_modules_with_an_equality_of_their_own_are_traced(lesson):
+    equal(
+        call_targets(lesson.Tracer().trace(HoldsAnUnhashable())),
+        ["first.relu", "second.relu"],
+        cause="modules were compared with `==` or used as keys of a dict",
+        hint="tell modules apart by identity",
+    )
+
+
+def test_calls_are_counted_for_the_tracer_and_not_for_the_trace(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.Sequential(nn.ReLU()))
+    _, relu, _ = tracer.trace(nn.Sequential(nn.ReLU())).nodes
+    equal(
+        list(relu.meta["nn_module_stack"]),
+        ["0@1"],
+        cause="each trace began to count anew; torch's tracer goes on counting",
+        hint="make `num_calls` in `__init__`",
+    )
+
+
+# --- real clients ---------------------------------------------------------------------------------
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return self.linear(x).relu() * self.weight
+
+
+def test_a_transformer_records_with_the_tracer(lesson):
+    """``torch.fx.Transformer`` makes a tracer, gives it a graph and a root, and never traces."""
+
+    class TransformerTracer(lesson.Tracer):
+        def __init__(self, graph: Graph):
+            super().__init__()
+            self.graph = graph
+            self.tensor_attrs = {}
+
+        def is_leaf_module(self, m, module_qualified_name):
+            return True
+
+    gm, x = torch.fx.symbolic_trace(Model()), torch.rand(3, 2)
+    transformer = torch.fx.Transformer(gm)
+    transformer.tracer = TransformerTracer(transformer.new_graph)
+    transformer.tracer.root = gm
+    transformed = transformer.transform()
+    same_graph(transformed.graph, torch.fx.Transformer(gm).transform().graph)
+    same_numbers(transformed(x), gm(x))
+
+
+def test_a_subclass_may_replace_trace_as_a_whole(lesson):
+    """It makes root, graph and nodes itself, and uses the rest of the tracer's methods."""
+
+    def by_hand(base: type) -> Graph:
+        class ByHand(base):
+            def trace(self, root):
+                self.root, self.graph = root, Graph()
+                x = self.create_proxy("placeholder", "x", (), {})
+                hidden = self.call_module(root.linear, root.linear.forward, (x,), {})
+                weight = self.getattr("weight", root.weight, {})
+                self.create_node("output", "output", (self.create_arg(hidden * weight),), {})
+                return self.graph
+
+        return ByHand().trace(Model())
+
+    same_graph(
+        by_hand(lesson.Tracer),
+        by_hand(torch.fx.Tracer),
+        hint="whatever a method needs is there after `__init__`",
+    )
+
+
+def test_a_fresh_name_needs_a_root_and_no_graph(lesson):
+    tracer = lesson.Tracer()
+    tracer.root = nn.Module()
+    name = tracer.get_fresh_qualname("_mine")
+    holds(name.removeprefix("_mine").isdigit(), "`_mine` and a number", got=name)
+
+
+LIKELY = (
+    "_add _args _begin _begin_trace _call _callees _enter _find _forward _graph _is_taken _leaf "
+    "_module _name _node _nodes _numbered_placeholders _patch _patched _patches _path "
+    "_placeholder _specialize "
+    "_path_of_constant _path_of_state _path_of_value _paths _prefix _read _record "
+    "_recorders _recording _root _scope _seen _stack _start _state _still_holds _stop "
+    "_store _take _trace _wrap record recording start"
+).split()
+
+
+@pytest.mark.curiosity
+@pytest.mark.parametrize("value", [7, lambda self: 7], ids=["attribute", "method"])
+def test_a_subclass_may_use_any_likely_name_for_its_own(lesson, value):
+    model = nn.Sequential(zoo.SMALL["Constants"]().model)
+    own = type("Own", (lesson.Tracer,), dict.fromkeys(LIKELY, value))
+    same_graph(
+        own().trace(model),
+        torch.fx.Tracer().trace(model),
+        meta=META,
+        cause="a helper of the tracer has a name that a subclass may well use",
+        hint="make it a function of the module",
+    )
+    same_graph(
+        own().trace(everything, {"flag": None}),
+        torch.fx.Tracer().trace(everything, {"flag": None}),
+    )
+
+
+def everything(x, flag, *args, **kwargs):
+    return math.sqrt(x) + len([flag]) + torch.ones(2)
+
+
+def test_a_subclass_gets_the_name_of_each_attribute(lesson):
+    def names(base: type) -> list[str]:
+        seen = []
+
+        class Watching(base):
+            def getattr(self, attr, attr_val, parameter_proxy_cache):
+                seen.append(attr)
+                return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+        Watching().trace(zoo.SMALL["EveryOpcode"]().model)
+        return seen
+
+    equal(
+        names(lesson.Tracer),
+        names(torch.fx.Tracer),
+        cause=(is_value([]), "attributes don't go through `getattr`"),
+        hint="`self.getattr(name, value, cache)`",
+    )
+
+
+@pytest.mark.parametrize("stack_traces", [False, True])
+def test_a_subclass_may_choose_name_and_type_of_a_node(lesson, stack_traces):
+    class Choosing(lesson.Tracer):
+        record_stack_traces = stack_traces
+
+        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+            return super().create_node(kind, target, args, kwargs, f"own_{kind}", int)
+
+    equal(
+        [(node.name, node.type) for node in Choosing().trace(named_relu).nodes],
+        [("own_placeholder", int), ("own_call_function", int), ("own_output", int)],
+        cause="`create_node` drops the name or the type that it is given",
+        hint="hand both on to the graph",
+    )
+
+
+def test_a_subclass_gets_arguments_as_a_tuple_and_a_dict(lesson):
+    kinds = set()
+
+    class Counting(lesson.Tracer):
+        def create_node(self, kind, target, args, kwargs, *rest, **options):
+            kinds.add((type(args), type(kwargs)))
+            return super().create_node(kind, target, args, kwargs, *rest, **options)
+
+    Counting().trace(zoo.SMALL["EveryOpcode"]().model)
+    equal(
+        kinds,
+        {(tuple, dict)},
+        cause="a node was asked for with `None` in place of its arguments",
+        hint="`()` and `{}`, where there are none",
+    )
+
+
+def test_the_constructor_takes_what_torchs_takes(lesson):
+    tracer_with(lesson, (math,), (), False).trace(nn.ReLU())
+    ours, theirs = (inspect.signature(each.__init__) for each in (lesson.Tracer, torch.fx.Tracer))
+    equal(
+        [(each.name, each.default) for each in ours.parameters.values()],
+        [(each.name, each.default) for each in theirs.parameters.values()],
+        cause="an option is missing or has another name",
+        hint="same names, same order, same defaults as `torch.fx.Tracer`",
+    )
+
+
+def test_the_tracer_says_which_root_it_traces(lesson):
+    def names(tracer: torch.fx.Tracer, *roots: object) -> list[object]:
+        found = [tracer.root_module_name, tracer.submodule_paths]
+        for root in roots:
+            tracer.trace(root)
+            found += [tracer.root_module_name, isinstance(tracer.root, type(root))]
+        return found
+
+    for roots in ([nn.ReLU(), zoo.SMALL["LeafCalls"]().model], [named_relu]):
+        equal(
+            names(tracer_with(lesson), *roots),
+            names(torch.fx.Tracer(), *roots),
+            cause="`root_module_name` isn't the name of the root's class, or empty for a function",
+            hint="set `root_module_name` where `root` is set",
+        )
+
+
+def test_concrete_arguments_reach_the_function(lesson):
+    def function(x, flag):
+        return x + 1 if flag else x - 1
+
+    cause = "`concrete_args` were not handed on to `create_args_for_root`"
+    hint = "`symbolic_trace(root, concrete_args)` → `trace(root, concrete_args)`"
+    with noting(cause=cause, hint=hint):
+        actual = lesson.symbolic_trace(function, concrete_args={"flag": False})
+    expected = torch.fx.symbolic_trace(function, concrete_args={"flag": False})
+    same_graph(actual.graph, expected.graph, cause=cause, hint=hint)
+
+
+def test_an_assertion_meets_the_same_fate_as_in_torch(lesson):
+    """Whether torch's proxies recognise an ``assert`` depends on the version of Python."""
+
+    def outcome(base: type) -> object:
+        class Asserting(base):
+            trace_asserts = True
+
+        try:
+            return [row.target for row in rows(Asserting().trace(zoo.asserts_positive))]
+        except TraceError as error:
+            return str(error)
+
+    equal(
+        outcome(lesson.Tracer),
+        outcome(torch.fx.Tracer),
+        cause="proxies don't find `trace_asserts` on their tracer",
+        hint="a proxy belongs to `self`; `TracerBase` has the flag",
+    )
+
+
+def test_an_in_place_operation_on_a_parameter_is_checked_where_asked(lesson):
+    class Strict(lesson.Tracer):
+        check_mutable_operations = True
+
+    with refuses(
+        RuntimeError,
+        "mutable",
+        cause="nodes are made past `TracerBase`'s check",
+        hint="honour `check_mutable_operations`: `super().create_node` does",
+    ):
+        Strict().trace(lambda x: torch.relu_(x))
+
+
+def named_relu(x):
+    return F.relu(x)
+
+
+# --- what is refused, and clean failures ----------------------------------------------------------
+
+
+@pytest.mark.beyond("torch raises AssertionError")
+def test_what_is_no_python_function_is_refused(lesson):
+    with refuses(
+        TypeError,
+        "builtin",
+        cause="something without a signature was to be traced, and the error doesn't say what",
+        hint="ask whether it is a `types.FunctionType`, and name the type that it has instead",
+    ):
+        lesson.Tracer().trace(torch.relu)
+
+
+@pytest.mark.beyond("torch raises AssertionError")
+def test_a_method_that_the_class_lacks_is_refused(lesson):
+    class Encode(lesson.Tracer):
+        traced_func_name = "encode"
+
+    with refuses(AttributeError, "ReLU", "encode", cause="the error doesn't name class and method"):
+        Encode().trace(nn.ReLU())
+
+
+def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
+    class Replaces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.step = nn.ReLU()
+
+        def forward(self, x):
+            x = self.step(x)
+            self.step = nn.Tanh()
+            return self.step(x)
+
+    with refuses(
+        NameError,
+        cause="two modules were recorded under one path: the graph calls one of them twice",
+        hint="remember which module each path led to when it was recorded",
+    ):
+        lesson.Tracer().trace(Replaces())
+
+
+@pytest.mark.beyond("torch leaves module_stack, num_calls and submodule_paths as they were")
+def test_a_trace_after_a_failed_one_starts_clean(lesson):
+    tracer = lesson.Tracer()
+    with refuses(ValueError, cause="the error in forward was swallowed"):
+        tracer.trace(Failing(ValueError("inside")))
+    graph = tracer.trace(zoo.SMALL["DeepNesting"]().model)
+    same_graph(
+        graph,
+        torch.fx.Tracer().trace(zoo.SMALL["DeepNesting"]().model),
+        meta=META,
+        cause="the module stack or the call counts of the failed trace are still there",
+        hint="pop in a `finally`; set what belongs to one trace at its start",
+    )
+
+
+@pytest.mark.beyond("torch goes on counting where the failed trace stopped")
+def test_a_failed_trace_leaves_no_counts_and_no_scopes(lesson):
+    tracer, fresh = lesson.Tracer(), lesson.Tracer()
+    with refuses(ValueError, cause="the error in forward was swallowed"):
+        tracer.trace(Failing(ValueError("inside")))
+    for each in (tracer, fresh):
+        each.trace(zoo.SMALL["DeepNesting"]().model)
+    equal(
+        [dict(tracer.num_calls), dict(tracer.node_name_to_scope)],
+        [dict(fresh.num_calls), dict(fresh.node_name_to_scope)],
+        cause="the next trace counts on from there, and knows nodes that its graph doesn't have",
+        hint="keep what was there before, and put it back on an error",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (RuntimeError, ["a data-dependent guard"]),
+        (RuntimeError, ["another"]),
+        (RuntimeError, []),
+        (ValueError, ["a data-dependent value"]),
+    ],
+)
+def test_a_data_dependent_error_carries_the_code_so_far(lesson, kind, message):
+    carried = []
+    for tracer in (lesson.Tracer(), torch.fx.Tracer()):
+        error = kind(*message)
+        try:
+            tracer.trace(Failing(error))
+        except kind as raised:
+            if raised is not error:
+                raise
+        carried.append(getattr(error, "partial_fx_graph", None))
+    equal(
+        carried[0],
+        carried[1],
+        cause="the code was left out, or written on errors of another kind",
+        hint="a RuntimeError whose message says `data-dependent`; `Graph.python_code` has the code",
+    )
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def in_another_thread(action: Callable[[], object]) -> object:
+    """What ``action`` returns in a thread of its own; its error, if any, is raised here."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(action).result()
+
+
+def came_from_the_thread(error: Exception) -> bool:
+    """Whether it was raised by what the other thread runs."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parent.name == "futures" for frame in frames)
+
+
+THREADS = "modules of other threads are caught by this trace: the patch is everybody's"
+
+
+THREADS_HINT = "the patched methods ask who is tracing in this thread, and else do as always"
+
+
+WANTED = ["relu", operator.mul, "relu"]
+
+
+@pytest.mark.beyond("torch patches `nn.Module` for all threads")
+def test_another_thread_runs_its_modules_as_always(lesson):
+    model, outcomes = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), []
+    expected = model(torch.ones(2))
+    waiting = Waiting(
+        lambda: outcomes.append(in_another_thread(lambda: model(input=torch.ones(2))))
+    )
+    with noting(cause=(came_from_the_thread, THREADS), hint=THREADS_HINT):
+        graph = lesson.Tracer().trace(waiting)
+    same_numbers(outcomes[0], expected, cause=THREADS, hint=THREADS_HINT)
+    equal(call_targets(graph), WANTED, cause=THREADS, hint=THREADS_HINT)
+
+
+def test_two_traces_in_two_threads_both_come_out_right(lesson):
+    outcomes = []
+    other = nn.Sequential(nn.Tanh(), Waiting(lambda: None))
+    expected = torch.fx.Tracer().trace(other)
+    same_graph(lesson.Tracer().trace(other), expected, meta=META)
+    waiting = Waiting(
+        lambda: outcomes.append(in_another_thread(lambda: lesson.Tracer().trace(other)))
+    )
+    with noting(cause=(came_from_the_thread, THREADS), hint=THREADS_HINT):
+        graph = lesson.Tracer().trace(waiting)
+    same_graph(outcomes[0], expected, meta=META, cause=THREADS, hint=THREADS_HINT)
+    equal(call_targets(graph), WANTED, cause=THREADS, hint=THREADS_HINT)
+    holds(restored(), "`nn.Module` as before", cause=RESTORE, hint=RESTORE_HINT)
+
+
+@pytest.mark.beyond("torch restores whatever was there when its own trace began")
+def test_traces_that_overlap_leave_nothing_behind(lesson):
+    first, second = overlapping_traces(lesson)
+    found = {"first, ended first": call_targets(first), "second": call_targets(second)}
+    wanted = dict.fromkeys(found, WANTED)
+    # The first trace ends while the second is on: if it lacks nothing, threads are told apart.
+    told_apart = call_targets(first) == WANTED
+    equal(
+        found,
+        wanted,
+        cause=UNCOUNTED if told_apart else TAKEN,
+        hint=UNCOUNTED_HINT if told_apart else THREADS_HINT,
+    )
+    holds(restored(), "`nn.Module` as before", cause=UNCOUNTED, hint=UNCOUNTED_HINT)
+
+
+UNCOUNTED = "`nn.Module` was restored while another trace was still on, or to that one's patch"
+
+
+UNCOUNTED_HINT = "count the users of the patch: the last one to leave restores what was there first"
+
+
+TAKEN = "the second trace's patch took the place of the first one's, in all threads"
+
+
+def overlapping_traces(lesson) -> tuple[Graph, Graph]:
+    """Two traces in two threads: the second begins inside the first, and outlasts it."""
+    inside, go_on = Event(), Event()
+
+    def pause() -> None:
+        inside.set()
+        go_on.wait(10)
+
+    def outlast() -> None:
+        go_on.set()
+        wait([first], timeout=10)
+
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        first = executor.submit(lesson.Tracer().trace, Waiting(pause))
+        first.add_done_callback(lambda _: inside.set())  # an error must not keep the second waiting
+        inside.wait(10)
+        try:
+            second = lesson.Tracer().trace(Waiting(outlast))
+        finally:
+            go_on.set()
+        return first.result(), second
+
+
+# --- wrapped functions ----------------------------------------------------------------------------
+
+
+@torch.fx.wrap
+def decorated(x, scale):
+    """A function that must not be traced through: it decides by a value."""
+    return x * scale if x.sum() > 0 else x
+
+
+def wrapped_by_name(x):
+    return x + len(x) if len(x) > 1 else x
+
+
+torch.fx.wrap("wrapped_by_name")
+torch.fx.wrap("len")
+
+
+def uses_wrapped(x):
+    return decorated(wrapped_by_name(x), 2) + len(x)
+
+
+def test_a_wrapped_function_is_one_node(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_wrapped,
+        cause=WRAPPED,
+        hint=WRAPPED_HINT,
+    )
+
+
+WRAPPED = "a function that the user wrapped with `torch.fx.wrap` was traced through"
+
+
+WRAPPED_HINT = "`torch.fx._symbolic_trace._wrapped_fns_to_patch` names the globals to patch"
+
+
+def test_after_a_trace_wrapped_functions_are_themselves(lesson):
+    before = (decorated, wrapped_by_name, "len" in globals())
+    with noting(cause=WRAPPED, hint=WRAPPED_HINT):
+        lesson.Tracer().trace(uses_wrapped)
+    holds(
+        (decorated, wrapped_by_name, "len" in globals()) == before,
+        "the module's globals as before, a builtin's shadow removed",
+        cause="the patched globals weren't restored",
+        hint="remember for each name what was there, or that nothing was",
+    )
+
+
+def test_a_wrapped_function_without_proxies_just_runs(lesson):
+    seen = []
+
+    def function(x):
+        seen.append(decorated(torch.ones(2), scale=3).tolist())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        seen,
+        [[3.0, 3.0]],
+        cause="a call without any proxy was recorded",
+        hint="look for a proxy among the arguments, nested ones too; without one, call it",
+    )
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_wrapped_function_finds_a_nested_proxy(lesson, by_name):
+    def function(x):
+        scale = {"scale": [x]}
+        one = torch.ones(1)
+        return decorated(one, scale=scale) if by_name else decorated(one, scale)
+
+    cause = "only the top level of the arguments was searched for a proxy, or nothing was wrapped"
+    hint = "`torch.fx.node.map_aggregate` walks through containers"
+    with noting(cause=cause, hint=hint):
+        graph = lesson.Tracer().trace(function)
+    equal(len(call_targets(graph)), 1, cause=cause, hint=hint)
+
+
+def test_the_node_of_a_wrapped_function_says_so(lesson):
+    expected = torch.fx.Tracer().trace(uses_wrapped)
+    with noting(cause=WRAPPED, hint=WRAPPED_HINT):
+        graph = lesson.Tracer().trace(uses_wrapped)
+    equal(
+        [node.meta.get("is_wrapped") for node in graph.nodes],
+        [node.meta.get("is_wrapped") for node in expected.nodes],
+        cause="passes over the graph can't tell a wrapped function from others",
+        hint='`node.meta["is_wrapped"]`',
+    )
+
+
+def uses_math(x):
+    return math.floor(x.sum()) + sqrt(x.mean()) + math.pi
+
+
+def test_functions_of_math_are_recorded(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_math,
+        cause="a function of `math` was called with a proxy",
+        hint="`autowrap_modules`: wrap what of theirs is found in the globals of traced code",
+    )
+
+
+@pytest.mark.beyond("torch takes the patch of another trace for the function itself")
+@pytest.mark.parametrize("function", [uses_wrapped, uses_math])
+def test_a_second_trace_in_another_thread_records_wrapped_functions_too(lesson, function):
+    expected, graphs = torch.fx.Tracer().trace(function), []
+    with noting(cause=(came_from_a_proxy, WRAPPED_OR_MATH)):
+        same_graph(lesson.Tracer().trace(function), expected)
+    waiting = Waiting(
+        lambda: graphs.append(in_another_thread(lambda: lesson.Tracer().trace(function)))
+    )
+    lesson.Tracer().trace(waiting)
+    same_graph(
+        graphs[0],
+        expected,
+        cause="the second trace took the first one's patch for the function itself",
+        hint="remember what a name meant before anybody patched it",
+    )
+
+
+WRAPPED_OR_MATH = "a function that must be recorded as it is called ran, with a proxy"
+
+
+def came_from_a_proxy(error: Exception) -> bool:
+    return any(word in str(error) for word in ("Proxy", "symbolic"))
+
+
+def own_helper(x):
+    return x if x.shape[0] > 1 else -x
+
+
+def uses_own_helper(x):
+    return own_helper(x) + 1
+
+
+def test_functions_named_to_the_tracer_are_recorded(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_own_helper,
+        cause="`autowrap_functions` was not heeded",
+        hint="wrap them by identity wherever traced code's globals hold them",
+        autowrap_functions=(own_helper,),
+    )
+
+
+def class_of_another_file() -> type[nn.Module]:
+    """A class whose code has globals of its own, with a function of ``math`` among them."""
+    namespace = {"__name__": "elsewhere", "Module": nn.Module, "root_of": sqrt}
+    code = "class Elsewhere(Module):\n    def forward(self, x):\n        return root_of(x.sum())"
+    exec(code, namespace)
+    return namespace["Elsewhere"]
+
+
+def test_functions_of_math_are_recorded_in_the_files_of_submodules(lesson):
+    elsewhere = class_of_another_file()
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(elsewhere()),
+        cause="only the globals of the root's own file were searched",
+        hint="search those of each module's `forward` when the module is called",
+    )
+
+
+def test_a_forward_that_is_no_function_is_traced_through(lesson):
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(CallsAPartial()),
+        cause="the globals of `forward` were asked for, and there are none",
+        hint="`getattr(forward, '__globals__', {})`",
+    )
+
+
+def doubled(x):
+    return x * 2
+
+
+def halved(x):
+    return x / 2
+
+
+_squared = doubled
+
+
+def uses_helpers(x):
+    return doubled(halved(x)) + _squared(x)
+
+
+def test_public_functions_of_a_module_named_to_the_tracer_are_recorded(lesson):
+    """One that the module keeps private runs, and so does one under a private name."""
+    helpers = ModuleType("helpers")
+    vars(helpers).update(doubled=doubled, _halved=halved)
+    same_trace(
+        lesson,
+        lambda: uses_helpers,
+        cause="`autowrap_modules` was not heeded, or private names were taken too",
+        hint="names that begin with an underscore are not public, in either place",
+        autowrap_modules=(helpers,),
+    )
+
+
+@pytest.mark.beyond("torch remembers the functions that the trace around it has patched")
+def test_a_tracer_made_during_a_trace_records_functions_of_math(lesson):
+    inner = []
+
+    def function(x):
+        inner.append(lesson.Tracer())
+        return x
+
+    lesson.Tracer().trace(function)
+    same_graph(
+        inner[0].trace(uses_math),
+        torch.fx.Tracer().trace(uses_math),
+        cause="the patched functions of the trace around it were remembered",
+        hint="what is wanted are the originals",
+    )
+
+
+class Factor:
+    """Can be called, and compared, and so has no hash."""
+
+    def __init__(self, factor: int):
+        self.factor = factor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and other.factor == self.factor
+
+    def __call__(self, x):
+        return x * self.factor
+
+
+twofold = Factor(2)
+
+
+def uses_a_factor(x):
+    return x + twofold(3)
+
+
+def test_what_has_no_hash_can_be_wrapped(lesson):
+    same_trace(
+        lesson,
+        lambda: uses_a_factor,
+        cause="what is wrapped was a key of a dict, or in a set",
+        hint="tell functions apart by identity",
+        autowrap_functions=(twofold,),
+    )
+
+
+class Interval(metaclass=torch.fx.ProxyableClassMeta):
+    """A class whose construction is recorded when a proxy goes in."""
+
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    def width(self):
+        return self.high - self.low
+
+
+def test_a_proxyable_class_is_built_by_a_node(lesson):
+    same_trace(
+        lesson,
+        lambda: lambda x: Interval(x, x * 2).width(),
+        cause="the class was built with proxies inside",
+        hint="`ProxyableClassMeta` asks whether a trace is on: set torch's flag",
+    )
+
+
+@pytest.mark.beyond("torch deletes the name again, fails, and leaves the other patches")
+def test_a_trace_ends_well_though_its_code_removed_a_patched_name(lesson):
+    def function(x):
+        globals().pop("len", None)
+        return x
+
+    with noting(cause=GONE, on=(LookupError, TypeError)):
+        lesson.Tracer().trace(function)
+    holds(restored(), "`nn.Module` as before", cause=GONE)
+
+
+GONE = "to restore what was patched fails where the name is gone already"
+
+
+# --- shapes, metadata, copies ---------------------------------------------------------------------
+
+
+def test_shapes_of_parameters_are_plain_values_where_asked(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 2))
+
+        def forward(self, x):
+            x = x.reshape(self.weight.shape[0], -1) if self.weight.dim() == 2 else x
+            return self.weight.t() @ x
+
+    same_trace(
+        lesson,
+        lambda: nn.Sequential(Model()),
+        cause="the shape of a parameter was recorded instead of evaluated",
+        hint="`param_shapes_constant`: make a `torch.fx.proxy.ParameterProxy`",
+        param_shapes_constant=True,
+    )
+
+
+def test_a_parameter_whose_shape_is_known_says_its_path(lesson):
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 2))
+
+        def forward(self, x):
+            seen.append(repr(self.weight))
+            return x
+
+    options = {"param_shapes_constant": True}
+    for tracer in (tracer_with(lesson, **options), torch.fx.Tracer(**options)):
+        tracer.trace(nn.Sequential(Model()))
+    equal(seen[0], seen[1], cause="a `ParameterProxy` was made without the parameter's path")
+
+
+def test_preserved_metadata_is_written_on_nodes(lesson):
+    origin = next(iter(torch.fx.symbolic_trace(named_relu).graph.nodes))
+    origin.meta["custom"] = {"origin": "here"}
+
+    def custom_meta(tracer: torch.fx.Tracer) -> list:
+        with torch.fx.traceback.preserve_node_meta(), torch.fx.traceback.set_current_meta(origin):
+            return [node.meta.get("custom") for node in tracer.trace(named_relu).nodes]
+
+    equal(
+        custom_meta(lesson.Tracer()),
+        custom_meta(torch.fx.Tracer()),
+        cause="`torch.fx.traceback.preserve_node_meta` was not heeded",
+        hint="`TracerBase.create_node` does it where it is asked",
+    )
+
+
+def test_stack_traces_begin_in_the_users_code(lesson):
+    class Recording(lesson.Tracer):
+        record_stack_traces = True
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return torch.relu(x)
+
+    node = next(n for n in Recording().trace(Model()).nodes if n.op == "call_function")
+    first_two = (node.stack_trace or "").splitlines()[:2]
+    holds(
+        "in forward" in first_two[0] and first_two[1].strip() == "return torch.relu(x)",
+        "a stack trace that begins in the model's forward",
+        got=node.stack_trace,
+        cause="no frames were recorded, or frames of the tracer are among them",
+        hint="`TracerBase.create_node` records them where `record_stack_traces` is set",
+    )
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda gm: pickle.loads(pickle.dumps(gm))], ids=["deepcopy", "pickle"]
+)
+def test_the_result_can_be_copied(lesson, copied):
+    specimen = zoo.SMALL["EveryOpcode"]()
+    gm = lesson.symbolic_trace(specimen.model)
+    same_numbers(
+        copied(gm)(*specimen.inputs),
+        specimen.eager(),
+        cause="something that cannot be copied hangs on the graph",
+        hint="keep what belongs to the trace on the tracer",
+    )
+
+
+@pytest.mark.beyond("torch scans all parameters for each one that is read")
+def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
+    def trace(size: int) -> Callable[[], object]:
+        model = ReadsParameters(size)
+        return lambda: lesson.Tracer().trace(model)
+
+    factor = growth(trace, 200)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the parameters",
+        got=f"{factor:.1f} times the steps",
+        cause="every read searches all parameters",
+        hint="an index by identity, built once a trace",
+    )
+
+
+# --- curiosities: torch's private globals, copies of tracers --------------------------------------
+
+
+@pytest.mark.curiosity
+def test_a_graph_module_that_is_compiled_late_is_traced(lesson):
+    with torch.fx._lazy_graph_module._use_lazy_graph_module(True):
+        late = torch.fx.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
+    same_trace(
+        lesson,
+        lambda: late,
+        cause="its `forward` is only a promise, until the code is generated",
+        hint="`torch.fx._lazy_graph_module._LazyGraphModule.force_recompile(root)`",
+    )
+
+
+@pytest.mark.curiosity
+def test_generated_code_says_where_its_function_was_written(lesson):
+    filename = lesson.symbolic_trace(named_relu).forward.__code__.co_filename
+    line = named_relu.__code__.co_firstlineno
+    holds(
+        filename.endswith(f"from {__file__}:{line} in named_relu"),
+        "a file name that ends in the function's own file, line and name",
+        got=filename,
+        cause="the graph doesn't know what it was traced from",
+        hint="torch notes it in `graph._co_fields`",
+    )
+
+
+class Table:
+    def lookup(self, x):
+        return self if x.sum() > 0 else None
+
+
+class Derived(Table):
+    """Inherits the method that is wrapped."""
+
+
+@pytest.mark.curiosity
+def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
+    monkeypatch.setattr(
+        torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
+    )
+    table, before = Derived(), Derived.lookup
+    cause, hint = "wrapped methods weren't patched, or not restored", "`_wrapped_methods_to_patch`"
+    with noting(cause=cause, hint=hint):
+        graph = lesson.Tracer().trace(lambda x: Derived.lookup(Derived.lookup(x, x), x=x))
+    equal(call_targets(graph), ["lookup", "lookup"], cause=cause, hint=hint)
+    holds(Derived.lookup is before, "the method as before", cause=cause, hint=hint)
+    holds(table.lookup(torch.ones(1)) is table, "the method to run as before", cause=cause)
+
+
+@pytest.mark.curiosity
+def test_a_wrapped_method_finds_a_proxy_by_name_and_without_one_just_runs(lesson, monkeypatch):
+    monkeypatch.setattr(
+        torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
+    )
+    table, seen = Derived(), []
+
+    def function(x):
+        seen.extend([Derived.lookup(table, torch.ones(1)), Derived.lookup(table, x=torch.ones(1))])
+        return Derived.lookup(self=x, x=x)
+
+    cause = "keyword arguments were lost, or not searched for a proxy"
+    with noting(cause=cause):
+        graph = lesson.Tracer().trace(function)
+    equal(call_targets(graph), ["lookup"], cause=cause)
+    holds(seen == [table, table], "calls without proxies to run", got=seen, cause=cause)
+
+
+@pytest.mark.curiosity
+@pytest.mark.beyond("torch looks the name up, and fails with a KeyError")
+def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
+    wrapped = torch.fx._symbolic_trace._wrapped_fns_to_patch
+    monkeypatch.setitem(wrapped, (id(globals()), "never_defined"), globals())
+    seen = []
+
+    def function(x):
+        seen.append("never_defined" in globals())
+        return x
+
+    with noting(cause="a name under `torch.fx.wrap` is looked up", on=(LookupError, TypeError)):
+        lesson.Tracer().trace(function)
+    equal(
+        [*seen, "never_defined" in globals()],
+        [False, False],
+        cause="the name was given a meaning that it has nowhere",
+        hint="leave out the names that neither the globals nor the builtins have",
+    )
+
+
+@pytest.mark.curiosity
+def test_patches_are_undone_while_torch_compiles(lesson):
+    seen = []
+
+    def function(x):
+        with torch.fx._symbolic_trace._maybe_revert_all_patches():
+            seen.append((restored(), torch.fx._symbolic_trace.is_fx_symbolic_tracing()))
+        seen.append(restored())
+        return x
+
+    lesson.Tracer().trace(function)
+    equal(
+        [*seen, restored()],
+        [(True, True), False, True],
+        cause="torch doesn't find who patches, or torch's own flag was taken back with the rest",
+        hint="`CURRENT_PATCHER` of `torch.fx._symbolic_trace` can revert and reapply all patches",
+    )
+
+
+@pytest.mark.curiosity
+def test_the_tracer_can_be_copied(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(zoo.SMALL["EveryOpcode"]().model)
+    same_graph(
+        copy.deepcopy(tracer).trace(zoo.SMALL["EveryOpcode"]().model),
+        torch.fx.Tracer().trace(zoo.SMALL["EveryOpcode"]().model),
+        cause="Python modules cannot be copied: the tracer remembers some",
+        hint="`__deepcopy__` shares the list of modules to wrap",
+    )
+
+
+@pytest.mark.curiosity
+def test_a_copied_tracer_holds_together_what_its_attributes_share(lesson):
+    tracer = lesson.Tracer()
+    tracer.model = zoo.SMALL["EveryOpcode"]().model
+    tracer.trace(tracer.model)
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.model is copied.root and copied.root is not tracer.root,
+        "one copy of the model, though two attributes hold it",
+        cause="each attribute was copied by itself",
+        hint="hand `memo` on to `copy.deepcopy`",
+    )
+
+
+@pytest.mark.curiosity
+@pytest.mark.beyond("torch doesn't note the copy, and begins another one without end")
+def test_a_tracer_that_holds_itself_can_be_copied(lesson):
+    tracer = lesson.Tracer()
+    tracer.trace(nn.ReLU())
+    tracer.outer = tracer
+    copied = copy.deepcopy(tracer)
+    holds(
+        copied.outer is copied,
+        "a copy that holds itself",
+        cause="the copy wasn't noted before its attributes were copied",
+        hint="`memo[id(self)]`",
+    )
