@@ -8,7 +8,7 @@ by name, with ``get_attr``. A tensor that has no name yet is given one.
 
 from __future__ import annotations
 
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -85,9 +85,10 @@ class CreateArg:
         >>> namer.get_fresh_qualname("_tensor_constant")
         '_tensor_constant1'
         """
-        taken = attribute_names(self.root)
-        names = (f"{prefix}{number}" for number in count())
-        return next(name for name in names if name not in taken)
+        taken, number = attribute_names(self.root), 0
+        while (name := f"{prefix}{number}") in taken:
+            number += 1
+        return name
 
 
 def path_of_value(root: nn.Module, value: object) -> str | None:
