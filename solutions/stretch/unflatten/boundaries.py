@@ -93,7 +93,10 @@ class BoundaryReplacements:
 
 def _history(target: Node, last: Node) -> list[Node]:
     """The values that a buffer or input may hold, one after the other: its own to the last."""
-    sources, made = _sources(last), {target}
+    sources, made = {last}, {target}
+    for node in reversed(target.graph.nodes):
+        if node in sources:
+            sources.update(node.all_input_nodes)
     for node in target.graph.nodes:
         if node in sources and made.intersection(node.all_input_nodes):
             made.add(node)
@@ -127,13 +130,3 @@ def _writers(value: Node) -> Iterator[Node]:
 
 def _is_in_place(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
-def _sources(value: Node) -> set[Node]:
-    """The nodes that a value is made of, itself included."""
-    seen, waiting = {value}, [value]
-    while waiting:
-        fresh = set(waiting.pop().all_input_nodes) - seen
-        seen.update(fresh)
-        waiting.extend(fresh)
-    return seen

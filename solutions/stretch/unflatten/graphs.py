@@ -109,7 +109,7 @@ def share_equal_bodies(root: ModuleCall) -> None:
     """
     core.share_equal_bodies(root)
     kept: dict[Hashable, ModuleCall] = {}
-    for call in root.walk():
+    for call in list(root.walk())[:-1]:
         earliest = kept.setdefault((_key(call), graph_key(call.module.graph)), call)
         if earliest.path != call.path and earliest.module is not call.module:
             root.module.set_submodule(call.name, earliest.module)
@@ -121,9 +121,9 @@ def share_equal_bodies(root: ModuleCall) -> None:
 
 def _key(call: ModuleCall) -> str:
     """The key of the call's module on the module stack, without the number of the call."""
-    stack = call.first.meta.get("nn_module_stack", {})
+    stack = call.first.meta["nn_module_stack"]
     keys = (key for key, (path, _) in stack.items() if path.partition("@")[0] == call.path)
-    return next(keys, call.path).partition("@")[0]
+    return next(keys).partition("@")[0]
 
 
 def dispatch(root: ModuleCall, paths: set[str]) -> None:
@@ -143,13 +143,14 @@ def dispatch(root: ModuleCall, paths: set[str]) -> None:
     calls: dict[str, list[ModuleCall]] = defaultdict(list)
     for call in root.walk():
         calls[call.path].append(call)
-    for path in [path for path in calls if path in paths and len(calls[path]) > 1]:
-        parent, _, name = path.rpartition(".")
-        place = root.module.get_submodule(parent)
-        for later in {call.name for call in calls[path]} - {path}:
-            delattr(place, later.rpartition(".")[2])
-        modules: list[Any] = [call.module for call in calls[path]]
-        constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
-        setattr(place, name, InterpreterModuleDispatcher(constants, modules))
-        for call in calls[path]:
-            call.redirect(0)
+    for path, repeated in calls.items():
+        if path in paths and len(repeated) > 1:
+            parent, _, name = path.rpartition(".")
+            place = root.module.get_submodule(parent)
+            for later in {call.name for call in repeated} - {path}:
+                delattr(place, later.rpartition(".")[2])
+            modules: list[Any] = [call.module for call in repeated]
+            constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
+            setattr(place, name, InterpreterModuleDispatcher(constants, modules))
+            for call in repeated:
+                call.redirect(0)

@@ -19,12 +19,9 @@ _MUTATIONS = (
 )
 
 
-_RESULT = OutputKind.USER_OUTPUT
-
-
 def is_functional(signature: ExportGraphSignature) -> bool:
     """Whether the graph returns more than its results: mutated buffers or inputs, tokens."""
-    return any(spec.kind is not _RESULT for spec in signature.output_specs)
+    return any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs)
 
 
 def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Node, Node]:
@@ -51,7 +48,7 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     output = graph.output_node()
     outputs: Any = output.args[0]
     returned = list(zip(signature.output_specs, outputs, strict=True))
-    output.args = (tuple(value for spec, value in returned if spec.kind is _RESULT),)
+    output.args = (tuple(value for spec, value in returned if spec.kind is OutputKind.USER_OUTPUT),)
     written = {}
     for spec, value in returned:
         if spec.kind in _MUTATIONS:
