@@ -97,7 +97,7 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
     report = json.loads((tmp_path / "out" / "week.json").read_text())
     people = {each["name"]: each for each in report["people"]}
     assert {name: each["grades"][0]["state"] for name, each in people.items()} == {
-        "solved": "starred",
+        "solved": "done",
         "<b>=1[blink]": "red",
         "untouched": "todo",
         "endless": "hung",
@@ -106,7 +106,8 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
         "broken": "unreadable",
     }
     mistake = people["<b>=1[blink]"]["grades"][0]
-    assert "the last name overwrote the first" in mistake["failure"]["diagnosis"]
+    red = [mistake["failure"]["test"], *mistake["also_red"]]
+    assert "the first of two names is the path" in " ".join(red)
     assert any("torch's own" in flag for flag in people["delegating"]["flags"])
     assert "PermissionError" in people["spawning"]["grades"][0]["failure"]["text"]
     assert "broken,unreadable" in (tmp_path / "out" / "week.csv").read_text().replace(",0", "")
@@ -148,7 +149,7 @@ def test_a_container_judges_one_submission_with_the_suite_read_only(tmp_path: Pa
     hand_in(tmp_path / "people", "ada", solved(*ONE))
     container = Container("fx-kata", Limits())
     session = Session(find_submissions(tmp_path / "people"), ONE, container=container)
-    assert states(session) == {"ada": "starred"}
+    assert states(session) == {"ada": "done"}
 
 
 def test_without_an_engine_the_container_is_refused_with_a_reason(tmp_path: Path, monkeypatch):

@@ -22,7 +22,7 @@ def operations() -> Picture:
     """Record what one line does to a proxy."""
     graph = fx.Graph()
     x = Proxy(graph.placeholder("x"))
-    graph.output(torch.relu(2 * x).sum(dim=-1).node)  # type: ignore[arg-type, operator]
+    graph.output(torch.relu(2 * x).sum(dim=-1).node)  # type: ignore[arg-type, attr-defined, operator]
     return Picture(
         title="The nodes that one line records",
         description=(
