@@ -22,6 +22,7 @@ from tests.models.exec_order import (
     OneSided,
     Outer,
     Reused,
+    Squares,
     Tied,
     golden,
     readable,
@@ -216,6 +217,14 @@ def test_a_shared_parameter_comes_once(lesson):
             "two names of one parameter were taken for two parameters",
         ),
         hint="compare parameters by identity, not by name",
+    )
+
+
+def test_a_parameter_that_an_operation_is_given_twice_is_named_twice(lesson):
+    same_usages(
+        "(root)",
+        record(lesson, Squares())["usages"]["(root)"],
+        [["(root)", [["scale", "scale"], ["scale", "scale"]]]],
     )
 
 

@@ -374,6 +374,34 @@ def restores_by_the_dictionary(lesson):
                     vars(tracer)[name] = before[name]
 
 
+@wrong(
+    fails="test_a_parameter_that_an_operation_is_given_twice_is_named_twice",
+    says="a usage has other parameters or names",
+)
+def names_each_parameter_once(lesson):
+    """Collects the parameters of a node in a dict."""
+    original = lesson.ExecOrderTracer.parameters_used
+
+    def parameters_used(self, *arguments):
+        return list(dict(original(self, *arguments)).items())
+
+    lesson.ExecOrderTracer.parameters_used = parameters_used
+
+
+@wrong(
+    fails="test_a_parameter_that_an_operation_is_given_twice_is_named_twice",
+    says="usages are missing in the list of (root)",
+)
+def sees_trainable_parameters_only(lesson):
+    """Leaves frozen parameters out."""
+    original = lesson.ExecOrderTracer.parameters_used
+
+    def parameters_used(self, *arguments):
+        return [(name, each) for name, each in original(self, *arguments) if each.requires_grad]
+
+    lesson.ExecOrderTracer.parameters_used = parameters_used
+
+
 @right
 def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""

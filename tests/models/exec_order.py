@@ -36,6 +36,17 @@ class Mixed(nn.Module):
         return self.linear(self.linear(x)) + self.scale
 
 
+class Squares(nn.Module):
+    """One operation is given a parameter twice; it is frozen, and a parameter all the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4), requires_grad=False)
+
+    def forward(self, x):
+        return x + torch.mul(self.scale, self.scale)
+
+
 class Tied(nn.Module):
     """Two layers share one weight."""
 
