@@ -162,8 +162,7 @@ class Module(NamedTuple):
         """The stub of this module, had it this source."""
         if len(self.solution.parts) > len(self.stub.parts):
             source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
-        # A core that stands on a sibling without a core of its own, for the time being
-        return stub_of(source.replace("\nfrom .stretch.", "\nfrom ."), lesson)
+        return stub_of(source, lesson)
 
 
 def modules_of(lesson: str) -> list[Module]:

@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import Argument, map_arg
 from torch.fx.proxy import TraceError
 
-from .stretch.tracer import Tracer
+from .tracer import Tracer
 
 
 class Call(NamedTuple):
