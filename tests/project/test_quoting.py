@@ -28,8 +28,8 @@ def test_there_are_quotations():
 
 
 def test_a_quotation_is_the_code_without_docstring_and_remarks():
-    code = quote("tracer/__init__.py: Tracer.__init__, Tracer.create_node")
-    assert code.startswith("def __init__(\n") and "\n\n\ndef create_node(\n" in code
+    code = quote("tracer.py: Tracer.__init__, Tracer.call_module")
+    assert code.startswith("def __init__(") and "\n\n\ndef call_module(\n" in code
     assert "given" not in code and '"""' not in code
 
 
