@@ -63,6 +63,7 @@ from tests.models.unflatten import (
     three_deep,
     training_norms,
     uncalled_root,
+    wait_for_sharing,
     x,
 )
 from tests.suite import equal, holds, refuses, same_numbers
@@ -657,6 +658,7 @@ def test_it_runs_like_the_eager_model(lesson, model, strict=False):
     ids=["in a row", "with another between"],
 )
 def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
+    wait_for_sharing(lesson)
     tree = lesson.unflatten(program_of(model, x()))
     equal(
         [name for name, _ in tree.named_modules()],
@@ -668,6 +670,7 @@ def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
 
 @pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
 def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
+    wait_for_sharing(lesson)
     run = like_eager(lesson, model, x())
     holds(
         len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
