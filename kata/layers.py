@@ -6,25 +6,17 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from kata.stubs import CORES, ROOT
-
-# The reference that is lent while its folder is closed to a run.
-KEPT: dict[str, ModuleType] = {}
+from kata.stubs import ROOT
 
 
 def reference(lesson: str) -> ModuleType:
     """The whole reference of a lesson: its stretch, which stands on its core."""
-    return KEPT.get(lesson) or import_module(f"solutions.stretch.{lesson}")
+    return import_module(f"solutions.stretch.{lesson}")
 
 
 def core(lesson: str) -> ModuleType:
     """The core of a lesson's reference."""
     return import_module(f"solutions.{lesson}")
-
-
-def has_core(lesson: str) -> bool:
-    """Whether the core stands in a file of its own."""
-    return (CORES / f"{lesson}.py").exists()
 
 
 def suites(lesson: str) -> list[str]:

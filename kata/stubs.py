@@ -136,44 +136,20 @@ def raise_todo(message: str, column: int) -> str:
     return f"raise NotImplementedError(\n    {literal}\n)"
 
 
-# Texts of the reference that are at hand while its folder is closed to a run.
-KEPT: dict[Path, str] = {}
-
-
-def reference_text(path: Path) -> str:
-    """The text of the file from which a stub is cut: the core, where there is one."""
-    if path in KEPT:
-        return KEPT[path]
-    file = CORES / path
-    return (file if file.exists() else SOLUTIONS / path).read_text(encoding="utf-8")
-
-
 class Module(NamedTuple):
-    """One public module of a solution, and the file of its stub; both below their own rooms."""
+    """The core of a lesson, and the file of its stub; each below its own folder."""
 
     solution: Path
     stub: Path
 
     def stub_text(self, lesson: str) -> str:
         """The stub of today's reference."""
-        return self.stub_from(reference_text(self.solution), lesson)
-
-    def stub_from(self, source: str, lesson: str) -> str:
-        """The stub of this module, had it this source."""
-        if len(self.solution.parts) > len(self.stub.parts):
-            source = re.sub(r"^from \.(?=\.)", "from ", source, flags=re.MULTILINE)
-        return stub_of(source, lesson)
+        return stub_of((CORES / self.solution).read_text(encoding="utf-8"), lesson)
 
 
 def modules_of(lesson: str) -> list[Module]:
-    """A solution's public modules: its one file, or a package's files that aren't private."""
-    if any((folder / f"{lesson}.py").exists() for folder in (CORES, SOLUTIONS)):
-        return [Module(Path(f"{lesson}.py"), Path(f"{lesson}.py"))]
-    files = [path.relative_to(SOLUTIONS) for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
-    public = [path for path in files if is_public(path.stem)]
-    if len(public) == 1:
-        return [Module(public[0], Path(f"{lesson}.py"))]
-    return [Module(path, path) for path in public]
+    """The files of a lesson: there is one."""
+    return [Module(Path(f"{lesson}.py"), Path(f"{lesson}.py"))]
 
 
 def stubs() -> dict[Path, str]:

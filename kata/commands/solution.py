@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kata import workspace
-from kata.layers import has_core, lesson_files
+from kata.layers import lesson_files
 from kata.naming import add_lesson
 from kata.progress import recall
 from kata.prose import show_prose
@@ -49,15 +49,10 @@ def has_passed(lesson: str) -> bool:
     return result is not None and result.has_passed
 
 
-def sources(lesson: str) -> list[Path]:
-    """The files that ``lessons/<lesson>`` is compared with: the core, where there is one."""
-    return lesson_files(CORES if has_core(lesson) else SOLUTIONS, lesson)
-
-
 def difference(lesson: str) -> Iterator[str]:
     """What is to be changed in yours so that it is the reference."""
-    for solution in sources(lesson):
-        path = solution.relative_to(CORES if has_core(lesson) else SOLUTIONS)
+    for solution in lesson_files(CORES, lesson):
+        path = solution.relative_to(CORES)
         yours = workspace.HERE.lessons / path
         name = f"lessons/{path.as_posix()}" if yours.exists() else "(nothing)"
         title = solution.relative_to(ROOT).as_posix()

@@ -6,7 +6,6 @@ import inspect
 import re
 from pathlib import Path
 
-from kata.layers import has_core
 from kata.stubs import CORES, stubs
 from lessons import LESSONS
 from tests.answers.path_of_module import ParentPointers, foreign
@@ -49,11 +48,10 @@ def hand_in(folder: Path, name: str, files: dict[str, str] | None = None) -> Pat
 
 
 def solved(*lessons: str) -> dict[str, str]:
-    """The files of somebody who solved these lessons: the cores, those that stand in a file."""
+    """The files of somebody who solved these lessons: the cores."""
     return {
         f"{lesson}.py": as_lesson((CORES / f"{lesson}.py").read_text(encoding="utf-8"))
         for lesson in lessons
-        if has_core(lesson)
     }
 
 

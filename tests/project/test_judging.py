@@ -13,9 +13,8 @@ import pytest
 from kata.judging import End, Judge, Request, Verdict, sandbox
 from kata.judging.running import Timer
 from kata.judging.suite_copy import SuiteCopy
-from kata.layers import has_core
 from kata.naming import NAMES
-from kata.stubs import CORES, ROOT, SOLUTIONS
+from kata.stubs import CORES, ROOT
 from tests.project.submissions import STARRED
 from tools.stubs import write
 
@@ -62,8 +61,7 @@ def test_a_whole_answer_is_starred_and_the_stub_is_todo(judge: Judge, lessons: P
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", NAMES)
 def test_the_core_is_done_in_every_lesson(judge: Judge, lesson: str):
-    folder = CORES if has_core(lesson) else SOLUTIONS
-    verdict = judge.run(Request(lesson, folder, seconds=120.0))
+    verdict = judge.run(Request(lesson, CORES, seconds=120.0))
     failed = [report for report in verdict.of("failed") if not report.is_stretch]
     assert [report.text for report in failed] == []
     assert verdict.state in ("done", "starred")

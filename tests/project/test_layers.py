@@ -1,7 +1,4 @@
-"""The two layers of a lesson: a core that is small and whole, and a stretch that stands on it.
-
-What is asked of a core is asked of each lesson that has one.
-"""
+"""The two layers of a lesson: a core that is small and whole, and a stretch that stands on it."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.layers import has_core, lesson_files, suites
+from kata.layers import lesson_files, suites
 from kata.stubs import CORES, ROOT, SOLUTIONS, STUBS
 from lessons import LESSONS
 from tests.suite.sizes import bodies, code_lines, first_statement, functions, nodes
@@ -46,7 +43,7 @@ NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|curiosity)\b|asking_more
 KNOWN = {*sys.stdlib_module_names, "torch"}
 
 NAMES = [lesson.name for lesson in LESSONS]
-every_core = pytest.mark.parametrize("lesson", [name for name in NAMES if has_core(name)])
+every_core = pytest.mark.parametrize("lesson", NAMES)
 
 
 def core_of(lesson: str) -> str:
@@ -140,8 +137,7 @@ def siblings_of(file: Path) -> Iterator[str]:
 @every_core
 def test_a_core_imports_torch_and_the_cores_of_its_siblings(lesson: str):
     modules = set(imported(CORES / f"{lesson}.py")) - set(NAMES)
-    without_a_core = {f"stretch.{name}" for name in NAMES if not has_core(name)}
-    assert not {each for each in modules - without_a_core if each.split(".")[0] not in KNOWN}
+    assert not {each for each in modules if each.split(".")[0] not in KNOWN}
 
 
 @every_core
@@ -170,7 +166,7 @@ def imported(file: Path) -> Iterator[str]:
 def test_a_curiosity_is_not_in_a_core(lesson: str):
     """A curiosity is judged on the reference and on torch: it must not make a lesson red."""
     core, *rest = suites(lesson)
-    assert rest or not has_core(lesson)
+    assert rest
     assert "mark.curiosity" not in (ROOT / core).read_text(encoding="utf-8")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kata.layers import has_core
 from kata.stubs import ROOT
 from lessons import LESSONS
 
@@ -27,7 +26,6 @@ FOLDERS = (
     "docs/api/{}.md",
 )
 # A lesson whose core doesn't stand in a file of its own yet has nothing here.
-OF_CORES = ("solutions/{}.py", "tests/stretch/test_{}.py")
 NO_LESSONS = {"stretch", "index", "kata"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
@@ -41,8 +39,7 @@ ARROWS = {
 
 @pytest.mark.parametrize("pattern", FOLDERS)
 def test_every_lesson_has_its_file_in_every_folder(pattern: str):
-    asked = [name for name in NAMES if has_core(name) or pattern not in OF_CORES]
-    assert not [name for name in asked if not is_there(ROOT / pattern.format(name))]
+    assert not [name for name in NAMES if not is_there(ROOT / pattern.format(name))]
 
 
 @pytest.mark.parametrize("pattern", FOLDERS)

@@ -16,9 +16,8 @@ import pytest
 
 from kata.commands import check
 from kata.judging import Judge, Request
-from kata.layers import has_core
 from kata.naming import NAMES
-from kata.stubs import CORES, SOLUTIONS, modules_of
+from kata.stubs import CORES, modules_of
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 from tests.project.submissions import STARRED
@@ -104,8 +103,7 @@ def spoil(lessons: Path, lesson: str) -> None:
 def test_the_same_holds_for_every_lesson(
     lesson: str, state: str, judge: Judge, without_solutions: Judge, tmp_path: Path
 ):
-    folder = CORES if has_core(lesson) else SOLUTIONS
-    lessons = shutil.copytree(folder, tmp_path / "lessons")
+    lessons = shutil.copytree(CORES, tmp_path / "lessons")
     if state == "red":
         spoil(lessons, lesson)
     request = Request(lesson, lessons, seconds=120.0)

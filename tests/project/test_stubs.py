@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from textwrap import dedent
 
-from kata.stubs import ROOT, Module, modules_of, stub_of
+from kata.stubs import ROOT, stub_of
 
 SOLUTION = '''\
 """Lesson: an example."""

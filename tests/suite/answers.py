@@ -30,7 +30,7 @@ from types import ModuleType
 
 import pytest
 
-from kata.layers import has_core, suites
+from kata.layers import suites
 from kata.stubs import ROOT
 from lessons import LESSONS
 from tests.suite.implementations import Implementation, fresh_reference
@@ -65,7 +65,7 @@ class Answer:
     def is_of_the_core(self) -> bool:
         """Whether it changes the core alone: what is asked of it stands in the core's suite."""
         asked = self.core_only or (self.fails and defines(suites(self.lesson)[0], self.fails))
-        return has_core(self.lesson) and bool(asked)
+        return bool(asked)
 
     def __str__(self) -> str:
         return f"{self.lesson}-{self.change.__name__}"
