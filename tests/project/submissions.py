@@ -50,14 +50,8 @@ def hand_in(folder: Path, name: str, files: dict[str, str] | None = None) -> Pat
 def solved(*lessons: str) -> dict[str, str]:
     """The files of somebody who solved these lessons: the cores."""
     return {
-        f"{lesson}.py": as_lesson((CORES / f"{lesson}.py").read_text(encoding="utf-8"))
-        for lesson in lessons
+        f"{lesson}.py": (CORES / f"{lesson}.py").read_text(encoding="utf-8") for lesson in lessons
     }
-
-
-def as_lesson(core: str) -> str:
-    """The core as it would stand in lessons/: a sibling that is lent has no layers."""
-    return core.replace("from .stretch.", "from .")
 
 
 def wrong_answers(lesson: str) -> dict[str, dict[str, str]]:
@@ -68,7 +62,7 @@ def wrong_answers(lesson: str) -> dict[str, dict[str, str]]:
 
 def answered(answer: Answer) -> dict[str, str]:
     """The core, which an answer changes at its end."""
-    core = as_lesson((CORES / f"{answer.lesson}.py").read_text(encoding="utf-8"))
+    core = (CORES / f"{answer.lesson}.py").read_text(encoding="utf-8")
     module = inspect.getmodule(answer.change)
     assert module is not None
     changes = IMPORTS.sub(STAND_INS, inspect.getsource(module)).replace(FUTURE, "")

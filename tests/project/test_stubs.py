@@ -103,12 +103,6 @@ def test_a_long_task_is_broken_as_the_formatter_would():
     ) in dedent(stub.split('"""\n', 2)[1])
 
 
-def test_a_stub_is_cut_from_the_core_though_its_stretch_is_a_package():
-    (module,) = modules_of("tracer")
-    assert module == Module(Path("tracer.py"), Path("tracer.py"))
-    assert "from .create_arg import CreateArg" in module.stub_text("tracer")
-
-
 def test_a_clone_on_windows_has_the_same_bytes():
     asked = ["git", "check-attr", "text", "eol", "--", "lessons/path_of_module.py"]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
