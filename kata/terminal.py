@@ -81,7 +81,7 @@ def open_console(
         width: the columns, where they are known.
     """
     stream = stream or (sys.stderr if stderr else sys.stdout)
-    return Console(
+    return PipeConsole(
         file=cast("TextIO", Spelling(stream, plain=plain)),
         width=width,
         theme=THEME,
@@ -93,6 +93,14 @@ def open_console(
         highlight=False,
         emoji=False,
     )
+
+
+class PipeConsole(Console):
+    """A console whose reader may have seen enough (`| head`): that is no failure of the command."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, where rich would end Python with exit code 1."""
+        raise BrokenPipeError
 
 
 @contextlib.contextmanager

@@ -133,6 +133,7 @@ def relative_to(ancestor: str, path: str) -> str:  # given
         raise ValueError(f"{path!r} doesn't lie below the module {ancestor!r}, which calls it")
     return path.removeprefix(f"{ancestor}.")
 
+
 # What export writes on a node that a pass inserted: nobody knows which module it belongs to.
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 

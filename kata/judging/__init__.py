@@ -15,14 +15,4 @@ from kata.judging.request import Request
 from kata.judging.running import Running
 from kata.verdict import CodeLine, Count, End, Ending, Report, Verdict
 
-__all__ = [
-    "CodeLine",
-    "Count",
-    "End",
-    "Ending",
-    "Judge",
-    "Report",
-    "Request",
-    "Running",
-    "Verdict",
-]
+__all__ = ["CodeLine", "Count", "End", "Ending", "Judge", "Report", "Request", "Running", "Verdict"]
