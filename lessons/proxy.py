@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 # The operators of Python by their names in `operator`; those in BINARY have a reflected form, too.
 UNARY = ("abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "getitem")
+BINARY: tuple[str, ...] = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "getitem",
+)
 BINARY += ("and_", "or_", "xor", "lshift", "rshift")
 
 

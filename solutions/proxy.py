@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 # The operators of Python by their names in `operator`; those in BINARY have a reflected form, too.
 UNARY = ("abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "getitem")
+BINARY: tuple[str, ...] = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "getitem",
+)
 BINARY += ("and_", "or_", "xor", "lshift", "rshift")
 
 
@@ -152,7 +162,7 @@ class Proxy:
         instructions = dis.get_instructions(frame.f_code)
         current = next(each for each in instructions if each.offset == frame.f_lasti)
         if current.opname == "UNPACK_SEQUENCE":
-            return (self[position] for position in range(current.argval))
+            return (record_call(operator.getitem, self, at) for at in range(current.argval))
         return self.tracer.iter(self)
 
     def keys(self) -> Any:

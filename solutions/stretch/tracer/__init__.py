@@ -117,7 +117,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         _LazyGraphModule.force_recompile(root)  # type: ignore[arg-type]
         self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
         with rollback_on_error(self):
-            graph = super().trace(root, concrete_args)
+            graph = super().trace(root, concrete_args)  # type: ignore[arg-type]  # or a tuple
         self._module_at = {}
         return graph
 
@@ -218,7 +218,7 @@ def symbolic_trace(
 @contextmanager
 def rollback_on_error(tracer: Tracer) -> Iterator[None]:
     """Leave nothing of a failed trace on the tracer, but the code so far on some errors."""
-    before = tracer.num_calls.copy(), tracer.node_name_to_scope.copy(), {}
+    before: tuple[Any, ...] = tracer.num_calls.copy(), tracer.node_name_to_scope.copy(), {}
     try:
         yield
     except BaseException as error:

@@ -138,7 +138,7 @@ def wrap(owner: Owner, name: str, by_all: bool = True) -> None:
     def record(*args: Any, **kwargs: Any) -> Any:
         leaves: list[Any] = []
         map_aggregate((args, kwargs), leaves.append)
-        tracer = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
+        tracer: Any = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
         wanted = getattr(tracer, "_autowrap_function_ids", ())
         if not (tracer and by_all) and id(function) not in wanted:
             return function(*args, **kwargs)
