@@ -198,7 +198,9 @@ def drop(lines: list[str], start: int, end: int) -> None:
     if (first, last) == (start, end):
         gap = 0
     else:
-        gap = 2 if last < len(lines) and lines[last].startswith(("def ", "class ", "@")) else 1
+        above, below = lines[first - 1 : first], lines[last : last + 1]
+        is_definition = any(line.startswith(("def ", "class ", "@")) for line in below)
+        gap = 2 if is_definition or any(line.startswith(" ") for line in above) else 1
     lines[first:last] = [""] * gap
 
 
