@@ -105,14 +105,13 @@ class Solution:
         return "\n".join(self.lines[first - 1 : statement.end_lineno])
 
     def spacing(self, statement: ast.stmt) -> str:
-        """The blank lines in front of a statement, comments between skipped."""
-        line = first_line(statement) - 2
-        while line >= 0 and self.lines[line].lstrip().startswith("#"):
+        """The most blank lines in a row in front of a statement; comments between are skipped."""
+        line, blank, most = first_line(statement) - 2, 0, 0
+        while line >= 0 and (not self.lines[line].strip() or self.lines[line].lstrip()[0] == "#"):
+            blank = 0 if self.lines[line].strip() else blank + 1
+            most = max(most, blank)
             line -= 1
-        blank = 0
-        while line - blank >= 0 and not self.lines[line - blank].strip():
-            blank += 1
-        return "\n" * blank
+        return "\n" * most
 
 
 def first_line(statement: ast.stmt) -> int:
@@ -198,9 +197,7 @@ def drop(lines: list[str], start: int, end: int) -> None:
     if (first, last) == (start, end):
         gap = 0
     else:
-        above, below = lines[first - 1 : first], lines[last : last + 1]
-        is_definition = any(line.startswith(("def ", "class ", "@")) for line in below)
-        gap = 2 if is_definition or any(line.startswith(" ") for line in above) else 1
+        gap = 2 if last < len(lines) and lines[last].startswith(("def ", "class ", "@")) else 1
     lines[first:last] = [""] * gap
 
 
