@@ -197,7 +197,7 @@ def test_a_subclass_may_replace_trace_as_a_whole(lesson):
 
 
 def test_a_fresh_name_needs_a_root_and_no_graph(lesson):
-    tracer = lesson.Tracer()
+    tracer = tracer_with(lesson)
     tracer.root = nn.Module()
     name = tracer.get_fresh_qualname("_mine")
     holds(name.removeprefix("_mine").isdigit(), "`_mine` and a number", got=name)
