@@ -82,7 +82,7 @@ class Input(NamedTuple):
 
     Attributes:
         target: the parameter's name, with its stars if it has any.
-        default: the default, alone in a tuple; empty if there is none.
+        default: the default itself, alone in a tuple; empty if there is none.
         annotation: the annotation; None if there is none.
     """
 

@@ -22,6 +22,7 @@ from tests.models.exec_order import (
     OneSided,
     Outer,
     Reused,
+    Silent,
     Squares,
     Tied,
     golden,
@@ -136,6 +137,22 @@ def test_watching_leaves_the_graph_as_it_is(lesson):
         Tracer().trace(model),
         meta=("nn_module_stack",),
         hint="call the original with all you get, and return what it returns",
+    )
+
+
+def test_a_call_that_returns_none_returns_none_while_it_is_watched(lesson):
+    class Asks(nn.Sequential):
+        def forward(self, x):
+            return x if self[0](x) is None else -x
+
+    model, tracer = Asks(Silent()), Tracer()
+    with lesson.ExecOrderTracer().patch_tracer(tracer, model):
+        graph = tracer.trace(model)
+    equal(
+        [node.name for node in graph.nodes],
+        ["x", "output"],
+        cause=(lambda names: "neg" in names, "`record_call` returned something else than `None`"),
+        hint="return what `call_module` returns, whatever it is",
     )
 
 

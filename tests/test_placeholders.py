@@ -190,6 +190,31 @@ def test_keyword_only_parameters_are_placeholders_too(lesson):
     )
 
 
+def test_a_default_is_the_very_object_of_the_signature(lesson):
+    class Text(str):
+        """Text that can be told from its copies."""
+
+    default = Text("same")
+    found = signature_of(lesson, lambda x=default: x)
+    holds(
+        found[0][1] and found[0][1][0] is default,
+        "the default itself",
+        got=found,
+        cause=(lambda found: found[0][1] == ("same",), "the default in the placeholder is a copy"),
+        hint="pass the default on as the signature has it",
+    )
+
+
+def test_a_placeholder_has_the_parameters_name_as_its_target(lesson):
+    """A node may not be called like a builtin, so it is renamed. Its target is not."""
+    equal(
+        names(signature_of(lesson, lambda input, sum: input)),
+        ["input", "sum"],
+        cause=(is_value(["input_1", "sum_1"]), "the target is the name of the node"),
+        hint="the graph chooses the names of nodes; the target is the parameter's name",
+    )
+
+
 def test_positional_only_parameters_are_placeholders(lesson):
     def function(x, y=1, /, z=2):
         return x

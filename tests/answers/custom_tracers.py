@@ -352,3 +352,21 @@ def keys_by_name(lesson):
             return proxy
 
     lesson.ModulePathTracer = ModulePathTracer
+
+
+@wrong(
+    fails="test_a_module_that_survives_a_failure_is_the_current_one_again",
+    says="the path is put back to the root's",
+)
+def puts_the_roots_path_back_after_a_failure(lesson):
+    """After a call that failed it sets the empty path, not the caller's."""
+
+    class ModulePathTracer(lesson.ModulePathTracer):
+        def call_module(self, m, forward, args, kwargs):
+            try:
+                return super().call_module(m, forward, args, kwargs)
+            except Exception:
+                self.current_module_qualified_name = ""
+                raise
+
+    lesson.ModulePathTracer = ModulePathTracer

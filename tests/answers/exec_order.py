@@ -402,6 +402,21 @@ def sees_trainable_parameters_only(lesson):
     lesson.ExecOrderTracer.parameters_used = parameters_used
 
 
+@wrong(
+    fails="test_a_call_that_returns_none_returns_none_while_it_is_watched",
+    says="`record_call` returned something else than `None`",
+)
+def nothing_becomes_the_input(lesson):
+    """Takes a call without a result for one that changes its input."""
+    original = lesson.ExecOrderTracer.record_call
+
+    def record_call(self, info, call_module, module, forward, args, kwargs):
+        result = original(self, info, call_module, module, forward, args, kwargs)
+        return args[0] if result is None else result
+
+    lesson.ExecOrderTracer.record_call = record_call
+
+
 @right
 def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""

@@ -12,6 +12,44 @@ from torch.fx.proxy import GraphAppendingTracer, TraceError
 
 from tests.suite.answers import right, wrong
 
+# --- what else is changed -------------------------------------------------------------------------
+
+
+def afterwards(lesson, change):
+    """Let ``inline_module`` change something when it is done."""
+    original = lesson.inline_module
+
+    def inline_module(gm, *how):
+        result = original(gm, *how)
+        change(result)
+        return result
+
+    lesson.inline_module = inline_module
+
+
+@wrong(
+    fails="test_nodes_that_are_not_replaced_keep_their_metadata",
+    says="a node lost entries that it had before",
+)
+def loses_the_stacks_of_all_nodes(lesson):
+    """Takes every node's stack away, as if all were out of date."""
+
+    def forget(gm):
+        for node in gm.graph.nodes:
+            node.meta.pop("nn_module_stack", None)
+
+    afterwards(lesson, forget)
+
+
+@wrong(
+    fails="test_inlining_leaves_every_module_in_its_mode",
+    says="`train()` or `eval()` was called, and not undone",
+)
+def leaves_everything_in_eval_mode(lesson):
+    """Switches to eval mode, and doesn't switch back."""
+    afterwards(lesson, nn.Module.eval)
+
+
 # --- which calls ----------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import itertools
@@ -208,6 +209,37 @@ def defaults_are_dropped(lesson):
     class Placeholders(BySignature):
         def default(self, parameter):
             return ()
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_default_is_the_very_object_of_the_signature",
+    says="the default in the placeholder is a copy",
+)
+def defaults_are_copied(lesson):
+    """Copies the defaults, so that nobody can change them."""
+
+    class Placeholders(BySignature):
+        def default(self, parameter):
+            return copy.deepcopy(super().default(parameter))
+
+    lesson.Placeholders = Placeholders
+
+
+@wrong(
+    fails="test_a_placeholder_has_the_parameters_name_as_its_target",
+    says="the target is the name of the node",
+)
+def the_target_is_the_nodes_name(lesson):
+    """Gives each placeholder the name of its node as the target."""
+
+    class Placeholders(BySignature):
+        def placeholder(self, parameter):
+            proxy = super().placeholder(parameter)
+            if parameter.kind not in STARS:
+                proxy.node.target = proxy.node.name
+            return proxy
 
     lesson.Placeholders = Placeholders
 

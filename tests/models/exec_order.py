@@ -139,6 +139,13 @@ class Branching(nn.Module):
         return x if x.sum() > 0 else -x
 
 
+class Silent(nn.Module):
+    """Returns nothing."""
+
+    def forward(self, x):
+        return None
+
+
 class Shaped(nn.Module):
     """Branches on the shape of a parameter, which ``param_shapes_constant`` makes known."""
 

@@ -17,8 +17,10 @@ from tests.models.custom_tracers import (
     HELPER_LINE,
     Lines,
     Scaled,
+    Survives,
     plain,
     source_lines,
+    traced_paths,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, same_numbers
 
@@ -83,6 +85,20 @@ def test_a_copy_of_the_graph_has_the_tags_in_its_metadata(lesson):
         {"kept"},
         cause="torch copies a node with its `meta`, and without other attributes",
         hint='put the tag into `node.meta["tag"]` too',
+    )
+
+
+@pytest.mark.beyond("after a failure its stack of modules is one too long, and it says so")
+def test_a_module_that_survives_a_failure_is_the_current_one_again(lesson):
+    found = traced_paths(lesson, nn.Sequential(Survives()))
+    equal(
+        found["exp"],
+        "0",
+        cause=[
+            (is_value(""), "the path is put back to the root's"),
+            (is_value("0.child"), "an error skips the lines that put the path back"),
+        ],
+        hint="remember the caller's path before the call, and put it back in a `finally`",
     )
 
 

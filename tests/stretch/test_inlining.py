@@ -198,6 +198,32 @@ def test_a_graph_without_a_module_stack_is_inlined(lesson):
     same_as(lesson.inline_module(gm, "child"), model, X)
 
 
+def test_nodes_that_are_not_replaced_keep_their_metadata(lesson):
+    gm = symbolic_trace(nn.Sequential(nn.ReLU(), nn.Linear(4, 4)))
+    linear = node_of(gm, "_1")
+    linear.meta["note"] = "mine"
+    before = dict(linear.meta)
+    lesson.inline_module(gm, "0")
+    equal(
+        dict(linear.meta),
+        before,
+        cause=(lambda meta: len(meta) < len(before), "a node lost entries that it had before"),
+        hint="only new nodes are given a stack",
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_inlining_leaves_every_module_in_its_mode(lesson, training):
+    gm = symbolic_trace(nn.Sequential(nn.ReLU(), nn.Linear(4, 4)).train(training))
+    lesson.inline_module(gm, "0")
+    equal(
+        [gm.training, gm.get_submodule("1").training],
+        [training, training],
+        cause="`train()` or `eval()` was called, and not undone",
+        hint="no mode needs to be changed: what is recorded is what the modules are set to",
+    )
+
+
 # --- a callee that can't be recorded --------------------------------------------------------------
 
 
