@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 
 from kata import progress
-from kata.commands import check, solution
+from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
-from kata.stubs import ROOT, SOLUTIONS
+from kata.stubs import CORES, ROOT, SOLUTIONS
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, everything_in, play
 
@@ -149,7 +149,7 @@ def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
 
 
 def test_the_difference_turns_yours_into_the_cores_reference(learner):
-    (reference,) = solution.sources(LESSON)
+    reference = CORES / f"{LESSON}.py"
     (learner.lessons / f"{LESSON}.py").write_bytes(reference.read_bytes())
     assert play("solution", LESSON, "--show-me").screen.startswith("yours is the reference")
     (learner.lessons / f"{LESSON}.py").write_text("mine = 1\n")

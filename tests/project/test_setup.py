@@ -57,11 +57,11 @@ def test_another_error_of_torchvisions_import_is_not_hidden():
     assert run(f"{broken}try: import kata.torchvision_compat\n{expected}") == "ImportError"
 
 
-def test_the_first_three_lessons_need_no_torchvision():
+def test_two_lessons_need_no_torchvision():
     code = """
 import sys; sys.modules["torchvision"] = None
 import pytest
-names = ["path_of_module", "create_arg", "placeholders"]
+names = ["create_arg", "placeholders"]
 tests = [f"tests/test_{name}.py" for name in names]
 code = pytest.main(["-q", "--impl=solutions", "-p", "no:xdist", *tests])
 assert code == 0, code

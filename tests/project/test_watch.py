@@ -50,7 +50,7 @@ def lessons(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watch(lessons: Path) -> Iterator[Terminal]:
-    with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as opened:
+    with terminal([*WATCH, "path_of_module", "--lessons", str(lessons)], ROOT) as opened:
         yield opened
 
 
