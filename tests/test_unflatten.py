@@ -353,17 +353,19 @@ def test_a_call_that_lacks_a_value_is_refused(lesson):
 
 
 def test_a_graph_takes_its_inputs_and_reads_its_state(lesson):
-    graph = lesson.CallGraph(prepared(lesson, program_of(one_block, x()))["0.linear"]).graph
+    call = prepared(lesson, program_of(one_block, x()))["0.linear"]
+    graph = lesson.CallGraph(call).graph
     read, output = [("get_attr", "weight"), ("get_attr", "bias")], ("output", "output")
     equal(
         shown_nodes(graph),
         [("placeholder", "mul"), *read, ("call_function", "aten.linear.default"), output],
         hint="first a placeholder for each input, then a get_attr for each piece of state",
     )
+    metas = [node.meta for node in graph.nodes][:3]
     equal(
-        [tuple(node.meta["val"].shape) for node in list(graph.nodes)[:3]],
-        [(2, 3), (3, 3), (3,)],
-        hint="a new node has the `meta` of the value that it stands for",
+        [metas[0] is call.inputs[0].meta, *(tuple(meta["val"].shape) for meta in metas)],
+        [False, (2, 3), (3, 3), (3,)],
+        hint="a new node has the `meta` of the value that it stands for, in a copy",
     )
 
 
@@ -433,7 +435,8 @@ def test_state_keeps_the_models_order(lesson, model=Aliased, strict=False):
     )
 
 
-def test_everything_is_restored_as_what_it_was(lesson, strict=False):
+@pytest.mark.parametrize("strict", [False, True])
+def test_everything_is_restored_as_what_it_was(lesson, strict):
     state = lesson.restore_state(program_of(Owner, x(), strict=strict))
     kinds = {name: item.kind.name for name, item in state.items()}
     equal(

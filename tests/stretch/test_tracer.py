@@ -133,10 +133,21 @@ def test_calls_are_counted_for_the_tracer_and_not_for_the_trace(lesson):
     tracer.trace(nn.Sequential(nn.ReLU()))
     _, relu, _ = tracer.trace(nn.Sequential(nn.ReLU())).nodes
     equal(
-        list(relu.meta["nn_module_stack"]),
-        ["0@1"],
+        [list(relu.meta["nn_module_stack"]), dict(tracer.num_calls)],
+        [["0@1"], {"0": 2}],
         cause="each trace began to count anew; torch's tracer goes on counting",
         hint="make `num_calls` in `__init__`",
+    )
+
+
+def test_each_node_has_a_module_stack_of_its_own(lesson):
+    graph = lesson.Tracer().trace(zoo.SMALL["DeepNesting"]().model)
+    stacks = [node.meta.get("nn_module_stack") for node in graph.nodes]
+    equal(
+        len({id(stack) for stack in stacks if stack}),
+        len([stack for stack in stacks if stack]),
+        cause="two nodes hold one dict: who edits the stack of one edits that of the other",
+        hint="leave the copies to `TracerBase.create_node`",
     )
 
 
