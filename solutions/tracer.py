@@ -1,6 +1,6 @@
 """Record a run as a graph.
 
-The first three lessons come together. A tracer calls the model with proxies, and every operation
+The last three lessons come together. A tracer calls the model with proxies, and every operation
 on a proxy adds a node. Two things a model does are no operations on a proxy: it calls its
 modules, and it reads its parameters. Python has one place for each, ``nn.Module.__call__`` and
 ``nn.Module.__getattr__``. While a trace runs, and only then, both are replaced, and ask the
