@@ -62,9 +62,12 @@ def project(session: nox.Session) -> None:
 
 @shared
 def slow(session: nox.Session) -> None:
-    """Run the sweeps that `tests` and `project` leave out: every model, processes, scale."""
+    """Run the sweeps that `tests` and `project` leave out: every model, processes, scale.
+
+    A core has none of its own: what it's asked is quick.
+    """
     python = interpreter(session, "tests", "docs")
-    for implementation in ("core", "solutions", "torch"):
+    for implementation in ("solutions", "torch"):
         judge(session, python, implementation, "slow and not whole")
 
 

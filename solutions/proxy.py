@@ -14,6 +14,7 @@ import dis
 import operator
 import sys
 import traceback
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +26,10 @@ if TYPE_CHECKING:
 
     from torch.fx import Graph, Node
 
-# The operators of Python by their names in `operator`; those in BINARY have a reflected form, too.
-UNARY = ("abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne")
-BINARY: tuple[str, ...] = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "getitem",
-)
-BINARY += ("and_", "or_", "xor", "lshift", "rshift")
+# Python's operators by their names in `operator`; those in BINARY have a reflected form as well.
+UNARY = ["abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne"]
+BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "getitem"]
+BINARY += ["and_", "or_", "xor", "lshift", "rshift"]
 
 
 def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -151,7 +142,7 @@ class Proxy:
         """Return the elements where the caller wants a known number of them; else ask the tracer.
 
         Only ``a, b = x`` says how many: the caller's frame is at an ``UNPACK_SEQUENCE``. In
-        ``for y in x``, ``f(*x)`` and ``y in x`` nobody knows.
+        ``for y in x``, ``f(*x)`` and ``y in x`` the number is unknown.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -218,6 +209,8 @@ class TracerBase:  # given
     """
 
     graph: Graph
+    traced_func_name = "forward"  # these two are what tracers of modules read
+    proxy_buffer_attributes = False
 
     def create_proxy(
         self,
@@ -254,22 +247,25 @@ class TracerBase:  # given
             return a.node
         if isinstance(a, tuple | list):
             return type(a)(map(self.create_arg, a))
-        if isinstance(a, slice):
-            return slice(*map(self.create_arg, (a.start, a.stop, a.step)))
+        if isinstance(a, slice | range):
+            return type(a)(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):
             if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
                 raise refusal(RuntimeError, "a proxy is no key: its value is unknown", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
+        if is_dataclass(a) and not isinstance(a, type):
+            kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
+            return self.create_node("call_function", type(a), (), kwargs)
         return a
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Answer whether a proxy is true: nobody knows."""
+        """Refuse with a ``TraceError``: only a value is true or false."""
         raise refusal(
             TraceError, "a proxy is neither true nor false while tracing", "use `torch.where`"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Return the elements of a proxy: nobody knows how many there are."""
+        """Refuse with a ``TraceError``: only a value has a known number of elements."""
         raise refusal(
             TraceError, "a proxy has no known length while tracing", "index it: `x[0]`, `x[1]`"
         )

@@ -18,7 +18,7 @@ from tests.suite.sizes import bodies, code_lines, first_statement, functions, no
 
 # The largest a core may be, in nodes of its syntax tree: see tests/suite/sizes.py.
 LIMITS = {
-    "proxy": 660,  # 350 besides TracerBase and its heir, which are given
+    "proxy": 700,  # 350 besides TracerBase and its subclass, which are given
     "graph": 600,
     "code": 600,
     "interpreter": 350,
