@@ -58,7 +58,7 @@ def row(node: Node, meta: tuple[str, ...], constants: dict[str, str]) -> Row:
         return CONSTANT.sub(lambda m: constants.setdefault(m[0], f"{m[1]}{len(constants)}"), text)
 
     def by_name(value: Any) -> Any:
-        return Named(renumbered(value.name)) if isinstance(value, Node) else value
+        return Named(renumbered(value.name)) if isinstance(value, type(node)) else value
 
     return Row(
         op=node.op,
