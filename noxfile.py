@@ -22,7 +22,8 @@ PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 VENV = ROOT / ".venv"
 
-OLDEST_PYTHON = (3, 11)
+PYTHONS = ("3.11", "3.12", "3.13")
+OLDEST_PYTHON = tuple(map(int, PYTHONS[0].split(".")))
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests"]
@@ -78,7 +79,7 @@ def diagnosis(session: nox.Session) -> None:
     run(session, interpreter(session, "tests"), "pytest", *options, *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12", "3.13"], venv_backend="venv")
+@nox.session(python=PYTHONS, venv_backend="venv")
 @nox.parametrize("torch", list(TORCHES), ids=list(TORCHES))
 def compat(session: nox.Session, torch: str) -> None:
     """Judge the reference and torch on other versions of torch and Python; gigabytes each."""
@@ -126,6 +127,12 @@ def lint(session: nox.Session) -> None:
 def stubs(session: nox.Session) -> None:
     """Write the stubs of all lessons from the reference: it overwrites what is in lessons/."""
     run(session, interpreter(session), "tools.stubs")
+
+
+@shared
+def lesson(session: nox.Session) -> None:
+    """Say what each lesson lacks; `-- NAME` first lays out the files of a new one."""
+    run(session, interpreter(session), "tools.lesson", *session.posargs)
 
 
 @shared

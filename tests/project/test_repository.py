@@ -10,23 +10,12 @@ import pytest
 
 from kata.stubs import ROOT
 from lessons import LESSONS
+from tools.lesson import lacking, places
 
 NAMES = [lesson.name for lesson in LESSONS]
-FOLDERS = (
-    "lessons/{}.py",
-    "solutions/{}.py",
-    "solutions/stretch/{}.py",
-    "tests/test_{}.py",
-    "tests/stretch/test_{}.py",
-    "tests/oracle/{}.py",
-    "tests/answers/{}.py",
-    "benchmarks/test_{}.py",
-    "docs/lessons/{}.md",
-    "docs/solutions/{}.md",
-    "docs/api/{}.md",
-)
-# A lesson whose core doesn't stand in a file of its own yet has nothing here.
-NO_LESSONS = {"stretch", "index", "kata"}
+FOLDERS = tuple(place.replace("LESSON", "{}") for place in places())
+# What stands among the files of the lessons, and belongs to several.
+NO_LESSONS = {"stretch", "index", "kata", "subclass"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
     "solutions": {"solutions"},
@@ -37,9 +26,10 @@ ARROWS = {
 }
 
 
-@pytest.mark.parametrize("pattern", FOLDERS)
-def test_every_lesson_has_its_file_in_every_folder(pattern: str):
-    assert not [name for name in NAMES if not is_there(ROOT / pattern.format(name))]
+@pytest.mark.parametrize("lesson", NAMES)
+def test_a_lesson_has_every_file_and_its_line_in_every_table(lesson: str):
+    """`nox -s lesson` says the same."""
+    assert not list(lacking(lesson))
 
 
 @pytest.mark.parametrize("pattern", FOLDERS)
@@ -48,11 +38,6 @@ def test_no_folder_holds_what_is_no_lesson(pattern: str):
     found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
     strangers = {name for name in found - set(NAMES) - NO_LESSONS if not name.startswith("_")}
     assert not strangers
-
-
-def is_there(file: Path) -> bool:
-    """A lesson is a file, or a package of the same name."""
-    return file.exists() or (file.with_suffix("") / "__init__.py").exists()
 
 
 def is_file(path: Path) -> bool:
