@@ -11,8 +11,7 @@ from types import ModuleType
 import torch
 
 from kata.steps import unwritten
-from kata.stubs import CORES
-from kata.workspace import pristine
+from kata.stubs import CORES, stub
 
 OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).parent}
 
@@ -20,10 +19,9 @@ OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).pare
 def borrowed(lesson: str, module: ModuleType) -> list[str]:
     """A line per owner, with the steps of the lesson that are the owner's, by whatever name."""
     found: dict[str, list[str]] = {}
-    stubs = [ast.parse(source) for source in pristine(lesson).values()]
-    for step in [name for stub in stubs for name, *_ in unwritten(stub.body)]:
-        if owner := owner_of(module, step):
-            found.setdefault(owner, []).append(step)
+    for step in unwritten(ast.parse(stub(lesson)).body):
+        if owner := owner_of(module, step.name):
+            found.setdefault(owner, []).append(step.name)
     return [f"{owner}: {', '.join(steps)}" for owner, steps in found.items()]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from kata.layers import reference
-from kata.stubs import modules_of
+from kata.stubs import is_stub
 from lessons import LESSONS
 
 PACKAGE = "lessons"
@@ -89,8 +89,6 @@ class LessonFinder(MetaPathFinder):
         self.own = own
         self.folder = folder
         self.lent: list[str] = []
-        # A lesson of several files is asked about once.
-        self.is_own: dict[str, bool] = {}
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -98,28 +96,20 @@ class LessonFinder(MetaPathFinder):
         package, _, inner = fullname.partition(".")
         if package != PACKAGE or not inner:
             return None
-        lesson = inner.split(".")[0]
-        if self.is_lent(lesson):
-            return spec_from_loader(fullname, Loan(lesson)) if inner == lesson else None
-        source = source_file(self.folder, inner)
-        if source is None:
+        if self.is_lent(inner):
+            return spec_from_loader(fullname, Loan(inner))
+        source = self.folder / f"{inner}.py"
+        if not source.exists():
             return None
-        is_package = source.name == "__init__.py"
-        return spec_from_file_location(
-            fullname,
-            source,
-            loader=FreshSource(fullname, str(source)),
-            submodule_search_locations=[str(source.parent)] if is_package else None,
-        )
+        return spec_from_file_location(fullname, source, loader=FreshSource(fullname, str(source)))
 
     def is_lent(self, lesson: str) -> bool:
-        """Whether a sibling comes from the reference, noting it."""
-        if lesson not in self.is_own:
-            is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
-            self.is_own[lesson] = not is_sibling or is_written(lesson, self.folder)
-            if not self.is_own[lesson]:
-                self.lent.append(lesson)
-        return not self.is_own[lesson]
+        """Whether a module is a sibling that comes from the reference, noting it."""
+        is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
+        if not is_sibling or is_written(lesson, self.folder):
+            return False
+        self.lent.append(lesson)
+        return True
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -159,26 +149,13 @@ def is_utf_8(data: bytes) -> bool:
         return b"coding" in b"".join(data.splitlines()[:2])  # it says which one it is
 
 
-def source_file(home: Path, inner: str) -> Path | None:
-    """The file of the dotted name ``inner`` below ``home``: a package's or a module's."""
-    base = home.joinpath(*inner.split("."))
-    candidates = (base / "__init__.py", base.with_suffix(".py"))
-    return next((path for path in candidates if path.exists()), None)
-
-
 def is_written(lesson: str, folder: Path) -> bool:
-    """Whether the lesson's files in ``folder`` differ from their stubs and can be compiled."""
-    modules = [module for module in modules_of(lesson) if (folder / module.stub).exists()]
-    sources = [(folder / module.stub).read_bytes() for module in modules]
-    if not all(compiles(source) for source in sources):
+    """Whether the lesson's file in ``folder`` differs from its stub and can be compiled."""
+    file = folder / f"{lesson}.py"
+    if not file.is_file() or is_stub(lesson, file.read_bytes()):
         return False
-    pristine = (module.stub_text(lesson).encode() for module in modules)
-    return any(source != stub for source, stub in zip(sources, pristine, strict=True))
-
-
-def compiles(source: bytes) -> bool:
     try:
-        compile(source, "<lesson>", "exec")
+        compile(file.read_bytes(), "<lesson>", "exec")
     except (SyntaxError, ValueError):
         return False
     return True

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from kata.stubs import modules_of
 from lessons import LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)
@@ -46,9 +45,3 @@ def near(word: str, known: Iterable[str]) -> str:
 def add_lesson(parser: argparse.ArgumentParser, **options: object) -> None:
     """Add the argument that names a lesson (``nargs="*"``: lessons)."""
     parser.add_argument("lesson", type=lesson_name, metavar="LESSON", **options)  # type: ignore[arg-type]
-
-
-def place_of(lesson: str) -> str:
-    """Where the learner writes: one file, or the folder of a lesson in several steps."""
-    stubs = [module.stub for module in modules_of(lesson)]
-    return f"lessons/{stubs[0].as_posix() if len(stubs) == 1 else lesson + '/'}"

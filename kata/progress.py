@@ -10,17 +10,15 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
 from kata.stubs import CORES, ROOT
 from kata.verdict import PASSED, Count, End, Verdict
-from kata.workspace import pristine, write, yours
+from kata.workspace import is_pristine, write
 from lessons import LESSONS, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
@@ -98,41 +96,25 @@ def file_of(lesson: str) -> Path:
 
 
 def key_of(lesson: str) -> str:
-    """A hash of the lesson's files, of those it stands on, and of what judges them."""
-    state = hashlib.sha256(key_of_the_judge().encode())
+    """A hash of the lesson's file, of those it stands on, and of what judges them."""
+    state = hashlib.sha256(key_of_the_judge())
     for name in (lesson, *all_needs(lesson)):
-        for file in files_of(workspace.HERE.lessons, name):
-            add(state, file.relative_to(workspace.HERE.lessons), file)
+        state.update(hashlib.sha256(workspace.yours(name)).digest())
     return state.hexdigest()
 
 
 @cache
-def key_of_the_judge() -> str:
-    """A hash of the suite, the reference that lends pieces, and the packages below them."""
-    state = hashlib.sha256()
+def key_of_the_judge() -> bytes:
+    """A hash of the suite and of the reference, which lends pieces."""
     folders = (CORES, *(ROOT / "tests" / name for name in ("stretch", "models", "suite", "oracle")))
     files = [*(ROOT / "tests").glob("*.py"), *(f for each in folders for f in each.rglob("*.py"))]
-    for file in sorted(files):
-        add(state, file.relative_to(ROOT), file)
-    for package in ("torch", "torchvision", "pytest"):
-        state.update(f"{package} {version(package)}\n".encode())
-    return state.hexdigest()
-
-
-def add(state: hashlib._Hash, name: Path, file: Path) -> None:
-    state.update(f"{name.as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return b"".join(hashlib.sha256(file.read_bytes()).digest() for file in sorted(files))
 
 
 def all_needs(lesson: str) -> tuple[str, ...]:
     """The lessons it stands on, directly or not."""
     direct = NEEDS[lesson]
     return tuple(dict.fromkeys((*direct, *(name for need in direct for name in all_needs(need)))))
-
-
-def files_of(folder: Path, lesson: str) -> Iterator[Path]:
-    """Every Python file of a lesson, the learner's own ones in its folder too."""
-    yield from (file for file in [folder / f"{lesson}.py"] if file.is_file())
-    yield from sorted((folder / lesson).rglob("*.py"))
 
 
 class Standing(NamedTuple):
@@ -174,10 +156,7 @@ class Standing(NamedTuple):
 
 def standings() -> list[Standing]:
     """Every lesson, in order."""
-    return [
-        Standing(lesson, yours(lesson.name) == pristine(lesson.name), recall(lesson.name))
-        for lesson in LESSONS
-    ]
+    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in LESSONS]
 
 
 def next_of(rows: list[Standing]) -> Standing | None:

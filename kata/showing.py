@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.naming import place_of
 from kata.prose import filled
 from kata.reasons import Reason, other_reasons
 from kata.space import Space
@@ -138,7 +137,7 @@ def show_score(
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
     if verdict.state == TODO:
-        return f"{name}not started: open {place_of(verdict.lesson)}"
+        return f"{name}not started: open lessons/{verdict.lesson}.py"
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 

@@ -3,8 +3,7 @@
 A stub keeps what the learner needs to know (signatures, docstrings, dataclasses, constants, what
 is marked ``# given``) and drops what the learner is to find out (bodies, private helpers, what is
 marked ``# reference only``). It is cut from the solution's own text, so formatting and comments
-stay as they were written. A solution that is a package with but one public module, its
-``__init__``, is one file for the learner.
+stay as they were written.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from lessons import LESSONS
 
@@ -28,6 +26,22 @@ SOLUTIONS = CORES / "stretch"
 STUBS = ROOT / "lessons"
 GIVEN = re.compile(r"#\s*given\b")
 OMITTED = re.compile(r"#\s*reference only\b")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def stubs() -> dict[str, str]:
+    """Every stub's text, by the name of its file below ``lessons/``."""
+    return {f"{lesson.name}.py": stub(lesson.name).decode() for lesson in LESSONS}
+
+
+def stub(lesson: str) -> bytes:
+    """What a lesson's file holds before anybody writes in it."""
+    return stub_of((CORES / f"{lesson}.py").read_text(encoding="utf-8"), lesson).encode()
+
+
+def is_stub(lesson: str, data: bytes) -> bool:
+    """Whether a file holds the lesson's stub, whatever line ends an editor gave it."""
+    return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n") == stub(lesson)
 
 
 # Cutting takes a while, and the same text gives the same stub.
@@ -44,20 +58,72 @@ def stub_of(source: str, lesson: str) -> str:
     """
     solution = Solution(source, lesson)
     kept = [part for statement in solution.tree.body for part in solution.cut(statement)]
-    return drop_unused("\n".join(kept) + "\n")
+    return Source("\n".join(kept) + "\n").without_unused()
 
 
-class Solution:
+class Source:
+    """The text of a module, by its statements."""
+
+    def __init__(self, text: str) -> None:
+        self.whole = text
+        self.lines = text.splitlines()
+        self.tree = ast.parse(text)
+
+    def text(self, statement: ast.stmt) -> str:
+        """The statement's own lines, decorators and leading comments included."""
+        first = first_line(statement)
+        while first > 1 and self.lines[first - 2].lstrip().startswith("#"):
+            first -= 1
+        return "\n".join(self.lines[first - 1 : statement.end_lineno])
+
+    def spacing(self, statement: ast.stmt) -> str:
+        """The most blank lines in a row in front of a statement; comments between are skipped."""
+        line, blank, most = first_line(statement) - 2, 0, 0
+        while line >= 0 and (not self.lines[line].strip() or self.lines[line].lstrip()[0] == "#"):
+            blank = 0 if self.lines[line].strip() else blank + 1
+            most = max(most, blank)
+            line -= 1
+        return "\n" * most
+
+    def without_unused(self) -> str:
+        """The text without the private assignments and imported names that nothing refers to."""
+        shorter = self.used(self.tree.body, used_names(self.tree)) + "\n"
+        # What was dropped may have been the last to refer to something else.
+        return shorter if shorter == self.whole else Source(shorter).without_unused()
+
+    def used(self, body: list[ast.stmt], names: set[str]) -> str:
+        """The statements without unused names, as far apart as they were."""
+        parts, gap = [], ""
+        for statement in body:
+            gap = max(gap, self.spacing(statement))
+            if kept := self.used_part(statement, names):
+                parts.append(gap + kept)
+                gap = ""
+        return "\n".join(parts).strip("\n")
+
+    def used_part(self, statement: ast.stmt, used: set[str]) -> str:
+        """The text of a statement without unused names; empty if nothing is left."""
+        names = bound_names(statement)
+        if isinstance(statement, ast.If):
+            inner = self.used(statement.body, used)
+            return f"{self.lines[statement.lineno - 1]}\n{inner}" if inner else ""
+        if isinstance(statement, ast.Import | ast.ImportFrom) and not names <= used:
+            return import_of(statement, used)
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and names.isdisjoint(used):
+            return self.text(statement) if any(map(is_public, names)) else ""
+        return self.text(statement)
+
+
+class Solution(Source):
     """The source of one solution module, and how each of its statements is cut."""
 
-    def __init__(self, source: str, lesson: str) -> None:
-        self.lines = source.splitlines()
-        self.tree = ast.parse(source)
+    def __init__(self, text: str, lesson: str) -> None:
+        super().__init__(text)
         self.lesson = lesson
 
     def cut(self, statement: ast.stmt, owner: str = "") -> Iterator[str]:
         """Yield what the stub keeps of a statement: its text, a shorter text, or nothing."""
-        if self.is_marked(statement, OMITTED) or (owner and self.is_private_field(statement)):
+        if self.is_marked(statement, OMITTED) or (owner and is_private_field(statement)):
             return
         if self.is_marked(statement, GIVEN) or not isinstance(statement, DEFINITIONS):
             yield self.spacing(statement) + self.text(statement)
@@ -88,30 +154,15 @@ class Solution:
         header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
         return any(mark.search(line) for line in header)
 
-    def is_private_field(self, statement: ast.stmt) -> bool:
-        """Whether a class keeps something there that is no business of its users."""
-        names = bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
-        return bool(names) and not any(is_public(name) for name in names)
-
     def header(self, definition: Definition) -> str:
         """The text from the first decorator to the colon."""
         return "\n".join(self.lines[first_line(definition) - 1 : definition.body[0].lineno - 1])
 
-    def text(self, statement: ast.stmt) -> str:
-        """The statement's own lines, decorators and leading comments included."""
-        first = first_line(statement)
-        while first > 1 and self.lines[first - 2].lstrip().startswith("#"):
-            first -= 1
-        return "\n".join(self.lines[first - 1 : statement.end_lineno])
 
-    def spacing(self, statement: ast.stmt) -> str:
-        """The most blank lines in a row in front of a statement; comments between are skipped."""
-        line, blank, most = first_line(statement) - 2, 0, 0
-        while line >= 0 and (not self.lines[line].strip() or self.lines[line].lstrip()[0] == "#"):
-            blank = 0 if self.lines[line].strip() else blank + 1
-            most = max(most, blank)
-            line -= 1
-        return "\n" * most
+def is_private_field(statement: ast.stmt) -> bool:
+    """Whether a class keeps something there that is no business of its users."""
+    names = bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
+    return bool(names) and not any(map(is_public, names))
 
 
 def first_line(statement: ast.stmt) -> int:
@@ -135,93 +186,6 @@ def raise_todo(message: str, column: int) -> str:
     return f"raise NotImplementedError(\n    {literal}\n)"
 
 
-class Module(NamedTuple):
-    """The core of a lesson, and the file of its stub; each below its own folder."""
-
-    solution: Path
-    stub: Path
-
-    def stub_text(self, lesson: str) -> str:
-        """The stub of today's reference."""
-        return stub_of((CORES / self.solution).read_text(encoding="utf-8"), lesson)
-
-
-def modules_of(lesson: str) -> list[Module]:
-    """The files of a lesson: there is one."""
-    return [Module(Path(f"{lesson}.py"), Path(f"{lesson}.py"))]
-
-
-def stubs() -> dict[Path, str]:
-    """Every stub's text by its path relative to ``lessons/``."""
-    return {
-        module.stub: module.stub_text(lesson.name)
-        for lesson in LESSONS
-        for module in modules_of(lesson.name)
-    }
-
-
-# --- what nothing refers to any more ------------------------------------------------------------
-
-
-def drop_unused(source: str) -> str:
-    """Drop the private assignments and the imported names that nothing refers to any more."""
-    while (shorter := drop_once(source)) != source:
-        source = shorter
-    return source
-
-
-def drop_once(source: str) -> str:
-    """Drop what nothing refers to; that may leave more which nothing refers to."""
-    tree = ast.parse(source)
-    used = used_names(tree)
-    lines = source.splitlines()
-    # From the last to the first: the numbers of the lines above stay true.
-    for statement in reversed(list(walk_statements(tree.body))):
-        replacement = without_unused(statement, used)
-        if replacement:
-            lines[statement.lineno - 1 : statement.end_lineno] = [replacement]
-        elif replacement is not None:
-            drop(lines, statement.lineno - 1, statement.end_lineno or statement.lineno)
-    return tidy(lines)
-
-
-def drop(lines: list[str], start: int, end: int) -> None:
-    """Drop lines, the comment above them and the blank lines around; leave the usual gap."""
-    while start and lines[start - 1].startswith("#"):
-        start -= 1
-    first, last = start, end
-    while first and not lines[first - 1]:
-        first -= 1
-    while last < len(lines) and not lines[last]:
-        last += 1
-    if (first, last) == (start, end):
-        gap = 0
-    else:
-        gap = 2 if last < len(lines) and lines[last].startswith(("def ", "class ", "@")) else 1
-    lines[first:last] = [""] * gap
-
-
-def walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The module's own statements, and those below a top-level ``if TYPE_CHECKING``."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.If):
-            yield from walk_statements(statement.body)
-
-
-def without_unused(statement: ast.stmt, used: set[str]) -> str | None:
-    """The statement's new text without unused names; empty to drop it, ``None`` to keep it."""
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return import_without_unused(statement, used)
-    names = bound_names(statement)
-    if isinstance(statement, ast.If | ast.Try):
-        return "" if names.isdisjoint(used) else None
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        private = names and not any(is_public(name) for name in names)
-        return "" if private and names.isdisjoint(used) else None
-    return None
-
-
 def bound_names(statement: ast.stmt) -> set[str]:
     """The names that a statement assigns, defines or imports, at any depth."""
     names: set[str] = set()
@@ -235,16 +199,12 @@ def bound_names(statement: ast.stmt) -> set[str]:
     return names
 
 
-def import_without_unused(statement: ast.Import | ast.ImportFrom, used: set[str]) -> str | None:
+def import_of(statement: ast.Import | ast.ImportFrom, used: set[str]) -> str:
+    """An import of the names that are used, broken as the formatter would break it."""
     if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-        return None
-    names = [alias for alias in statement.names if bound_name(alias) in used]
-    if len(names) == len(statement.names):
-        return None
-    if not names:
-        return ""
-    statement.names = names
-    line = indented(ast.unparse(statement), statement.col_offset)
+        return ast.unparse(statement)
+    statement.names = [alias for alias in statement.names if bound_name(alias) in used]
+    line = indented(ast.unparse(statement), statement.col_offset) if statement.names else ""
     if len(line) <= LINE_LENGTH:
         return line
     head, _, tail = line.partition(" import ")
@@ -257,26 +217,12 @@ def bound_name(alias: ast.alias) -> str:
 
 def used_names(tree: ast.Module) -> set[str]:
     """Every name that the module reads, in quoted annotations and ``__all__`` too."""
-    used = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
-            used.update(re.findall(r"\b[A-Za-z_]\w*\b", node.value) if is_code(node.value) else ())
+        # Only code has no blanks but those behind a comma or around a bar.
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[\w.\[\], |]{1,80}", str(node.value)):
+            used.update(re.findall(r"\b[A-Za-z_]\w*\b", str(node.value)))
     return used
-
-
-def is_code(text: str) -> bool:
-    """Whether a short string may be a quoted annotation or an exported name."""
-    return re.fullmatch(r"[\w.\[\], |]+", text) is not None and "\n" not in text
-
-
-def tidy(lines: Iterable[str]) -> str:
-    """Join lines; no blank ones at the start, at most two in a row, no trailing white space."""
-    text = "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
-    return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
 def is_public(name: str) -> bool:

@@ -9,21 +9,20 @@ from pathlib import Path
 from kata.stubs import STUBS, stubs
 
 
-def write(folder: Path) -> list[Path]:
-    """Write every stub below ``folder``, and return the paths whose text changed."""
+def write(folder: Path) -> list[str]:
+    """Write every stub below ``folder``, and return the files whose text changed."""
     stale = stale_in(folder)
-    for path, text in stubs().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    for name, text in stubs().items():
+        (folder / name).write_text(text, encoding="utf-8")
     return stale
 
 
-def stale_in(folder: Path) -> list[Path]:
-    """The paths below ``folder`` that are missing or aren't the stubs of today's solutions."""
+def stale_in(folder: Path) -> list[str]:
+    """The files below ``folder`` that are missing or aren't the stubs of today's solutions."""
     return [
-        path
-        for path, text in stubs().items()
-        if not (folder / path).exists() or (folder / path).read_text(encoding="utf-8") != text
+        name
+        for name, text in stubs().items()
+        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text
     ]
 
 
@@ -33,8 +32,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, name stale stubs")
     arguments = parser.parse_args()
     stale = stale_in(STUBS) if arguments.check else write(STUBS)
-    for path in stale:
-        print(f"lessons/{path} {'is stale: run `nox -s stubs`' if arguments.check else 'written'}")
+    for name in stale:
+        print(f"lessons/{name} {'is stale: run `nox -s stubs`' if arguments.check else 'written'}")
     return int(arguments.check and bool(stale))
 
 

@@ -13,7 +13,7 @@ from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
 from kata.terminal import busy, open_console, say_json
-from kata.workspace import pristine, yours
+from kata.workspace import is_pristine
 
 SCHEMA = 1
 
@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
     """Judge one lesson after the other; a pristine stub is todo without a run."""
-    started = {lesson for lesson in lessons if yours(lesson) != pristine(lesson)}
+    started = {lesson for lesson in lessons if not is_pristine(lesson)}
     with Judge() if started else contextlib.nullcontext() as judge:
         for lesson in lessons:
             if judge is None or lesson not in started:

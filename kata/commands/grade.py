@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kata.grading.container import IMAGE, Container
-from kata.grading.page import to_html
-from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_json
+from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import GradingError, find_submissions
 from kata.naming import NAMES, lesson_name
@@ -104,7 +103,7 @@ def begun(arguments: argparse.Namespace) -> Session:
 
 def judge(session: Session, out: Path, progress: Console) -> None:
     """Judge everybody, show how far that is, and write what is known."""
-    total = len(session.runs)
+    total = sum(len(lessons) for _, lessons in session.work)
     written = time.monotonic()
     with shown(progress, total) as advance:
         for words in session.judge_everybody():

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
-from kata.naming import place_of
 from kata.progress import Standing, next_of, standings
 from kata.prose import show_prose
 from kata.terminal import open_console
@@ -77,5 +76,5 @@ def advice(rows: list[Standing]) -> Iterator[str]:
         return
     name = row.lesson.name
     yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"
-    yield f"  read docs/lessons/{name}.md, write in {place_of(name)}"
+    yield f"  read docs/lessons/{name}.md, write in lessons/{name}.py"
     yield f"  `kata watch {name}` judges it at each save; `kata hint {name}` helps"

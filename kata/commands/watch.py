@@ -16,7 +16,7 @@ from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
 from kata.keys import Read, keys
-from kata.naming import NAMES, add_lesson, place_of
+from kata.naming import NAMES, add_lesson
 from kata.prose import show_prose
 from kata.saves import Saves
 from kata.showing import show_failure, show_rest, show_score
@@ -93,7 +93,7 @@ class Screen:
         return self.console.is_terminal and not self.console.is_dumb_terminal
 
     def welcome(self, lesson: str, *, can_fork: bool) -> None:
-        self.console.print(f"watching: save {place_of(lesson)}, and it is judged", soft_wrap=True)
+        self.console.print(f"watching: save lessons/{lesson}.py, and it is judged", soft_wrap=True)
         self.console.print("importing torch and the tests; this is done once", style="quiet")
         if not can_fork:
             text = "this system has no fork: each run is a process of its own, and takes longer"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kata.grading.report import Failure, Grade, Limits, State
-from kata.grading.submissions import GradingError, Submission, stage
+from kata.grading.submissions import GradingError
 from kata.judging import Count
 from kata.stubs import ROOT
 
@@ -66,28 +64,26 @@ class Container:
         if done.returncode:
             raise GradingError(f"the image {IMAGE} cannot be built: {done.stderr.strip()[-500:]}")
 
-    def grades(self, submission: Submission, lessons: list[str]) -> list[Grade]:
-        """One person's grades of these lessons.
+    def grades(self, folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
+        """Judge these lessons of the person whose folder lies in ``folder``.
 
         Raises:
-            RuntimeError: the container gave none.
+            RuntimeError: the container gave no grades.
         """
         name = f"kata-{uuid.uuid4().hex}"
-        with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
-            stage(submission, Path(folder, "person", "lessons"))
-            command = self.command(name, folder, lessons)
-            try:
-                done = self.call(*command, seconds=STARTING + self.limits.total * len(lessons) * 2)
-            except subprocess.TimeoutExpired:
-                self.call("kill", name)
-                return [Grade(lesson, State.HUNG) for lesson in lessons]
+        try:
+            seconds = STARTING + self.limits.total * len(lessons) * 2
+            done = self.call(*self.command(name, folder, lessons), seconds=seconds)
+        except subprocess.TimeoutExpired:
+            self.call("kill", name)
+            return [Grade(lesson, State.HUNG) for lesson in lessons]
         try:
             (person,) = json.loads(done.stdout)["people"]
             return [read(each) for each in person["grades"]]
         except (ValueError, KeyError, TypeError) as error:
             raise RuntimeError(f"the container said: {done.stderr.strip()[-500:]}") from error
 
-    def command(self, name: str, folder: str, lessons: list[str]) -> list[str]:
+    def command(self, name: str, folder: Path, lessons: tuple[str, ...]) -> list[str]:
         limits = self.limits
         inside = [word for lesson in lessons for word in ("--lesson", lesson)]
         inside += ["--seconds", f"{limits.seconds:g}", "--total", f"{limits.total:g}"]
@@ -114,13 +110,7 @@ class Container:
 def read(content: dict[str, Any]) -> Grade:
     """A grade from the report that was written inside."""
     failure = content["failure"] and Failure(**content["failure"])
-    grade = Grade(content["lesson"], State(content["state"]), failure=failure)
-    return replace(
-        grade,
-        core=Count(**content["core"]),
-        stretch=Count(**content["stretch"]),
-        seconds=content["seconds"],
-        also_red=tuple(content["also_red"]),
-        lent=tuple(content["lent"]),
-        borrowed=tuple(content["borrowed"]),
-    )
+    counts = {name: Count(**content[name]) for name in ("core", "stretch")}
+    names = {name: tuple(content[name]) for name in ("also_red", "lent", "borrowed")}
+    state = State(content["state"])
+    return Grade(**{**content, **counts, **names, "state": state, "failure": failure})

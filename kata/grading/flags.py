@@ -11,17 +11,20 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import PurePosixPath
-from typing import NamedTuple
 
-from kata.grading.submissions import Submission, lesson_of, pristine
+from kata.grading.submissions import Submission
+from kata.stubs import is_stub
 
 MOST = 20
-# Names that have no place in a lesson, and what they are for.
-REFERENCE = {"solutions"}
-JUDGE = {"pytest", "_pytest", "pluggy", "tests", "kata", "conftest"}
-PROCESS = {"_exit", "kill", "fork", "subprocess", "Popen", "system", "socket", "ctypes", "gc"}
-KINDS = {"the reference": REFERENCE, "the judge": JUDGE, "processes": PROCESS}
+# Names that have no place in a lesson, by what they are for.
+KINDS = {
+    "the reference": {"solutions"},
+    "the judge": {"pytest", "_pytest", "pluggy", "tests", "kata", "conftest"},
+    "processes": {"_exit", "kill", "fork", "subprocess", "Popen", "system", "socket", "ctypes"},
+    "Python's own memory": {"gc"},
+}
+# A sentence may speak of solutions; code in a string, or a path, has a word right behind.
+IN_A_STRING = re.compile(r"import solutions|\bsolutions[./]\w")
 # What torch calls the piece that a lesson is about, as far as nobody needs it to write the lesson.
 TORCHS_OWN = {
     "path_of_module": {"path_of_module"},
@@ -34,44 +37,34 @@ TORCHS_OWN = {
 }
 
 
-class Flag(NamedTuple):
-    """One line of a submission that a person should look at."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"lessons/{self.file}, line {self.line}: {self.reason}"
-
-
 def flags_of(submissions: list[Submission]) -> list[list[str]]:
     """What catches the eye in each submission's source, and who handed in the same file."""
     equal = equal_files(submissions)
     return [
-        [*map(str, lines_of(each)), *equal[number]][:MOST]
-        for number, each in enumerate(submissions)
+        [*lines_of(submission), *equal[number]][:MOST]
+        for number, submission in enumerate(submissions)
     ]
 
 
-def lines_of(submission: Submission) -> Iterator[Flag]:
+def lines_of(submission: Submission) -> Iterator[str]:
     """The lines to look at, once per line and reason."""
-    files = sorted(submission.files.items())
-    yield from dict.fromkeys(flag for path, data in files for flag in flags_in(path, data))
+    for lesson, data in sorted(submission.files.items()):
+        for line, reason in dict.fromkeys(reasons_in(lesson, data)):
+            yield f"lessons/{lesson}.py, line {line}: {reason}"
 
 
 def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
     """For each submission, by its position, the files that somebody else has handed in as well."""
-    holders: dict[tuple[PurePosixPath, str], list[int]] = defaultdict(list)
+    holders: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, submission in enumerate(submissions):
-        for path, data in submission.files.items():
-            if data != pristine().get(path):
-                holders[path, meaning(data)].append(number)
+        for lesson, data in submission.files.items():
+            if not is_stub(lesson, data):
+                holders[lesson, meaning(data)].append(number)
     found: dict[int, list[str]] = defaultdict(list)
-    for (path, _), numbers in holders.items():
+    for (lesson, _), numbers in holders.items():
         for number in numbers if len(numbers) > 1 else ():
             others = ", ".join(submissions[other].name for other in numbers if other != number)
-            found[number].append(f"lessons/{path}: the same as that of {others}")
+            found[number].append(f"lessons/{lesson}.py: the same as that of {others}")
     return found
 
 
@@ -89,68 +82,55 @@ def parsed(data: bytes) -> ast.Module | None:
         return None
 
 
-def flags_in(path: PurePosixPath, data: bytes) -> Iterator[Flag]:
+def reasons_in(lesson: str, data: bytes) -> Iterator[tuple[int, str]]:
+    """The lines of a file that no lesson needs, each with the name that stands out."""
     tree = parsed(data)
     if tree is None:
         return
-    docstrings = {id(node) for node in docstrings_in(tree)}
-    torchs = TORCHS_OWN.get(lesson_of(path) or "", set())
-    aliases = names_from_torch(tree)
+    torchs, origins = TORCHS_OWN.get(lesson, set()), origins_in(tree)
     for node in ast.walk(tree):
-        if id(node) in docstrings:
-            continue
-        line, words = getattr(node, "lineno", 0), set(words_of(node))
-        for kind, names in KINDS.items():
-            if named := sorted(words & names):
-                yield Flag(str(path), line, f"{kind}: `{named[0]}`")
-        if named := sorted(torchs & set(torchs_words(node, aliases))):
-            yield Flag(str(path), line, f"torch's own piece: `{named[0]}`")
+        words = set(words_of(node))
+        found = {kind: words & names for kind, names in KINDS.items()}
+        found["torch's own piece"] = torchs & torchs_words(node, origins)
+        for kind, named in found.items():
+            if named:
+                yield node.lineno, f"{kind}: `{min(named)}`"  # type: ignore[attr-defined]
 
 
 def words_of(node: ast.AST) -> Iterator[str]:
     """The names that a piece of source uses: imported, read, or spelt in a string."""
-    if isinstance(node, ast.Import):
-        yield from (part for alias in node.names for part in alias.name.split("."))
-    elif isinstance(node, ast.ImportFrom):
-        yield from (node.module or "").split(".")
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        words = re.split(r"[\s./\\]+", node.value)
-        # A sentence may speak of tests; a path or a module's name has no blanks.
-        yield from words if " " not in node.value else REFERENCE.intersection(words)
+    match node:
+        case ast.Import(names=names):
+            yield from (part for alias in names for part in alias.name.split("."))
+        case ast.ImportFrom(module=module, names=names):
+            yield from [*(module or "").split("."), *(alias.name for alias in names)]
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            yield name
+        case ast.Constant(value=str(text)) if " " not in text:
+            yield from re.split(r"[\s./\\]+", text)
+        case ast.Constant(value=str(text)) if IN_A_STRING.search(text):
+            yield "solutions"
 
 
-def names_from_torch(tree: ast.Module) -> set[str]:
-    """The names that stand for something of torch's, under whatever name it was imported."""
-    names = {"torch"}
+def origins_in(tree: ast.Module) -> dict[str, str]:
+    """What the imported names stand for: dotted names, by the names that the file uses."""
+    found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {a.asname for a in node.names if a.asname and a.name.split(".")[0] == "torch"}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
-            names |= {alias.asname or alias.name for alias in node.names}
-    return names
+            found |= {a.asname or a.name.split(".")[0]: a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    return found
 
 
-def torchs_words(node: ast.AST, aliases: set[str]) -> Iterator[str]:
+def torchs_words(node: ast.AST, origins: dict[str, str]) -> set[str]:
     """The names of torch's that a piece of source takes: imported, or as an attribute."""
-    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.Attribute):
-        first: ast.expr = node
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        if isinstance(first, ast.Name) and first.id in aliases:
-            yield node.attr
-    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
-        yield from (str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant))
-
-
-def docstrings_in(tree: ast.Module) -> Iterator[ast.AST]:
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr):
-            yield node.body[0].value
+    match node:
+        case ast.ImportFrom(module=str(module), names=names) if module.startswith("torch"):
+            return {alias.name for alias in names}
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            return {name}
+        case ast.Attribute(attr=name):
+            first = ast.unparse(node).partition(".")[0]
+            return {name} if origins.get(first, first).startswith("torch") else set()
+    return set()

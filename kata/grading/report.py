@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kata.verdict import Count
 from lessons import LESSONS
@@ -190,6 +193,19 @@ def to_csv(summary: Summary) -> str:
     for person in summary.people:
         writer.writerow([harmless(cell) for cell in row(person)])
     return out.getvalue()
+
+
+def to_html(summary: Summary) -> str:
+    """The report as one page that needs nothing else; all that was handed in is escaped in it."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("page.html")
+    return page.render(summary=summary, lessons=LESSONS, meaning=MEANING)
 
 
 def row(person: Person) -> Iterator[str]:

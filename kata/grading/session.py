@@ -11,9 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,12 +23,14 @@ from kata.grading.flags import flags_of
 from kata.grading.grades import grade_of, not_judged
 from kata.grading.report import Grade, Limits, Person, State, Summary
 from kata.grading.submissions import Submission, stage
-from kata.judging import Judge, Request, Verdict
+from kata.judging import Judge, Request
 from kata.naming import NAMES
 
-Run = tuple[int, str]
-# Judges one lesson of a folder of lessons.
-Judging = Callable[[str, Path], Verdict]
+# A submission, by its position, and those of its lessons that are judged in one go.
+Work = tuple[int, tuple[str, ...]]
+# Judges lessons of a folder that holds a folder of a person.
+Judging = Callable[[Path, tuple[str, ...]], list[Grade]]
+PERSON = "person"
 
 
 class Session:
@@ -56,92 +58,79 @@ class Session:
         self.jobs = jobs
         self.container = container
         self.began = time.monotonic()
-        self.grades: dict[Run, Grade] = {}
+        self.grades: dict[tuple[int, str], Grade] = {}
         self.flags = flags_of(submissions)
 
     @property
-    def runs(self) -> list[Run]:
-        """What is to be judged: positions of submissions, and lessons; the long lessons first."""
-        return [
-            (number, lesson)
-            for lesson in reversed(self.lessons)
-            for number, submission in enumerate(self.submissions)
-            if not submission.is_untouched(lesson) and lesson not in submission.unreadable
+    def work(self) -> list[Work]:
+        """What is judged: a lesson in each run, the long ones first, or a person in a container."""
+        touched = [
+            [
+                lesson
+                for lesson in self.lessons
+                if not submission.is_untouched(lesson) and lesson not in submission.unreadable
+            ]
+            for submission in self.submissions
         ]
+        if self.container:
+            return [(number, tuple(lessons)) for number, lessons in enumerate(touched) if lessons]
+        singles = [(number, (each,)) for number, lessons in enumerate(touched) for each in lessons]
+        return sorted(singles, key=lambda work: NAMES.index(work[1][0]), reverse=True)
 
     def judge_everybody(self) -> Iterator[str]:
-        """Judge all, and yield a few words after each run."""
+        """Judge all, and yield a few words after each lesson."""
+        work = self.work
+        with ExitStack() as stack:
+            judging = self.judging(stack, min(self.jobs, len(work)))
+            yield from self.judge(work, judging, self.jobs)
+            hung = [run for run, grade in self.grades.items() if grade.state is State.HUNG]
+            yield from self.judge([(number, (each,)) for number, each in hung], judging, 1)
+
+    def judging(self, stack: ExitStack, jobs: int) -> Judging:
+        """How lessons are judged; what that needs is closed with the stack."""
         if self.container:
-            yield from self.judge_in_containers(self.container)
-            return
+            return self.container.grades
         judges: SimpleQueue[Judge] = SimpleQueue()
-        opened = [Judge() for _ in range(self.jobs if self.runs else 0)]
-        for judge in opened:
-            judges.put(judge)
-        try:
-            yield from self.judge(self.runs, partial(self.in_process, judges), self.jobs)
-            yield from self.judge(self.hung(), partial(self.in_process, judges), 1)
-        finally:
-            for judge in opened:
-                judge.close()
+        for _ in range(jobs):
+            judges.put(stack.enter_context(Judge()))
 
-    def hung(self) -> list[Run]:
-        return [run for run, grade in self.grades.items() if grade.state is State.HUNG]
+        def in_processes(folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
+            judge = judges.get()
+            try:
+                requests = [request(lesson, folder, self.limits) for lesson in lessons]
+                return [grade_of(judge.run(each)) for each in requests]
+            finally:
+                judges.put(judge)
 
-    def judge(self, runs: list[Run], judging: Judging, jobs: int) -> Iterator[str]:
-        """Judge these, so many at a time."""
+        return in_processes
+
+    def judge(self, work: list[Work], judging: Judging, jobs: int) -> Iterator[str]:
+        """Judge so many at a time."""
         pool = ThreadPoolExecutor(jobs)
         try:
-            pending = {pool.submit(self.grade, run, judging): run for run in runs}
+            pending = {pool.submit(self.grades_of, each, judging): each[0] for each in work}
             for done in as_completed(pending):
-                run = pending[done]
-                self.grades[run] = done.result()
-                yield f"{self.submissions[run[0]].name}: {run[1]} {self.grades[run].state}"
+                number = pending[done]
+                for grade in done.result():
+                    self.grades[number, grade.lesson] = grade
+                    yield f"{self.submissions[number].name}: {grade.lesson} {grade.state}"
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def grade(self, run: Run, judging: Judging) -> Grade:
-        """One person's grade of one lesson; whatever goes wrong in it is this grade's alone."""
-        number, lesson = run
+    def grades_of(self, work: Work, judging: Judging) -> list[Grade]:
+        """One person's grades of some lessons; whatever goes wrong here is these grades' alone."""
+        number, lessons = work
         try:
             with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
-                stage(self.submissions[number], Path(folder))
-                return grade_of(judging(lesson, Path(folder)))
+                stage(self.submissions[number], Path(folder, PERSON))
+                return judging(Path(folder), lessons)
         except Exception as error:
-            return not_judged(lesson, error)
-
-    def judge_in_containers(self, container: Container) -> Iterator[str]:
-        """Judge each submission in a container of its own."""
-        touched: dict[int, list[str]] = {}
-        for number, lesson in self.runs:
-            touched.setdefault(number, []).append(lesson)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            pending = {
-                pool.submit(container.grades, self.submissions[number], lessons): number
-                for number, lessons in touched.items()
-            }
-            for done in as_completed(pending):
-                number = pending[done]
-                try:
-                    grades = done.result()
-                except Exception as error:
-                    grades = [not_judged(lesson, error) for lesson in touched[number]]
-                for grade in grades:
-                    self.grades[number, grade.lesson] = grade
-                    yield f"{self.submissions[number].name}: {grade.lesson} {grade.state}"
-
-    def in_process(self, judges: SimpleQueue[Judge], lesson: str, folder: Path) -> Verdict:
-        """Judge in a process of its own, behind the first judge that is free."""
-        judge = judges.get()
-        try:
-            return judge.run(request(lesson, folder, self.limits))
-        finally:
-            judges.put(judge)
+            return [not_judged(lesson, error) for lesson in lessons]
 
     def summary(self) -> Summary:
         """What is known by now."""
         return Summary(
-            people=tuple(self.person(number) for number in range(len(self.submissions))),
+            people=tuple(map(self.person, range(len(self.submissions)))),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self.began, 1),
             versions={"Python": platform.python_version(), "torch": version("torch")},
@@ -150,27 +139,24 @@ class Session:
 
     def person(self, number: int) -> Person:
         submission = self.submissions[number]
-        grades = tuple(self.grade_so_far((number, lesson)) for lesson in self.lessons)
+        grades = tuple(self.grade_so_far(number, lesson) for lesson in self.lessons)
         borrowed = [f"{grade.lesson}: {each}" for grade in grades for each in grade.borrowed]
-        flags = (*borrowed, *map(str, self.flags[number]))
-        return Person(submission.name, grades, flags, submission.notes)
+        return Person(submission.name, grades, (*borrowed, *self.flags[number]), submission.notes)
 
-    def grade_so_far(self, run: Run) -> Grade:
+    def grade_so_far(self, number: int, lesson: str) -> Grade:
         """The grade, or why there is none; tests are counted where somebody ran them."""
-        if run in self.grades:
-            return self.grades[run]
-        number, lesson = run
         submission = self.submissions[number]
+        state = State.TODO if submission.is_untouched(lesson) else State.WAITING
         if lesson in submission.unreadable:
-            return Grade(lesson, State.UNREADABLE)
-        return Grade(lesson, State.TODO if submission.is_untouched(lesson) else State.WAITING)
+            state = State.UNREADABLE
+        return self.grades.get((number, lesson), Grade(lesson, state))
 
 
 def request(lesson: str, folder: Path, limits: Limits) -> Request:
     """A run on somebody else's code: it may start no program."""
     return Request(
         lesson,
-        folder,
+        folder / PERSON,
         seconds=limits.seconds,
         total=limits.total,
         memory=int(limits.memory * 2**30),

@@ -14,7 +14,7 @@ from unittest import mock
 
 from kata import workspace
 from kata.command_line import run
-from kata.stubs import modules_of, stubs
+from kata.stubs import stubs
 from kata.workspace import Workspace, write
 
 
@@ -34,8 +34,8 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))
-        for path, text in pristine(lessons).items():
-            write(place.lessons / path, text.encode())
+        for name, text in pristine(lessons).items():
+            write(place.lessons / name, text.encode())
         with mock.patch.object(workspace, "HERE", place), an_ordinary_terminal():
             yield place
 
@@ -49,10 +49,10 @@ def an_ordinary_terminal() -> Iterator[None]:
 
 
 @cache
-def pristine(lessons: tuple[str, ...] = ()) -> dict[Path, str]:
-    """The stubs of these lessons, or of all."""
-    own = {module.stub for lesson in lessons for module in modules_of(lesson)}
-    return {path: text for path, text in stubs().items() if path in own or not lessons}
+def pristine(lessons: tuple[str, ...] = ()) -> dict[str, str]:
+    """The stubs of these lessons, or of all, by the names of their files."""
+    own = {f"{lesson}.py" for lesson in lessons}
+    return {name: text for name, text in stubs().items() if name in own or not lessons}
 
 
 def play(*words: str) -> Played:

@@ -38,10 +38,7 @@ test_name = str
 def hand_in(folder: Path, name: str, files: dict[str, str] | None = None) -> Path:
     """Write a submission on pristine stubs; return the folder of its lessons."""
     lessons = folder / name / "lessons"
-    for path, text in {
-        **{str(path): text for path, text in stubs().items()},
-        **(files or {}),
-    }.items():
+    for path, text in {**stubs(), **(files or {})}.items():
         (lessons / path).parent.mkdir(parents=True, exist_ok=True)
         (lessons / path).write_text(text, encoding="utf-8")
     return lessons

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from kata.grading.grades import clipped, diagnosis, grade_of
 from kata.grading.report import Grade, Limits, Person, State
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.judging import End, Ending, Report, Verdict
+from kata.judging import End, Ending, Report, Request, Verdict
 from kata.naming import NAMES
 from tests.project.stage import a_learner, play
 from tests.project.submissions import ENDLESS, hand_in, solved, thirty_people, wrong_answers
@@ -120,8 +122,7 @@ def test_one_that_hung_is_judged_once_more_alone(tmp_path: Path, monkeypatch):
     hand_in(tmp_path, "slow", {FILE: "x = 1"})
     endings = iter([Ending(End.TIME, "still running"), Ending(End.FINISHED)])
     verdict = lambda: Verdict(*ONE, (said("passed"),), next(endings), planned=(1, 0))
-    monkeypatch.setattr(Session, "in_process", lambda self, judges, lesson, folder: verdict())
-    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    monkeypatch.setattr("kata.grading.session.Judge", lambda: Answering(verdict))
     assert states(Session(find_submissions(tmp_path), ONE)) == {"slow": "starred"}
 
 
@@ -160,24 +161,27 @@ def test_without_an_engine_the_container_is_refused_with_a_reason(tmp_path: Path
     assert (played.code, "needs podman or docker" in played.screen) == (1, True)
 
 
-class Closed:
-    """A judge that has nothing to do."""
+class Answering(contextlib.nullcontext):
+    """A judge that answers each request in the same way."""
 
-    def close(self) -> None:
-        """Do nothing."""
+    def __init__(self, answer: Callable[[], Verdict]) -> None:
+        super().__init__(self)
+        self.answer = answer
+
+    def run(self, request: Request) -> Verdict:
+        return self.answer()
 
 
 def test_what_is_known_is_written_though_the_grading_ends_early(tmp_path: Path, monkeypatch):
     for name in ("ada", "bob"):
         hand_in(tmp_path / "people", name, {FILE: f"x = '{name}'"})
 
-    def interrupted(self, run, judging):
+    def interrupted(self, work, judging):
         if self.grades:
             raise KeyboardInterrupt
-        return Grade(run[1], State.RED)
+        return [Grade(*work[1], State.RED)]
 
-    monkeypatch.setattr(Session, "grade", interrupted)
-    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    monkeypatch.setattr(Session, "grades_of", interrupted)
     monkeypatch.setattr(command, "EVERY", 0.0)
     with a_learner(*ONE), pytest.raises(KeyboardInterrupt):
         play("grade", str(tmp_path / "people"), "--out", str(tmp_path / "week"), "--jobs", "1")
@@ -189,11 +193,10 @@ def test_what_is_known_is_written_though_the_grading_ends_early(tmp_path: Path, 
 def test_an_error_of_one_run_is_that_grades_alone(tmp_path: Path, monkeypatch):
     hand_in(tmp_path, "ada", {FILE: "x = 1"})
 
-    def broken(self, judges, lesson, folder):
+    def broken() -> Verdict:
         raise OSError("no space left")
 
-    monkeypatch.setattr(Session, "in_process", broken)
-    monkeypatch.setattr("kata.grading.session.Judge", Closed)
+    monkeypatch.setattr("kata.grading.session.Judge", lambda: Answering(broken))
     assert states(Session(find_submissions(tmp_path), ONE)) == {"ada": "not judged"}
 
 

@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kata.grading.page import to_html
-from kata.grading.report import Failure, Grade, Person, State, Summary, to_csv, to_json
+from kata.grading.report import Failure, Grade, Person, State, Summary, to_csv, to_html, to_json
 from kata.judging import Count
 from kata.naming import NAMES
 from kata.stubs import ROOT

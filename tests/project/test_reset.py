@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kata.stubs import modules_of
 from lessons import LESSONS
 from tests.project.stage import a_learner, everything_in, play
 
@@ -23,22 +22,22 @@ def learner():
         yield place
 
 
-def work_on(lesson: str, folder: Path, contents: list[bytes | None]) -> dict[Path, bytes]:
-    """Leave the learner's work in the lesson's files; return what is there then."""
-    for module, content in zip(modules_of(lesson), contents, strict=False):
-        if content is None:
-            (folder / module.stub).unlink()
-        else:
-            (folder / module.stub).write_bytes(content)
+def work_on(lesson: str, folder: Path, content: bytes | None) -> dict[Path, bytes]:
+    """Leave the learner's work in the lesson's file; return what is there then."""
+    file = folder / f"{lesson}.py"
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
     return everything_in(folder)
 
 
 @settings(max_examples=50, deadline=None)
-@given(lesson=LESSON, contents=st.lists(CONTENT, max_size=20))
-def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, contents):
+@given(lesson=LESSON, content=CONTENT)
+def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, content):
     with a_learner(lesson) as place:
         before = everything_in(place.lessons)
-        worked = work_on(lesson, place.lessons, contents)
+        worked = work_on(lesson, place.lessons, content)
         assert play("reset", lesson).code == 0
         assert everything_in(place.lessons) == before
         if worked and worked != before:
@@ -47,12 +46,11 @@ def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, content
 
 
 @settings(max_examples=30, deadline=None)
-@given(lesson=LESSON, contents=st.lists(CONTENT, min_size=1, max_size=20), other=st.binary())
-def test_a_reset_touches_no_file_but_the_lessons(lesson, contents, other):
+@given(lesson=LESSON, content=CONTENT, other=st.binary())
+def test_a_reset_touches_no_file_but_the_lessons(lesson, content, other):
     with a_learner(lesson, "tracer", "exec_order") as place:
-        work_on(lesson, place.lessons, contents)
-        own = {module.stub for module in modules_of(lesson)}
-        strangers = [path for path in everything_in(place.lessons) if path not in own]
+        work_on(lesson, place.lessons, content)
+        strangers = [each for each in everything_in(place.lessons) if each.stem != lesson]
         strangers.append(Path("notes.txt"))
         for path in strangers:
             (place.lessons / path).write_bytes(other)
@@ -64,8 +62,8 @@ def test_a_reset_touches_no_file_but_the_lessons(lesson, contents, other):
 def test_a_reset_says_where_yours_is_kept(learner):
     (learner.lessons / "tracer.py").write_text("mine = 1\n")
     screen = play("reset", "tracer").screen
-    assert "kept in .kata/kept/tracer\n" in screen
-    assert (learner.memory / "kept" / "tracer" / "tracer.py").read_text() == "mine = 1\n"
+    assert "kept in .kata/kept/tracer.py\n" in screen
+    assert (learner.memory / "kept" / "tracer.py").read_text() == "mine = 1\n"
 
 
 def test_a_pristine_lesson_is_left_alone(learner):
@@ -86,12 +84,6 @@ def test_undo_is_undone_by_undo(learner):
 def test_without_a_copy_there_is_nothing_to_undo(learner):
     played = play("reset", "tracer", "--undo")
     assert (played.code, "no copy of tracer is kept" in played.screen) == (1, True)
-
-
-def test_a_package_that_hides_the_stub_is_named(learner):
-    (learner.lessons / "tracer").mkdir()
-    (learner.lessons / "tracer" / "__init__.py").write_text("")
-    assert "lessons/tracer/ hides lessons/tracer.py" in play("reset", "tracer").screen
 
 
 def test_what_cannot_be_written_is_an_error_in_one_line(learner):

@@ -17,7 +17,7 @@ import pytest
 from kata.commands import check
 from kata.judging import Judge, Request
 from kata.naming import NAMES
-from kata.stubs import CORES, modules_of
+from kata.stubs import CORES
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 from tests.project.submissions import STARRED
@@ -90,11 +90,10 @@ class ReturnsNothing(ast.NodeTransformer):
 
 
 def spoil(lessons: Path, lesson: str) -> None:
-    """Let the public modules of a lesson return nothing."""
-    for module in modules_of(lesson):
-        file = lessons / module.solution
-        tree = ReturnsNothing().visit(ast.parse(file.read_text()))
-        file.write_text(ast.unparse(ast.fix_missing_locations(tree)))
+    """Let the functions of a lesson return nothing."""
+    file = lessons / f"{lesson}.py"
+    tree = ReturnsNothing().visit(ast.parse(file.read_text()))
+    file.write_text(ast.unparse(ast.fix_missing_locations(tree)))
 
 
 @pytest.mark.slow

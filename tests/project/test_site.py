@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from kata.layers import lesson_files, suites
-from kata.stubs import CORES, ROOT, SOLUTIONS, modules_of
+from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
 from tools.pages.lesson import LessonPage
 from tools.pages.unsolved import counts, shown, stale
@@ -98,8 +98,8 @@ def included(tab: str) -> list[str]:
 
 
 def files_of(lesson: str) -> tuple[list[str], list[str]]:
-    """The stubs of a lesson, and those files of its reference, both layers, that say more."""
-    stubs = [f"lessons/{module.stub}" for module in modules_of(lesson)]
+    """The stub of a lesson, and those files of its reference, both layers, that say more."""
+    stubs = [f"lessons/{lesson}.py"]
     texts = {(ROOT / stub).read_text() for stub in stubs}
     files = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
     return stubs, [str(each.relative_to(ROOT)) for each in files if each.read_text() not in texts]

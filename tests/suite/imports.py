@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 from kata.lending import NOT_UTF_8
-from kata.stubs import modules_of
+from kata.stubs import stub
 from lessons import LESSONS
 from tests.suite.expect import labelled
 
@@ -95,8 +95,7 @@ def names_of_stub(module: str) -> set[str]:
     package, *inner = module.split(".")
     if package != "lessons" or not inner or inner[0] not in LESSON_NAMES:
         return set()
-    texts = (each.stub_text(inner[0]) for each in modules_of(inner[0]))
-    return {match[1] for text in texts for match in DEFINED.finditer(text)}
+    return {match[1] for match in DEFINED.finditer(stub(inner[0]).decode())}
 
 
 def nearest(name: str, known: Iterable[str]) -> Iterator[str]:

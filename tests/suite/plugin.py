@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch import nn
 
-from kata.naming import place_of
 from kata.stubs import ROOT, STUBS
 from lessons import LESSONS
 from tests.suite import scoreboard
@@ -231,7 +230,7 @@ def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation
     report.longrepr = explain(error, lesson.folder, lesson.module)
     if error is lesson.error:
         # It isn't about what the test asks.
-        report.title = f"{place_of(lesson.lesson)} can't be imported"
+        report.title = f"lessons/{lesson.lesson}.py can't be imported"
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
