@@ -14,6 +14,8 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 import nox
 
@@ -150,9 +152,43 @@ def docs(session: nox.Session) -> None:
 
 
 @shared
+def publish(session: nox.Session) -> None:
+    """Build the site for the address SITE_URL, with edit links to REPO_URL and social cards."""
+    missing = [name for name in ("SITE_URL", "REPO_URL") if not os.environ.get(name)]
+    if missing:
+        session.error(f"set {' and '.join(missing)} first; `nox -s docs` needs neither")
+    python = interpreter(session, "docs", "cards", project=False)
+    run(session, python, "tools.pages.fonts")
+    session.env.update({"SOCIAL_CARDS": "true", "EDIT_URI": "edit/main/docs/"})
+    run(session, python, "mkdocs", "build", "--strict")
+    run(session, python, "tools.pages.audit")
+
+
+@shared
 def bench(session: nox.Session) -> None:
     """Time the reference beside torch; `-- --write` keeps the figures, `-- --quick` is short."""
     run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
+
+
+@shared
+def stale(session: nox.Session) -> None:
+    """Name pages that the newest torch may make stale; downloads it, and the pinned one."""
+    python = interpreter(session, project=False)
+    with TemporaryDirectory() as folder:
+        old = sources(session, Path(folder) / "pinned", "--constraint", str(CONSTRAINTS))
+        new = sources(session, Path(folder) / "newest")
+        run(session, python, "tools.pages.torch_places", str(old), str(new))
+
+
+def sources(session: nox.Session, folder: Path, *options: str) -> Path:
+    """Download torch and torchvision, and unpack the Python files below the folder."""
+    folder.mkdir()
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *options)
+    session.run(*pip, "--dest", str(folder), "torch", "torchvision", external=True)
+    for wheel in folder.glob("*.whl"):
+        with ZipFile(wheel) as archive:
+            archive.extractall(folder, [n for n in archive.namelist() if n.endswith(".py")])
+    return folder
 
 
 @shared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 import subprocess
@@ -19,6 +18,7 @@ from kata.layers import lesson_files, suites
 from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
 from tools.pages.lesson import LessonPage
+from tools.pages.torch_places import definitions
 from tools.pages.unsolved import counts, shown, stale
 
 SECTIONS = [
@@ -137,29 +137,12 @@ def test_a_place_that_torch_has_not_is_noticed():
         names_in("torch/fx/tracer.py")
 
 
-@cache
-def names_in(file: str) -> frozenset[str]:
-    """The qualified names that a file of an installed package defines, without importing it."""
-    package, _, rest = file.partition("/")
+def names_in(file: str) -> dict[str, str]:
+    """What a file of an installed package defines, without importing it."""
+    package = file.partition("/")[0]
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None, package
-    tree = ast.parse((Path(spec.origin).parent / rest).read_text())
-    return frozenset(definitions(tree.body, ""))
-
-
-def definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            yield f"{owner}{statement.name}"
-            if isinstance(statement, ast.ClassDef):
-                yield from definitions(statement.body, f"{owner}{statement.name}.")
-        elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets = (
-                [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
-            )
-            yield from (f"{owner}{each.id}" for each in targets if isinstance(each, ast.Name))
-        elif isinstance(statement, ast.If | ast.Try):
-            yield from definitions(statement.body, owner)
+    return definitions(Path(spec.origin).parents[1] / file)
 
 
 @cache
@@ -188,6 +171,7 @@ def test_the_output_of_the_unsolved_lesson_is_what_comes(lesson):
 def settings() -> dict:
     # mkdocs' own tags, for Python objects and paths, are of no matter here.
     yaml.SafeLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)
+    yaml.SafeLoader.add_constructor("!ENV", lambda loader, node: loader.construct_sequence(node))
     return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
@@ -198,9 +182,15 @@ def navigation() -> list:
 def test_another_generator_could_build_the_site():
     entries = settings()["plugins"]
     plugins = {entry if isinstance(entry, str) else next(iter(entry)) for entry in entries}
-    assert plugins == {"search", "offline", "autorefs", "mkdocstrings"}
-    assert not {"hooks", "repo_url"} & set(settings())
+    assert plugins == {"search", "offline", "social", "autorefs", "mkdocstrings"}
+    assert "hooks" not in settings()
     assert "custom_dir" not in settings()["theme"]
+
+
+def test_no_address_is_written_where_a_fork_has_another():
+    assert settings()["site_url"] == ["SITE_URL", ""]
+    assert settings()["repo_url"] == ["REPO_URL", ""]
+    assert settings()["edit_uri"] == ["EDIT_URI", ""]
 
 
 def test_a_missing_file_or_link_or_anchor_ends_the_build():

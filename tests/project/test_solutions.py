@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,11 @@ import torch
 from kata.layers import suites
 from kata.stubs import ROOT
 from lessons import LESSONS
+from tools.pages.torch_places import definitions, places_in
 
 every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-PLACE = re.compile(r"^\| `torch/([\w/]+\.py)` \| `([\w.]+)` \| .*[a-z]{3}.* \|$", re.MULTILINE)
+# File, name, and a word or two about what it does.
+TOLD = re.compile(r"\| `[\w/.]+` \| `[\w.]+` \| .*[a-z]{3}.* \|")
 
 
 def section(lesson: str, title: str) -> str:
@@ -55,27 +56,17 @@ def test_a_difference_that_is_not_told_would_be_noticed():
 
 @every_lesson
 def test_every_counterpart_exists_in_torch(lesson):
-    places = PLACE.findall(section(lesson.name, "In torch"))
+    table = section(lesson.name, "In torch")
+    places = list(places_in(table))
     assert len(places) >= 3
-    assert not [place for place in places if place[1] not in names_in(place[0])]
+    assert not [f"{file}: {name}" for file, name in places if name not in names_in(file)]
+    assert all(TOLD.fullmatch(row) for row in table.splitlines() if row.startswith("| `"))
+
+
+def names_in(file: str) -> dict[str, str]:
+    return definitions(Path(torch.__file__).parents[1] / file)
 
 
 def test_a_counterpart_that_is_not_there_would_be_noticed():
-    assert "Tracer.trace.collect_tensor_attrs" in names_in("fx/_symbolic_trace.py")
-    assert "Tracer.tracing" not in names_in("fx/_symbolic_trace.py")
-
-
-@cache
-def names_in(path: str) -> frozenset[str]:
-    """What a file of torch defines, functions within functions too; it isn't imported."""
-    text = (Path(torch.__file__).parent / path).read_text(encoding="utf-8")
-    return frozenset(definitions(ast.parse(text), ""))
-
-
-def definitions(parent: ast.AST, owner: str) -> Iterator[str]:
-    for node in ast.iter_child_nodes(parent):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield f"{owner}{node.name}"
-            yield from definitions(node, f"{owner}{node.name}.")
-        else:
-            yield from definitions(node, owner)
+    assert "Tracer.trace.collect_tensor_attrs" in names_in("torch/fx/_symbolic_trace.py")
+    assert "Tracer.tracing" not in names_in("torch/fx/_symbolic_trace.py")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from kata.stubs import ROOT
 from tools.pages.fences import Fence, fences
+from tools.pages.torch_places import places_in
 
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 # A closed box: its kind, its title, and the indented lines below.
 BOX = re.compile(r'^\?\?\? (\w+) "(.*)"\n((?:\n| {4}.*\n)*)', re.MULTILINE)
 # Settings of a page for mkdocs, above its title.
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
-NAMES = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,7 @@ class LessonPage:
     @property
     def places(self) -> list[tuple[str, str]]:
         """File and name of everything in torch that the page sends its reader to."""
-        found, file = [], ""
-        for line in self.sections["In the real torch"].splitlines():
-            cells = [NAMES.findall(cell) for cell in line.split("|")[1:3]]
-            if line.startswith(("| `", "| |")):
-                file = cells[0][0] if cells[0] else file
-                found += [(file, name) for name in cells[1]]
-        return found
+        return list(places_in(self.sections["In the real torch"]))
 
 
 def page_of(name: str) -> Path:
