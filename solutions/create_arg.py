@@ -1,13 +1,14 @@
 """Turn any value into a node argument.
 
 A node holds other nodes, plain data and containers of both, nothing else: it has to be printed
-as Python code later. ``TracerBase`` converts all that needs no model. This lesson adds what a
-model adds: tensors and modules are not written into the graph, they are fetched from the root
-by name, with ``get_attr``. A tensor that has no name yet is given one.
+as Python code later. ``TracerBase`` converts all that needs no model. Tensors and modules are not
+written into the graph, they are fetched from the root by name, with ``get_attr``. A tensor that
+has no name yet is given one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
+    from torch.fx import Graph
     from torch.fx.node import Argument
 
 
@@ -22,9 +24,13 @@ class CreateArg:
     """The part of a tracer that turns values into arguments; stands in front of ``TracerBase``."""
 
     root: nn.Module
+    graph: Graph
+    # The trace for which paths were read last, and the path of each tensor.
+    _graph_of_paths: Graph | None = None
+    _tensor_paths: dict[Any, str]
 
     def create_arg(self, a: Any) -> Argument:
-        """Return ``a`` in the form in which a node can hold it.
+        """Return any value that the traced code uses in the form in which a node can hold it.
 
         | value | argument |
         |---|---|
@@ -35,19 +41,16 @@ class CreateArg:
         | parameter, buffer, module, tensor attribute | a ``get_attr`` node for its path |
         | any other tensor | a ``get_attr`` node for a new attribute of the root |
 
-        Rows that need no model are ``TracerBase.create_arg``'s work: ``super()`` does them, but for
-        named tuples, of which it would make tuples. Elements are converted by ``self.create_arg``
-        and nodes made by ``self.create_node``, for a subclass may override either.
-
-        Args:
-            a: Any value that the traced code uses as an argument.
+        ``super()`` does what needs no model, except for named tuples, which it would turn into
+        tuples. Elements are converted by ``self.create_arg`` and nodes made by
+        ``self.create_node``, because a subclass may override either.
 
         Raises:
             NameError: A parameter that the root doesn't hold.
             NotImplementedError: A module that the root doesn't hold, a value of an unknown type.
             RuntimeError: A proxy in the key of a dict.
 
-        ``self.root`` may be another module at the next call. In torch: ``Tracer.create_arg``.
+        In torch: ``Tracer.create_arg``.
 
         >>> from torch.fx import Tracer
         >>> tracer = type("Mine", (CreateArg, Tracer), {})()
@@ -57,7 +60,7 @@ class CreateArg:
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             args = tuple(self.create_arg(element) for element in a)
             return self.create_node("call_function", type(a), args, {})  # type: ignore[attr-defined]
-        path = path_of_value(self.root, a) if isinstance(a, torch.Tensor | nn.Module) else None
+        path = self.path_of_value(a) if isinstance(a, torch.Tensor | nn.Module) else None
         if path is None and isinstance(a, nn.Parameter):
             raise NameError(
                 f"a parameter of shape {tuple(a.shape)} is not a member of the "
@@ -65,19 +68,38 @@ class CreateArg:
                 "or pass `.detach()` of it, which is a constant"
             )
         if path is None and isinstance(a, torch.Tensor):
-            path = self.get_fresh_qualname("_tensor_constant")
+            path = self._tensor_paths[a] = self.get_fresh_qualname("_tensor_constant")
             setattr(self.root, path, a)
         if path is None:
             return super().create_arg(a)  # type: ignore[misc]  # TracerBase's
         return self.create_node("get_attr", path, (), {})  # type: ignore[attr-defined]
 
+    def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:
+        """Return the path at which the root holds a tensor or a module, or ``None``.
+
+        Args:
+            value: What to look for, by identity.
+
+        The paths of tensors are read once per trace, with ``tensor_paths``; constants stored since
+        are known too. In the next trace ``self.root`` may be another module, and ``self.graph`` is
+        another graph. In torch: ``Tracer.create_arg`` searches all parameters, or all buffers,
+        each time.
+        """
+        if isinstance(value, nn.Module):
+            found = (path for path, held in self.root.named_modules() if held is value)
+            return next(found, None)
+        if self._graph_of_paths is not self.graph:
+            self._graph_of_paths, self._tensor_paths = self.graph, tensor_paths(self.root)
+        return self._tensor_paths.get(value)
+
     def get_fresh_qualname(self, prefix: str) -> str:
-        """Return the first of ``prefix0``, ``prefix1``, … that is no attribute of the root.
+        """Return ``prefix`` with a number behind it that makes it no attribute of the root.
 
         Args:
             prefix: What the name starts with, such as ``"_tensor_constant"``.
 
-        In torch: ``Tracer.get_fresh_qualname``, where all tracers count together.
+        For each prefix a tracer counts from 0, and goes on where it stopped the last time. In
+        torch: ``Tracer.get_fresh_qualname``, where all tracers count together.
 
         >>> namer = CreateArg()
         >>> namer.root = nn.Module()
@@ -85,52 +107,49 @@ class CreateArg:
         >>> namer.get_fresh_qualname("_tensor_constant")
         '_tensor_constant1'
         """
-        taken, number = attribute_names(self.root), 0
-        while (name := f"{prefix}{number}") in taken:
-            number += 1
+        numbers = vars(self).setdefault("_numbers_of_names", Counter())
+        while has_attribute(self.root, name := f"{prefix}{numbers[prefix]}"):
+            numbers[prefix] += 1
         return name
 
 
-def path_of_value(root: nn.Module, value: object) -> str | None:
-    """Return the path at which a model holds a tensor or a module, or ``None``.
+def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
+    """Return the path of every tensor that a model holds. Tensors are keys by identity.
 
     Args:
         root: The module at which paths begin.
-        value: What to look for, by identity: ``==`` on tensors is elementwise. What is neither a
-            tensor nor a module has no path.
 
-    A parameter, buffer or module goes by the first of its names. Any other tensor may lie in the
-    ``__dict__`` of a module.
+    A parameter or buffer goes by the first of its names. Any other tensor may lie in the
+    ``__dict__`` of a module, and goes by the last.
 
     >>> model = nn.Sequential(nn.Linear(2, 2))
-    >>> path_of_value(model, model[0].bias), path_of_value(model, torch.zeros(2))
-    ('0.bias', None)
+    >>> model[0].table = torch.zeros(2)
+    >>> [*tensor_paths(model).values()]
+    ['0.table', '0.weight', '0.bias']
     """
-    if not isinstance(value, torch.Tensor | nn.Module):
-        return None
-    registered = (root.named_parameters(), root.named_buffers(), root.named_modules())
-    for path, held in chain(*registered):
-        if held is value:
-            return path
-    for owner, module in root.named_modules():
-        for name, held in vars(module).items():
-            if held is value:
-                return f"{owner}.{name}" if owner else name
-    return None
+    paths = {
+        value: f"{owner}.{name}" if owner else name
+        for owner, module in root.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    }
+    registered = chain(root.named_parameters(), root.named_buffers())
+    return paths | {tensor: path for path, tensor in registered}
 
 
-def attribute_names(module: nn.Module) -> set[str]:
-    """Return the names of all attributes of a module, and ask it for none of them.
+def has_attribute(module: nn.Module, name: str) -> bool:
+    """Return whether a module has an attribute, without a question to the module.
 
     Args:
         module: What has attributes: in its ``__dict__``, in its tables ``_parameters``,
             ``_buffers`` and ``_modules``, and by its class.
+        name: The attribute's name.
 
     While a trace runs, ``hasattr`` of a module is recorded, as ``getattr`` is.
 
-    >>> names = attribute_names(nn.Linear(2, 2))
-    >>> [name in names for name in ("in_features", "weight", "forward", "mean")]
+    >>> layer = nn.Linear(2, 2)
+    >>> [has_attribute(layer, name) for name in ("in_features", "weight", "forward", "mean")]
     [True, True, True, False]
     """
     tables = (vars(module), module._parameters, module._buffers, module._modules)
-    return {*dir(type(module)), *chain(*tables)}
+    return hasattr(type(module), name) or any(name in table for table in tables)

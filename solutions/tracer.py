@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule, Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.proxy import Scope, TracerBase
 
-from .create_arg import CreateArg, path_of_value
+from .create_arg import CreateArg
 from .path_of_module import PathOfModule
 from .placeholders import Placeholders
 
@@ -201,17 +201,14 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
         In torch: ``torch.fx.Tracer.getattr``.
         """
-        path = self._path_if_proxied(attr_val)
+        is_buffer = self.proxy_buffer_attributes and isinstance(attr_val, Tensor)
+        is_proxied = is_buffer or isinstance(attr_val, nn.Parameter)
+        path = self.path_of_value(attr_val) if is_proxied else None
         if path is None:
             return attr_val
         if path not in parameter_proxy_cache:
             parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {})
         return parameter_proxy_cache[path]
-
-    def _path_if_proxied(self, value: Any) -> str | None:
-        is_buffer = self.proxy_buffer_attributes and isinstance(value, Tensor)
-        is_proxied = is_buffer or isinstance(value, nn.Parameter)
-        return path_of_value(self.root, value) if is_proxied else None
 
 
 def symbolic_trace(

@@ -1,8 +1,7 @@
-"""Paths below the root of a tracer, found by identity and checked: for all that names values.
+"""Where a root holds what right now, told apart by identity, and without a question to the modules.
 
-Modules keep modules, parameters and buffers by name, in a table for each: ``_modules``,
-``_parameters`` and ``_buffers``. Each table of the tree is read when it is first asked for, and
-again when what was read turns out to be out of date.
+Modules keep what is registered by name in tables: ``_modules``, ``_parameters`` and ``_buffers``;
+everything else is in their ``__dict__``.
 """
 
 from __future__ import annotations
@@ -15,71 +14,47 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def registered_path(tracer: Any, value: object, table: str) -> str | None:
-    """Return the first path at which the tracer's root holds this very value, or ``None``.
-
-    Args:
-        tracer: What has the ``root``. It remembers the paths.
-        value: The module, parameter or buffer to find.
-        table: The attribute in which modules keep such values by name: ``"_modules"``,
-            ``"_parameters"`` or ``"_buffers"``.
-
-    In torch, ``Tracer.create_arg`` scans all parameters, or all buffers, of the model each time.
-
-    >>> from types import SimpleNamespace
-    >>> from torch import nn
-    >>> tracer = SimpleNamespace(root=nn.Sequential(nn.Linear(2, 2)))
-    >>> registered_path(tracer, tracer.root[0].bias, "_parameters")
-    '0.bias'
-    """
-    return checked_paths(tracer, value, table).get(id(value))
-
-
-def checked_paths(tracer: Any, value: object, table: str) -> dict[int, str]:
-    """Return the paths of a table by ``id``, read again unless they are right about the value."""
-    root: nn.Module | None
-    tables: dict[str, dict[int, str]]
-    root, tables = getattr(tracer, "_root_and_tables", (None, {}))
-    if root is not tracer.root:
-        tracer._root_and_tables = root, tables = tracer.root, {}
-    path = tables.get(table, {}).get(id(value))
-    if path is None or value_at(root, path, table) is not value:
-        tables[table] = paths_by_id(root, table)
-    return tables[table]
-
-
-def value_at(root: nn.Module, path: str, table: str) -> object:
+def value_at(root: nn.Module, path: str) -> object:
     """Return what the tree holds at ``path`` right now, or ``None``.
 
     Args:
         root: Where the path begins, and what the empty path leads to.
         path: A dotted path.
-        table: The attribute of the owning module in which the last name is looked up.
 
     No ``getattr`` of a module by name: while a trace runs, that would be recorded.
+
+    >>> from torch import nn
+    >>> value_at(nn.Sequential(nn.Linear(2, 2)), "0.in_features")
+    2
     """
-    if not path:
-        return root
-    *owners, name = path.split(".")
-    module: Any = root
-    for owner in owners:
-        module = getattr(module, "_modules", {}).get(owner)
-    return getattr(module, table, {}).get(name)
+    value: Any = root
+    for name in path.split(".") if path else ():
+        tables = (getattr(value, table, {}) for table in ("__dict__", *TABLES))
+        value = next((table[name] for table in tables if name in table), None)
+    return value
 
 
-def paths_by_id(root: nn.Module, table: str) -> dict[int, str]:
-    """Return the first path of all that a table holds, anywhere in the tree, by ``id``."""
-    if table == "_modules":
-        return {id(module): path for path, module in named_modules(root)}
-    paths: dict[int, str] = {}
+TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def named_values(root: nn.Module, table: str) -> Iterator[tuple[str, Any]]:
+    """Yield all that the modules of a tree hold in one of their tables, with paths.
+
+    >>> from torch import nn
+    >>> [path for path, _ in named_values(nn.Sequential(nn.Linear(2, 2)), "_parameters")]
+    ['0.weight', '0.bias']
+    """
     for owner, module in named_modules(root):
         for name, value in getattr(module, table).items():
-            paths.setdefault(id(value), join(owner, name))
-    return paths
+            yield join(owner, name), value
 
 
-def named_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def named_modules(root: nn.Module, last: bool = False) -> Iterator[tuple[str, nn.Module]]:
     """Yield each module of the tree, told apart by identity, with its first path.
+
+    Args:
+        root: Where paths begin.
+        last: Whether to begin at the tree's end, so that it is the last path.
 
     In torch, ``nn.Module.named_modules`` has the same order, and compares with ``==``.
 
@@ -95,8 +70,11 @@ def named_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         if module is not None and id(module) not in met:
             met.add(id(module))
             yield path, module
-            children = reversed(module._modules.items())
-            ahead += [(join(path, name), child) for name, child in children]
+            names: dict[int, str] = {}
+            for name, child in module._modules.items():
+                names.setdefault(id(child), name)
+            children = [(join(path, name), module._modules[name]) for name in names.values()]
+            ahead += children if last else reversed(children)
 
 
 def join(owner: str, name: str) -> str:

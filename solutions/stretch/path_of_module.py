@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import path_of_module as core
-from ._paths import checked_paths
+from ._paths import named_modules, value_at
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,5 +47,9 @@ class PathOfModule(core.PathOfModule):
             ...
         NameError: this Tanh is not a submodule of the Sequential being traced: register it there
         """
-        self._root_and_paths = self.root, checked_paths(self, mod, "_modules")
+        root, paths = self._root_and_paths
+        path = paths.get(id(mod)) if root is self.root else None
+        if path is None or value_at(self.root, path) is not mod:
+            paths = {id(module): path for path, module in named_modules(self.root)}
+            self._root_and_paths = self.root, paths
         return super().path_of_module(mod)

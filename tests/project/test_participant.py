@@ -101,8 +101,8 @@ def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
 
 # What asks for a function of the lesson, and not for its method.
 STEPS = {
-    "test_what_the_model_holds_has_a_path",
-    "test_what_the_model_does_not_hold_has_no_path",
+    "test_a_tensor_that_the_model_holds_has_a_path",
+    "test_a_tensor_that_the_model_does_not_hold_has_no_path",
     "test_an_attribute_of_any_kind_is_one",
     "test_a_function_has_these_inputs",
     "test_any_other_function_can_be_called_by_position",

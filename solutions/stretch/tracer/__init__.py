@@ -21,13 +21,12 @@ from traceback import StackSummary
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.fx import Graph, GraphModule, Proxy
 from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from torch.fx.proxy import ParameterProxy
 
 from ... import tracer as core
-from .._paths import registered_path
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
@@ -171,14 +170,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         path = str(proxy.node.target)
         parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
         return parameter_proxy_cache[path]
-
-    def _path_if_proxied(self, value: Any) -> str | None:
-        path = None
-        if isinstance(value, nn.Parameter):
-            path = registered_path(self, value, "_parameters")
-        if path is None and self.proxy_buffer_attributes and isinstance(value, Tensor):
-            path = registered_path(self, value, "_buffers")
-        return path
 
     @classmethod
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
