@@ -1,9 +1,8 @@
 """Turn any value into a node argument.
 
 A node holds other nodes, plain data and containers of both, nothing else: it has to be printed
-as Python code later. ``TracerBase`` converts all that needs no model. Tensors and modules are not
-written into the graph, they are fetched from the root by name, with ``get_attr``. A tensor that
-has no name yet is given one.
+as Python code later. Tensors and modules are not written into the graph, they are fetched from
+the root by name, with ``get_attr``. A tensor that has no name yet is given one.
 """
 
 from __future__ import annotations
