@@ -1,8 +1,8 @@
 """Turn any value into a node argument.
 
-A node holds other nodes, plain data and containers of both, nothing else: it has to be printed
-as Python code later. Tensors and modules are not written into the graph, they are fetched from
-the root by name, with ``get_attr``. A tensor that has no name yet is given one.
+The arguments of a node are other nodes, plain data, and containers of both, because they are
+printed as Python code later. A graph contains no tensors and no modules: ``get_attr`` nodes read
+them by path from the root, the module being traced. A tensor without a path is stored there first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CreateArg:
-    """The part of a tracer that turns values into arguments; stands in front of ``TracerBase``."""
+    """The mixin of a tracer that converts arguments; list it before ``TracerBase`` as a base."""
 
     root: nn.Module
     graph: Graph
@@ -34,20 +34,20 @@ class CreateArg:
         | value | argument |
         |---|---|
         | proxy | its node |
-        | number, string, dtype, enum, operator, … | itself |
+        | number, string, dtype, enum, function, … | itself |
         | tuple, list, dict, slice, range | a new one of the same type, every element converted |
         | named tuple, dataclass | a ``call_function`` node of its class |
         | parameter, buffer, module, tensor attribute | a ``get_attr`` node for its path |
         | any other tensor | a ``get_attr`` node for a new attribute of the root |
 
-        ``super()`` does what needs no model, except for named tuples, which it would turn into
-        tuples. Elements are converted by ``self.create_arg`` and nodes made by
+        ``super().create_arg`` handles the rows that don't depend on the model, except named tuples:
+        it creates no node for them. Convert elements with ``self.create_arg`` and create nodes with
         ``self.create_node``, because a subclass may override either.
 
         Raises:
-            NameError: A parameter that the root doesn't hold.
-            NotImplementedError: A module that the root doesn't hold, a value of an unknown type.
-            RuntimeError: A proxy in the key of a dict.
+            NameError: ``a`` is a parameter that the root doesn't hold.
+            NotImplementedError: ``a`` is a module of another model, or of an unknown type.
+            RuntimeError: ``a`` is a dict with a proxy in a key.
 
         In torch: ``Tracer.create_arg``.
 
@@ -62,9 +62,9 @@ class CreateArg:
         path = self.path_of_value(a) if isinstance(a, torch.Tensor | nn.Module) else None
         if path is None and isinstance(a, nn.Parameter):
             raise NameError(
-                f"a parameter of shape {tuple(a.shape)} is not a member of the "
+                f"a parameter of shape {tuple(a.shape)} is not registered in the "
                 f"{type(self.root).__name__} being traced: register it there, "
-                "or pass `.detach()` of it, which is a constant"
+                "or pass `parameter.detach()`, which is stored as a constant"
             )
         if path is None and isinstance(a, torch.Tensor):
             path = self._tensor_paths[a] = self.get_fresh_qualname("_tensor_constant")
@@ -77,12 +77,12 @@ class CreateArg:
         """Return the path at which the root holds a tensor or a module, or ``None``.
 
         Args:
-            value: What to look for, by identity.
+            value: The object to look for, by identity.
 
-        The paths of tensors are read once per trace, with ``tensor_paths``; constants stored since
-        are known too. In the next trace ``self.root`` may be another module, and ``self.graph`` is
-        another graph. In torch: ``Tracer.create_arg`` searches all parameters, or all buffers,
-        each time.
+        The paths of tensors are read once per trace, with ``tensor_paths``; constants that are
+        stored later are added. In the next trace ``self.root`` may be another module, and
+        ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
+        or all buffers, each time.
         """
         if isinstance(value, nn.Module):
             found = (path for path, held in self.root.named_modules() if held is value)
@@ -92,13 +92,13 @@ class CreateArg:
         return self._tensor_paths.get(value)
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """Return ``prefix`` with a number behind it that makes it no attribute of the root.
+        """Return ``prefix`` with a number appended, so that it isn't an attribute of the root.
 
         Args:
             prefix: What the name starts with, such as ``"_tensor_constant"``.
 
-        For each prefix a tracer counts from 0, and goes on where it stopped the last time. In
-        torch: ``Tracer.get_fresh_qualname``, where all tracers count together.
+        A tracer counts from 0 for each prefix, and continues where it stopped the last time. In
+        torch: ``Tracer.get_fresh_qualname``, with one counter for all tracers.
 
         >>> namer = CreateArg()
         >>> namer.root = nn.Module()
@@ -118,8 +118,8 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
     Args:
         root: The module at which paths begin.
 
-    A parameter or buffer goes by the first of its names. Any other tensor may lie in the
-    ``__dict__`` of a module, and goes by the last.
+    If a parameter or buffer has several paths, the first one counts. Tensors that are not
+    registered are found in the ``__dict__`` of each module; of several paths, the last one counts.
 
     >>> model = nn.Sequential(nn.Linear(2, 2))
     >>> model[0].table = torch.zeros(2)
@@ -137,14 +137,14 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
 
 
 def has_attribute(module: nn.Module, name: str) -> bool:
-    """Return whether a module has an attribute, without a question to the module.
+    """Return whether a module has an attribute, without reading it.
 
     Args:
-        module: What has attributes: in its ``__dict__``, in its tables ``_parameters``,
-            ``_buffers`` and ``_modules``, and by its class.
+        module: The module. Its attributes are in its ``__dict__``, its dicts ``_parameters``,
+            ``_buffers`` and ``_modules``, and its class.
         name: The attribute's name.
 
-    While a trace runs, ``hasattr`` of a module is recorded, as ``getattr`` is.
+    ``hasattr`` won't do: it calls ``nn.Module.__getattr__``, and in a trace that may add a node.
 
     >>> layer = nn.Linear(2, 2)
     >>> [has_attribute(layer, name) for name in ("in_features", "weight", "forward", "mean")]

@@ -1,11 +1,12 @@
-"""Replace a call by the callee's nodes.
+"""Replace a call with the operations of its callee.
 
-A graph calls modules and functions by name. To inline a call, run the callee again with proxies in
-the place of the arguments: it records its operations, right in front of the call. What it returns
-takes the call's place.
+A call is a ``call_module``, ``call_function`` or ``call_method`` node; its callee is the module or
+function to run in its place. To inline a call, trace the callee into the same graph: run it with
+proxies of the node's arguments, so that its operations are added right before the call. Then
+replace all uses of the call with what the callee returned, and erase the call.
 
-    for each call:  record what the callee does, in front of the call
-    for each call:  let its users use the result, and erase it
+    for each call:  add the callee's operations before the call
+    for each call:  replace its uses with the callee's result, and erase it
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ class Call(NamedTuple):
 
 
 class CallRecorder(Tracer):
-    """A tracer that runs callees instead of a ``forward``, and records in the graph that exists.
+    """A tracer that runs the callees of some calls and adds nodes to an existing graph.
 
-    ``trace`` makes a graph and placeholders, runs a function, and makes an output of what that
-    returns. Here the graph is there already, and the function runs the callees, one after the
-    other.
+    ``Tracer.trace`` creates a graph and placeholders, runs a function, and creates an output node.
+    This subclass keeps ``trace`` and overrides its steps: ``create_args_for_root`` substitutes the
+    existing graph and a function that runs all callees; ``create_node`` adds no second output.
 
     Args:
         gm: the module whose graph has the calls.
         calls: what to record, in the graph's order.
-        is_leaf: whether a module may be recorded as one call, where the tracer would do so.
+        is_leaf: whether a module may be a leaf; ``Tracer.is_leaf_module`` has to agree.
     """
 
-    # A buffer that a callee changes is to be changed by the graph, and not now.
+    # Record buffer reads as nodes. Otherwise an in-place update of a buffer would run right now.
     proxy_buffer_attributes = True
 
     def __init__(  # given
@@ -55,12 +56,12 @@ class CallRecorder(Tracer):
         self.is_leaf = is_leaf
 
     def create_args_for_root(self, *_: Any) -> tuple[Callable[[], None], list[Any]]:  # given
-        """Say what the trace is to run, and with which arguments."""
+        """Make ``trace`` use the existing graph, and run ``record_calls`` without arguments."""
         self.graph = self.gm.graph
         return self.record_calls, []
 
     def record_calls(self) -> None:  # given
-        """Record each callee in front of its call."""
+        """Add the operations of each callee before its call."""
         self.results = [self.record_call(call) for call in self.calls]
 
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:  # given
@@ -70,13 +71,13 @@ class CallRecorder(Tracer):
         return super().create_node(kind, *args, **kwargs)
 
     def record(self) -> list[Argument]:
-        """Record all callees, or, if one of them fails, none.
+        """Record all callees; if one fails, leave the graph unchanged.
 
-        ``trace`` does the work. Whatever it raises, the nodes that were added are erased before the
-        error goes on, so that the graph is as it was.
+        Calls ``self.trace``, which calls ``record_calls``. If it raises anything, the added nodes
+        are erased and the exception is raised again.
 
         Returns:
-            What each call gives, as ``record_call`` returns it.
+            The result of ``record_call`` for each call, in order.
         """
         before = set(self.gm.graph.nodes)
         try:
@@ -89,21 +90,21 @@ class CallRecorder(Tracer):
         return self.results
 
     def record_call(self, call: Call) -> Argument:
-        """Run one callee with the arguments of its node, and record in front of that node.
+        """Run one callee with proxies of its node's arguments; add its operations before the node.
 
-        A proxy takes the place of each node among the arguments, also inside lists and by keyword;
-        other values stay what they are.
+        Nodes among ``args`` and ``kwargs``, also inside containers, are passed as proxies, other
+        values unchanged.
 
         Args:
             call: what to record.
 
         Returns:
-            What the callee returns, as an argument for other nodes, made by ``create_arg``.
+            What the callee returns, converted to a node argument by ``create_arg``.
 
         Raises:
-            TraceError: the callee failed, as a rule because it needs a value that isn't known
-                before it runs. The error names the callee (a function's name, a module's class),
-                the node, and what was raised.
+            TraceError: the callee raised an error, usually because it needs the value of a proxy.
+                The message names the callee (a function's name, a module's class), the node, and
+                what was raised.
         """
         node, callee = call
         with self.graph.inserting_before(node):
@@ -118,7 +119,7 @@ class CallRecorder(Tracer):
                 ) from error
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Decide whether ``m`` is recorded as one call: if ``is_leaf`` allows it, and the tracer.
+        """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
 
         Args:
             m: the module that is called.
@@ -132,11 +133,11 @@ class CallRecorder(Tracer):
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Call ``m`` as every tracer does, without its check of the input's shape.
+        """Record a call of ``m`` as ``Tracer`` does, with ``m._check_input_dim`` disabled.
 
-        Norm layers call their method ``_check_input_dim`` first. It branches on a number of
-        dimensions, which a proxy doesn't have, and computes nothing. During the call, and not
-        afterwards, it does nothing.
+        The ``forward`` of a batch norm calls ``_check_input_dim``, which raises an error unless the
+        input has the right number of dimensions. A proxy has no known number of dimensions. So the
+        method is replaced during the call; modules without it are not affected.
 
         Args:
             m: the module that is called.
@@ -152,11 +153,11 @@ class CallRecorder(Tracer):
 
 
 def replace(call: Node, result: Any) -> None:
-    """Let the users of a node use the result instead, and erase the node.
+    """Replace all uses of a call with a result, and erase the call.
 
-    A user may pick an element: ``operator.getitem`` with the node and an index. If the result has
-    that element, the user is replaced by it, in the same way. All other users get the result
-    in the place of the node, wherever it is among their arguments.
+    If the result is a container, a user ``operator.getitem(call, index)`` is itself replaced with
+    ``result[index]``, so that no ``getitem`` node remains. In all other users, ``result`` is put in
+    place of ``call`` wherever it occurs in their arguments.
 
     Args:
         call: the node to erase.
@@ -180,7 +181,7 @@ def replace(call: Node, result: Any) -> None:
 
 
 def _has(result: Any, index: Any) -> bool:
-    """Whether a result is a structure that has an element of this index."""
+    """Whether ``result[index]`` exists."""
     try:
         result[index]
     except (LookupError, TypeError):
@@ -194,18 +195,18 @@ def inline_function(
     fn: Callable[..., Any],
     recorder: type[CallRecorder] = CallRecorder,
 ) -> GraphModule:
-    """Replace one node by what ``fn`` does with the node's arguments.
+    """Replace one node with the operations that ``fn`` performs on the node's arguments.
 
-    ``fn`` gets a proxy for each node among the arguments, and other values as they are. It may read
-    parameters of ``gm`` and call its submodules. Leaf modules that it calls are recorded as one
-    call each. If ``fn`` can't be recorded, the graph is left as it was.
+    ``fn`` gets a proxy for each node among the arguments, and other values unchanged. It may read
+    parameters of ``gm`` and call its submodules; a call of a leaf module becomes one node, as in
+    any trace. If ``fn`` raises an error, the graph is left unchanged.
 
     torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
     Args:
         gm: the module to edit.
         node: the call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
-        fn: takes what the node takes.
+        fn: the function to record; called with the arguments of the node.
         recorder: what records the callees.
 
     Returns:
@@ -233,15 +234,15 @@ def inline_function(
 def inline_module(
     gm: GraphModule, target: str, recorder: type[CallRecorder] = CallRecorder
 ) -> GraphModule:
-    """Replace every call of one submodule by the operations that its ``forward`` does.
+    """Replace every call of one submodule with the operations in its ``forward``.
 
-    The callee is inlined one level deep: a leaf module that it calls is recorded as a
-    ``call_module`` node with its full path. Parameters and buffers are read by ``get_attr`` nodes,
-    so they stay where they are, and ``state_dict`` keeps its keys. The graph is edited: it stays
-    the same object, and so do its other nodes. A target that is never called changes nothing. If
-    the callee can't be recorded, the graph is left as it was.
+    The submodule is traced as a root would be: leaf modules inside it become ``call_module`` nodes
+    with their full path, other modules inside it are inlined, too. Parameters and buffers are read
+    by ``get_attr`` nodes and are not moved, so ``state_dict`` keeps its keys. The graph is edited
+    in place, and its other nodes are kept. If the graph never calls the target, nothing changes. If
+    the callee raises an error, the graph is left unchanged.
 
-    What depends on ``training`` is fixed as it is now, as in any trace.
+    Code that depends on ``training`` is recorded for its current value, as in any trace.
 
     torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
@@ -271,9 +272,9 @@ def inline_module(
 
 
 def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> GraphModule:
-    """Replace every call of a submodule, all the way down to functions and parameters.
+    """Replace every call of every submodule, until no ``call_module`` node is left.
 
-    It does for each leaf what ``inline_module`` does, and for the leaves inside it too.
+    Like ``inline_module`` for all submodules at once, but no module is a leaf.
 
     torch has no function for this.
 
@@ -301,9 +302,10 @@ def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> 
 
 
 def _inline(recorder: CallRecorder) -> GraphModule:
-    """Replace all calls, or, if one of them can't be recorded, none."""
+    """Inline all calls; if one can't be recorded, leave the graph unchanged."""
     results = recorder.record()
-    # Backwards, for the result of a call may be an earlier call.
+    # Last call first: a callee may return its argument, so a result may be the node of an earlier
+    # call, and that node must not be erased before it has replaced the later call.
     for call in reversed(recorder.calls):
         replace(call.node, results.pop())
     recorder.gm.recompile()

@@ -1,11 +1,17 @@
-"""A value that writes down what is done to it.
+"""A proxy: an object that records every operation on it as a graph node.
 
-Call a function with a proxy: each operation on it adds a node to a graph, and answers with a proxy
-of that node. No number is computed. When the function returns, the graph says what it did.
+Call a function with a proxy in place of a tensor. Each operation on the proxy adds a node to a
+graph and returns a new proxy, which stands for the result of that node. Nothing is computed. For
+example, ``x + 1`` calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
+calls ``tracer.create_proxy``. That method replaces proxies with their nodes (``create_arg``), adds
+a ``call_function`` node to the graph (``create_node``), and returns a proxy of that node
+(``proxy``).
 
-Python hands an operation to its operand in four ways, and a proxy answers all of them: operators
-(``x + 1``), torch's functions (``torch.relu(x)``), attributes and methods (``x.relu()``), and
-questions that only a number can answer (``if x:``). These it refuses.
+A proxy intercepts four kinds of operation: operators (``x + 1``, through ``__add__`` and its like),
+torch functions (``torch.relu(x)``, through ``__torch_function__``), attributes and methods
+(``x.relu()``, through ``__getattr__``), and conversions to a Python value (``if x:``, through
+``__bool__``). It records the first three. A conversion raises an error, because a proxy has no
+value.
 """
 
 from __future__ import annotations
@@ -26,7 +32,8 @@ if TYPE_CHECKING:
 
     from torch.fx import Graph, Node
 
-# Python's operators by their names in `operator`; those in BINARY have a reflected form as well.
+# Names of functions in `operator`. BINARY ones also get a reflected method, such as `__radd__`.
+# UNARY also holds comparisons, which have none: for `1 < x` Python calls `x.__gt__(1)`.
 UNARY = ["abs", "invert", "neg", "pos", "eq", "ge", "gt", "le", "lt", "ne"]
 BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "getitem"]
 BINARY += ["and_", "or_", "xor", "lshift", "rshift"]
@@ -41,8 +48,9 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         kwargs: The keyword arguments.
 
     Returns:
-        The proxy of a new node, which the tracer of the first proxy creates. It is a
-        ``call_method`` node if ``function`` is a method of tensors, else a ``call_function`` node.
+        The proxy of a new node, created by the tracer of the first proxy among the arguments. The
+        node is a ``call_method`` node if ``function`` is a method of ``torch.Tensor``, else a
+        ``call_function`` node.
 
     In torch: ``Proxy.__torch_function__``.
     """
@@ -60,7 +68,7 @@ def refusal(error: type[Exception], reason: str, way_out: str) -> Exception:
         reason: Why it can't be traced.
         way_out: What to write instead.
 
-    The place is the innermost line that is not in this folder: the user's.
+    The location is that of the innermost stack frame outside this folder.
     """
     folder = Path(__file__).parent
     stack = traceback.extract_stack()
@@ -72,8 +80,9 @@ class Proxy:
     """Stands for the value that a node will have, and records what is done with it.
 
     Args:
-        node: The node.
-        tracer: What creates the nodes; by default one that adds them to the node's graph.
+        node: The node whose value the proxy stands for.
+        tracer: Creates the nodes for operations on the proxy. Default: a new
+            ``GraphAppendingTracer`` for the node's graph.
 
     In torch: ``torch.fx.Proxy``.
 
@@ -99,7 +108,7 @@ class Proxy:
         return f"Proxy({self.node.name})"
 
     def __fx_create_arg__(self, tracer: Any) -> Node:  # given
-        # torch's tracers ask this of what is no proxy of theirs
+        # torch's tracers call this on an argument that isn't a `torch.fx.Proxy`
         return self.node
 
     @classmethod
@@ -110,7 +119,7 @@ class Proxy:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Record a call of one of torch's functions: they hand it over to an argument that asks.
+        """Record a call of a torch function; torch calls this if an argument has this method.
 
         >>> import torch
         >>> from torch.fx import Graph
@@ -121,7 +130,7 @@ class Proxy:
         return record_call(orig_method, *args, **(kwargs or {}))
 
     def __getattr__(self, attr: str) -> Attribute:
-        """Return the attribute of that name, or the method: which of them is not known yet.
+        """Return an ``Attribute``: whether it is a method isn't known before it is used.
 
         >>> from torch.fx import Graph
         >>> x = Proxy(Graph().placeholder("x"))
@@ -135,14 +144,15 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __bool__(self) -> bool:
-        """Ask the tracer: ``if x``, ``x and y``, ``not x``, ``assert x``."""
+        """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
         return self.tracer.to_bool(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Return the elements where the caller wants a known number of them; else ask the tracer.
+        """Return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``.
 
-        Only ``a, b = x`` says how many: the caller's frame is at an ``UNPACK_SEQUENCE``. In
-        ``for y in x``, ``f(*x)`` and ``y in x`` the number is unknown.
+        For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
+        executing ``UNPACK_SEQUENCE``, whose argument is that number. For ``for y in x``, ``f(*x)``
+        and ``y in x`` the number is unknown.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -157,27 +167,27 @@ class Proxy:
         return self.tracer.iter(self)
 
     def keys(self) -> Any:
-        """Ask the tracer: Python calls it for ``f(**x)``."""
+        """Return ``tracer.keys(self)``; Python calls this method for ``f(**x)``."""
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
-        """Refuse with a ``RuntimeError``: Python wants a number, not a proxy of one."""
+        """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
         raise refusal(
             RuntimeError, "`len` of a proxy is not known while tracing", "take `x.shape[0]`"
         )
 
     def __index__(self) -> int:
-        """Refuse with a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` want a number."""
+        """Raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``."""
         raise refusal(
-            TypeError, "a proxy is no index: its value is not known while tracing", "index a tensor"
+            TypeError, "a proxy can't be an index: its value is not known yet", "index a tensor"
         )
 
 
 class Attribute(Proxy):
-    """``x.name`` of a proxy, before it is known whether that is a method.
+    """The result of ``x.name`` on a proxy: either a method or the value of an attribute.
 
-    Called, it is a ``call_method`` node of that name. Used in any other way, it is the value of a
-    ``call_function`` node of ``getattr``, which is created at the first use.
+    Calling it records a ``call_method`` node. Any other use records ``getattr(x, "name")`` as a
+    ``call_function`` node, once, at the first use.
 
     In torch: ``torch.fx.proxy.Attribute``.
     """
@@ -188,7 +198,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node of ``getattr``; at the first use it is created."""
+        """The ``getattr`` node, created at the first use."""
         if self._node is None:
             self._node = record_call(getattr, self.root, self.attr).node
         return self._node
@@ -199,17 +209,17 @@ class Attribute(Proxy):
 
 
 class TraceError(ValueError):
-    """A trace asked for what only a value has. In torch: ``torch.fx.proxy.TraceError``."""
+    """The traced code needs the value of a proxy. In torch: ``torch.fx.proxy.TraceError``."""
 
 
 class TracerBase:  # given
-    """Turns what proxies report into nodes of ``self.graph``; every method may be overridden.
+    """Creates the nodes in ``self.graph``; a subclass may override every method.
 
     In torch: ``torch.fx.proxy.TracerBase``.
     """
 
     graph: Graph
-    traced_func_name = "forward"  # these two are what tracers of modules read
+    traced_func_name = "forward"  # these two are read in the tracer lesson
     proxy_buffer_attributes = False
 
     def create_proxy(
@@ -242,7 +252,7 @@ class TracerBase:  # given
         return Proxy(node, self)
 
     def create_arg(self, a: Any) -> Any:
-        """Return a value with the node of each proxy in the proxy's place."""
+        """Return ``a`` with each proxy in it replaced by its node."""
         if isinstance(a, Proxy):
             return a.node
         if isinstance(a, tuple | list):
@@ -251,7 +261,7 @@ class TracerBase:  # given
             return type(a)(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):
             if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
-                raise refusal(RuntimeError, "a proxy is no key: its value is unknown", "use a str")
+                raise refusal(RuntimeError, "a proxy can't be a dict key", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
         if is_dataclass(a) and not isinstance(a, type):
             kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
@@ -259,13 +269,13 @@ class TracerBase:  # given
         return a
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Refuse with a ``TraceError``: only a value is true or false."""
+        """Raise a ``TraceError``: a proxy has no truth value."""
         raise refusal(
             TraceError, "a proxy is neither true nor false while tracing", "use `torch.where`"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Refuse with a ``TraceError``: only a value has a known number of elements."""
+        """Raise a ``TraceError``: the number of elements is unknown."""
         raise refusal(
             TraceError, "a proxy has no known length while tracing", "index it: `x[0]`, `x[1]`"
         )
@@ -276,14 +286,14 @@ class TracerBase:  # given
 
 
 class GraphAppendingTracer(TracerBase):  # given
-    """Adds nodes to a graph that is there already. In torch: a class of the same name."""
+    """Adds nodes to an existing graph. In torch: ``torch.fx.proxy.GraphAppendingTracer``."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
 
 def operator_method(name: str, *, reflected: bool = False) -> Callable[..., Any]:  # given
-    """Return a method that records the call of a function of ``operator``."""
+    """Return a method that records a call of ``operator.<name>``."""
 
     def method(*operands: Any) -> Any:
         return record_call(getattr(operator, name), *operands[:: -1 if reflected else 1])

@@ -1,8 +1,9 @@
-"""Cut one graph into a pipeline of smaller ones.
+"""Split a graph into submodules, and build the graph that calls them in turn.
 
-A callback names a partition for every call in the graph. Everything else follows from the graph:
-which values cross from one partition to another, in which order the partitions can run, what each
-of them looks like as a module, and which graph calls these modules in turn.
+A callback returns a partition number for every call in the graph. Five steps do the rest: group the
+nodes by partition, collect the values that are passed between partitions, sort the partitions by
+their dependencies, build a submodule from each, and build the outer graph that calls the
+submodules.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from torch.fx.node import Target, map_arg
 
 @dataclass(eq=False)
 class Partition:  # given
-    """The nodes that become one submodule, and what the steps find out about them.
+    """The nodes that become one submodule, and the data that the steps below fill in.
 
     Attributes:
-        name: the callback's answer as text.
-        nodes: the calls it was given for, in the graph's order (``assign_nodes``).
-        inputs: each value that comes in, and the partition that makes it; ``None`` for what the
-            graph itself provides, a placeholder or a parameter (``collect_crossings``).
-        outputs: each value that goes out; a dict, because it keeps the order (the same step).
-        graph, environment: the submodule's graph, and the new node of each old one
-            (``build_submodule``).
+        name: the partition number that the callback returned, as a string.
+        nodes: the calls in this partition, in the graph's order (set by ``assign_nodes``).
+        inputs: maps each value that the partition uses but doesn't compute to the partition that
+            computes it, or to ``None`` for a placeholder or ``get_attr`` node
+            (``collect_crossings``).
+        outputs: the values that are used outside; a dict as an ordered set (``collect_crossings``).
+        graph: the submodule's graph (``build_submodule``).
+        environment: maps each original node to its copy in ``graph`` (``build_submodule``).
 
     In torch: ``torch.fx.passes.split_module.Partition``.
     """
@@ -52,16 +54,16 @@ class Partition:  # given
 
     @property
     def input_names(self) -> list[str]:
-        """What the submodule calls its inputs: as the nodes are called that make them."""
+        """The names of the submodule's placeholders: those of the original nodes."""
         return [value.name for value in self.inputs]
 
     def flat_name(self, path: str) -> str:
-        """What the submodule, which is flat, calls the module at a path of the whole."""
+        """The attribute of the submodule that holds the module at ``path`` in the model."""
         return path.replace(".", "_")
 
     @property
     def returns_single(self) -> bool:
-        """Whether the submodule returns its value as it is: one value, and no tuple around it."""
+        """Whether the submodule returns a single value instead of a tuple."""
         return len(self.outputs) == 1
 
 
@@ -73,30 +75,30 @@ def split_module(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Cut a traced model into submodules, and return the model that calls them in turn.
+    """Split a traced model into submodules, and return the model that calls them in turn.
 
-    Every call in the graph goes to the partition that the callback names for it. Each partition
-    becomes a submodule, ``submod_<number>``. The result computes what ``m`` computes, with the same
-    modules and parameters, and ``m`` itself stays as it is.
+    Every call in the graph belongs to the partition whose number the callback returns for it. Each
+    partition becomes a submodule, ``submod_<number>``. The result computes what ``m`` computes,
+    with the same modules and parameters, and ``m`` itself stays as it is.
 
-    The five steps below do the work. This function, the last one to write, takes them in turn.
+    This function calls the five steps below in order. Write it last.
 
     Args:
-        m: the model to cut.
-        root_m: the model that ``m`` was traced from. It is not used; torch's signature has it.
-        split_callback: the partition number of a node; it is asked once per call, in the order of
-            the graph.
+        m: the model to split.
+        root_m: the model that ``m`` was traced from. Unused; kept for compatibility with torch.
+        split_callback: returns the partition number of a node; called once for each call node, in
+            the order of the graph.
         qualname_map: a dict to fill with the old path of every module called in the result:
-            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. What it holds already stays.
+            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. Existing entries are kept.
         keep_original_order: call the submodules in the order in which the graph reaches them, and
             read parameters where they are needed.
-        keep_original_node_name: nodes of the submodules have the names of the original's.
+        keep_original_node_name: give the nodes of the submodules the names of the original nodes.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
-        RuntimeError: partitions wait for each other in a circle.
+        RuntimeError: partitions depend on each other in a cycle.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
 
@@ -150,15 +152,16 @@ def _old_paths(partitions: Iterable[Partition]) -> dict[str, str]:
 
 
 def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
-    """Ask the callback once for every call in the graph, and gather the nodes by its answers.
+    """Call the callback once for every call node, and group the nodes by what it returns.
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
-    Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback never sees
-    them. The callback may count, or draw lots: a second question could bring a second answer.
+    Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not
+    called for them. Call it exactly once per node: it may keep a count or be random, and return
+    something else the second time.
 
     Args:
-        graph: the graph to cut; it is only read.
-        split_callback: the partition number of a node.
+        graph: the graph to split; not modified.
+        split_callback: returns the partition number of a node.
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
@@ -184,19 +187,19 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
 
 def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
-    """Write down for each partition what comes in, from whom, and what goes out.
+    """Fill in the inputs and outputs of each partition.
 
-    Walk through the graph in order. Wherever a node uses a value that its own partition did not
-    make, the value is an input there, and an output of the partition that made it. A placeholder
-    or a parameter is an input that no partition makes. What the graph's output uses is an output
-    of its partition, even if no other partition needs it.
+    If a node uses a value that another partition computes, the value is an input of the node's
+    partition and an output of the other one. Placeholders and ``get_attr`` nodes are inputs too,
+    but belong to no partition. A value that the graph returns is an output of its partition, even
+    if no other partition uses it.
 
     Args:
         m: the traced model; it is only read.
         partitions: what ``assign_nodes`` returned. Their ``inputs`` and ``outputs`` are filled in,
             in the order of first use.
 
-    Of use: ``node.all_input_nodes``, the values a node uses, wherever they are in its arguments.
+    Hint: ``node.all_input_nodes`` lists the nodes in a node's arguments, also nested ones.
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
@@ -219,7 +222,7 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
 
 def _record_use(value: Node, maker: Partition | None, user: Partition | None) -> None:
-    """Record both ends of a crossing; no partition makes a parameter, none is the output."""
+    """Record one use of a value; a node that belongs to no partition has ``None``."""
     if maker is user:
         return
     if maker is not None:
@@ -238,20 +241,20 @@ def order_partitions(
 
     Args:
         partitions: what ``assign_nodes`` returned, after ``collect_crossings``.
-        keep_original_order: leave them as they are, in the order in which the graph reaches them.
+        keep_original_order: return them in the given order, which is not checked.
 
     Returns:
-        The same partitions, in an order in which they can run.
+        The same partitions, each after those it depends on, unless ``keep_original_order``.
 
     Raises:
-        RuntimeError: partitions wait for each other, directly or in a longer circle; then the
-            original order is no way out either. The message names the partitions of the circle,
-            and no others, by ``submod_name``.
+        RuntimeError: partitions depend on each other in a cycle, also with ``keep_original_order``.
+            The message contains the ``submod_name`` of the partitions in the cycle, and of no
+            others.
 
-    Of use: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
+    Hint: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
 
-    In torch: the loop over ``root_partitions`` inside ``split_module``. It takes the partition that
-    became ready last, and says only that there is a cycle.
+    In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
+    can run, it runs the one that became ready last. Its error doesn't name the partitions.
 
     >>> def f(x):
     ...     return torch.relu(x) + 1
@@ -294,7 +297,7 @@ def build_submodule(
 
     The new graph holds, in this order:
 
-    1. a placeholder for each of ``partition.inputs``, called by ``partition.input_names``. It has
+    1. a placeholder for each of ``partition.inputs``, named as in ``partition.input_names``. It has
        no default: a submodule is always given all of its inputs;
     2. the nodes. Their arguments are the new graph's nodes. The submodule is flat: the module at
        ``a.b.c`` is called as ``a_b_c``, its ``partition.flat_name``;
@@ -305,7 +308,7 @@ def build_submodule(
     original ones, not copies; the submodule holds those that it calls, and no others.
 
     Args:
-        partition: a partition that the steps before are done with. Its ``graph`` and its
+        partition: a partition, after ``collect_crossings``. Its ``graph`` and its
             ``environment`` are filled in.
         m: the traced model, for the modules it holds.
         keep_original_node_name: give the copies the names of their originals. Otherwise the new
@@ -314,7 +317,7 @@ def build_submodule(
     Returns:
         The submodule.
 
-    Of use: ``torch.fx.node.map_arg``, which replaces the nodes in an argument of any depth;
+    Hint: ``torch.fx.node.map_arg``, which replaces nodes in arguments, also nested ones;
     ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
@@ -371,19 +374,19 @@ def stitch_graph(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Write the graph that takes the model's inputs, calls the submodules, returns its output.
+    """Build the outer graph: the model's inputs, the calls of the submodules, the output.
 
     The graph holds, in this order:
 
     1. the placeholders of the original, with their defaults and annotations, and a ``get_attr`` for
-       each of the original's. With ``keep_original_order`` the placeholders only: a ``get_attr``
-       waits until right before the first partition that takes it, or before the output;
+       each of the original's. With ``keep_original_order`` only the placeholders: each ``get_attr``
+       is placed right before the first submodule call that uses it, or before the output;
     2. a call of each submodule with its partition's inputs, even if nobody uses what it returns;
        and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
        for each value in the tuple;
-    3. the original's output, of the same structure. Its annotation stays behind.
+    3. the original's output, of the same structure but without its type annotation.
 
-    Placeholders and ``get_attr`` nodes have a copy of the original's ``meta``. Parameters and
+    Placeholders and ``get_attr`` nodes get a copy of the original's ``meta``. Parameters and
     buffers are the original ones, not copies.
 
     Args:
@@ -391,8 +394,8 @@ def stitch_graph(
         submodules: what ``build_submodule`` returned for each partition, in the order in which to
             call them.
         keep_original_order: read a parameter where it is first needed, not at the start.
-        keep_original_node_name: call the arguments of ``forward`` as the nodes are called, where a
-            placeholder's name differs from its target.
+        keep_original_node_name: name the arguments of ``forward`` after the placeholder nodes
+            (``input_1``), not after their targets (``input``).
 
     Returns:
         The model after the split; ``meta["partition_names"]`` is the set of the submodules' names.
@@ -427,7 +430,7 @@ def stitch_graph(
 
 
 def _argument_name(placeholder: Node) -> str:
-    """The name of the node, with the stars of ``*args`` and ``**kwargs``."""
+    """The placeholder's name, prefixed with the stars of ``*args`` and ``**kwargs``."""
     target = str(placeholder.target)
     return target.replace(target.lstrip("*"), placeholder.name)
 
@@ -435,7 +438,7 @@ def _argument_name(placeholder: Node) -> str:
 def _new_values(
     values: Iterable[Node], graph: Graph, environment: dict[Node, Node]
 ) -> tuple[Node, ...]:
-    """The new nodes of old values; a parameter is read when it is first asked for."""
+    """Return the copies of ``values``; create ``get_attr`` nodes that don't exist yet."""
     for value in values:
         if value.op == "get_attr" and value not in environment:
             _copy_node(value, graph, environment, value.target)
@@ -443,7 +446,7 @@ def _new_values(
 
 
 def _returned_values(call: Node, partition: Partition) -> dict[Node, Node]:
-    """The new node of each value that the call of a submodule returns."""
+    """Map each output of a partition to its node in the outer graph."""
     if partition.returns_single:
         return dict.fromkeys(partition.outputs, call)
     return {
@@ -455,7 +458,7 @@ def _returned_values(call: Node, partition: Partition) -> dict[Node, Node]:
 def _outer_module(
     m: GraphModule, graph: Graph, submodules: Mapping[Partition, torch.nn.Module]
 ) -> GraphModule:
-    """The module of the outer graph, with what it calls and the parameters that it reads."""
+    """Build the outer module from its graph, the submodules and the parameters it reads."""
     paths = [str(node.target) for node in graph.find_nodes(op="get_attr")]
     called = {partition.submod_name: submodule for partition, submodule in submodules.items()}
     split = GraphModule({path: operator.attrgetter(path)(m) for path in paths} | called, graph)

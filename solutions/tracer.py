@@ -1,10 +1,11 @@
 """Record a run as a graph.
 
-The last three lessons come together. A tracer calls the model with proxies, and every operation
-on a proxy adds a node. Two things a model does are no operations on a proxy: it calls its
-modules, and it reads its parameters. Python has one place for each, ``nn.Module.__call__`` and
-``nn.Module.__getattr__``. While a trace runs, and only then, both are replaced, and ask the
-tracer.
+A tracer calls the model with proxies as arguments, and every operation on a proxy adds a node. Two
+things that a model does are not operations on a proxy: it calls its submodules, and it reads its
+parameters. The first goes through ``nn.Module.__call__``, the second through
+``nn.Module.__getattr__``. For the duration of a trace both are replaced by functions that call
+``Tracer.call_module`` and ``Tracer.getattr``. The tracer combines the three mixins of the previous
+lessons: ``PathOfModule``, ``CreateArg`` and ``Placeholders``.
 """
 
 from __future__ import annotations
@@ -27,21 +28,24 @@ from .placeholders import Placeholders
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# What a module does when nobody traces it.
+# Saved on import: during a trace, patched_modules replaces both.
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
-    """Records what a module or function does to its arguments.
+    """Traces a module or function: records the operations on its arguments as a graph.
 
-    ``Tracer().trace(model)`` returns the graph; ``symbolic_trace(model)`` a module that runs. A
-    subclass decides what is recorded: every method, here and in ``TracerBase``, may be overridden.
+    ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
+    ``GraphModule``. To change what is recorded, override a method of this class or of
+    ``TracerBase``.
 
     Attributes:
-        scope: path and class of the module that runs; ``""`` and ``None`` in the root.
-        module_stack: the calls that are running, outermost first: ``key: (path, class)``.
-        num_calls: how often each path was called so far.
-        node_name_to_scope: in which scope each node was made, by the node's name.
+        scope: path and class of the module whose call is in progress; ``""`` and ``None`` for the
+            root.
+        module_stack: the module calls in progress, outermost first; for the keys see
+            ``call_module``.
+        num_calls: how often the module at each path was called. ``trace`` doesn't reset it.
+        node_name_to_scope: the scope in which each node was created; set by ``create_node``.
 
     In torch: ``torch.fx.Tracer``.
     """
@@ -56,22 +60,24 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def trace(
         self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
     ) -> Graph:
-        """Return the graph of what ``root`` does.
+        """Trace ``root`` and return the graph.
 
         Args:
-            root: A module, of which the method named ``self.traced_func_name`` is traced, or a
-                function.
-            concrete_args: Arguments that are known now; handed to ``create_args_for_root``.
+            root: A function, or a module, whose method ``self.traced_func_name`` (``"forward"``) is
+                traced.
+            concrete_args: Fixed values for some of the arguments; passed to
+                ``create_args_for_root``.
 
         Returns:
-            The graph. It has placeholders, what happened to them, and an ``output`` node that
-            holds the result, converted by ``create_arg``, and has the annotation of the return
-            value as its type. The graph knows the tracer's class (``tracer_cls``). ``self.root``
-            is the module that its names refer to: ``root`` itself, or an empty module that
-            receives the constants of a function.
+            The graph of placeholders, the recorded operations, and an ``output`` node. The argument
+            of the output is the result of the call, converted by ``create_arg``; its type is the
+            return annotation. The graph is created with ``tracer_cls=type(self)``. The paths in the
+            graph start at ``self.root``: ``root`` itself if it is a module, otherwise a new empty
+            module, which stores the constants of the function.
 
-        The function that runs is the plain one of the module's class, with the root as its first
-        argument; the root's own call is not recorded. In torch: ``torch.fx.Tracer.trace``.
+        If ``root`` is a module, ``type(root).forward(root, ...)`` is called, not ``root(...)``. So
+        there is no node for the call of the root, and its hooks don't run. In torch:
+        ``torch.fx.Tracer.trace``.
 
         >>> class Block(nn.Module):
         ...     def __init__(self):
@@ -102,16 +108,17 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
     @contextmanager
     def patched_modules(self) -> Iterator[None]:
-        """Let this tracer decide what modules do while the block runs.
+        """Send module calls and attribute reads to this tracer while the block runs.
 
-        In the block, a call of any module comes to ``self.call_module(module, forward, args,
-        kwargs)``; ``forward(*args, **kwargs)`` is the call as it always was, hooks and all. A look
-        at what ``nn.Module`` keeps in tables (parameters, buffers, submodules) comes to
-        ``self.getattr(name, value, cache)``, with one empty ``cache`` for the whole block. And
-        torch's own flag says that a trace is on; ``tracing_flag()`` tells where it is.
+        In the block, calling any module calls ``self.call_module(module, forward, args, kwargs)``.
+        There ``forward(*args, **kwargs)`` is the original call, including hooks. Reading a
+        parameter, buffer or submodule calls ``self.getattr(name, value, cache)``. (Other attributes
+        don't: Python calls ``__getattr__`` only for what is not in the instance's ``__dict__`` or
+        its class.) The ``cache`` is one dict for the whole block, empty at first. Torch's own flag
+        for a running trace is set; ``tracing_flag()`` returns where it is.
 
-        Afterwards all three are what they were before the block, which may be inside another
-        trace; after an error as well. In torch these are ``module_call_wrapper`` and
+        After the block, also after an error, all three are restored to their values from before it.
+        Blocks may be nested. In torch these are ``module_call_wrapper`` and
         ``module_getattr_wrapper`` inside ``Tracer.trace``, and ``_Patcher``.
 
         >>> class Loud(Tracer):
@@ -133,21 +140,21 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Record a call of a module: one node for a leaf, else whatever its ``forward`` does.
+        """Record a call of a module: one node for a leaf, otherwise the operations inside it.
 
         Args:
             m: The module that the traced code calls.
-            forward: Runs it, hooks and all, with the arguments it is given.
+            forward: Runs the module, including its hooks, with the given arguments.
             args: Its arguments, in which proxies may occur.
             kwargs: Its keyword arguments.
 
         Returns:
             The proxy of a new ``call_module`` node, or what ``forward`` returns.
 
-        While the call lasts, ``self.scope`` is the module's path and class, and the last entry
-        of ``self.module_stack`` is ``path: (path, class)``; for the module's second call
-        ``path@1: ...``, for the third ``path@2``. Then both are what they were, after an error as
-        well. ``TracerBase.create_node`` writes them onto each node. In torch:
+        A leaf is not run. During the call, ``self.scope`` is the module's path and class, and the
+        last entry of ``self.module_stack`` is ``path: (path, class)``. For the second call of the
+        same module its key is ``path@1``, for the third ``path@2``. Both are restored afterwards,
+        also after an error. ``TracerBase.create_node`` copies them to each new node. In torch:
         ``torch.fx.Tracer.call_module``.
 
         >>> tracer = Tracer()
@@ -170,14 +177,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             self.scope = outer
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Return whether a call of ``m`` is one node, instead of what happens inside ``m``.
+        """Return whether a call of ``m`` is recorded as one node, without running ``m``.
 
         Args:
             m: The module that is called.
             module_qualified_name: Its path below the root.
 
-        A module is a leaf if its class was written in ``torch.nn`` (or ``torch.ao.nn``), whatever
-        it holds, but for ``nn.Sequential``. In torch: ``torch.fx.Tracer.is_leaf_module``.
+        A module is a leaf if its class is defined in ``torch.nn`` or ``torch.ao.nn``, even if it
+        has submodules. The exception is ``nn.Sequential``, which is never a leaf. In torch:
+        ``torch.fx.Tracer.is_leaf_module``.
 
         >>> [Tracer().is_leaf_module(module, "") for module in (nn.ReLU(), nn.Sequential())]
         [True, False]
@@ -186,18 +194,18 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         return is_torchs and not isinstance(m, nn.Sequential)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Return what the traced code gets when it looks at an attribute of a module.
+        """Return the value for an attribute that the traced code reads from a module.
 
         Args:
             attr: The attribute's name.
             attr_val: Its value.
-            parameter_proxy_cache: Path to proxy, for this trace. A parameter that is looked at
-                twice is one node.
+            parameter_proxy_cache: The proxies returned so far in this trace, by path, so that a
+                parameter that is read twice is one node.
 
         Returns:
-            For a parameter of the root, and with ``self.proxy_buffer_attributes`` for a buffer
-            too, the proxy of a ``get_attr`` node. Anything else, as it is: a buffer, a submodule,
-            a parameter that the root doesn't hold. Parameters are told apart by identity.
+            The proxy of a ``get_attr`` node for a parameter that the root or one of its submodules
+            holds (found by identity) and, with ``self.proxy_buffer_attributes``, for such a buffer.
+            Otherwise ``attr_val`` itself; if it is used as an argument, ``create_arg`` converts it.
 
         In torch: ``torch.fx.Tracer.getattr``.
         """
@@ -214,15 +222,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 def symbolic_trace(
     root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:
-    """Return a module that does what ``root`` does, from its recorded graph.
+    """Trace ``root`` and return a module that runs the recorded graph.
 
     Args:
         root: A module or a function.
-        concrete_args: Arguments that are known now; handed to ``trace``.
+        concrete_args: Fixed values for some of the arguments; passed to ``trace``.
 
     Returns:
-        A ``GraphModule`` with the class or function name of ``root``, and the very parameters and
-        modules of the tracer's root that the graph refers to.
+        A ``GraphModule``, named after the class or function ``root``. The parameters and modules in
+        it are those of ``root``, not copies, and only those that the graph refers to.
 
     In torch: ``torch.fx.symbolic_trace``.
 
@@ -238,16 +246,16 @@ def symbolic_trace(
 
 
 def tracing_flag() -> tuple[Any, str]:  # given
-    """Return where torch notes that a trace is on: an object and the name of its attribute.
+    """Return where torch's flag for a running trace is: an object and an attribute name.
 
-    Up to torch 2.13 that is a global for all threads; later each thread has its own.
+    Up to torch 2.13 it is one global for all threads; in newer versions each thread has its own.
     """
     own = getattr(torch_fx, "_is_fx_tracing_tls", None)
     return (torch_fx, "_is_fx_tracing_flag") if own is None else (own, "flag")
 
 
 def _recorders(tracer: Tracer) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return what takes the place of ``nn.Module.__call__`` and ``__getattr__`` in one trace."""
+    """Return replacements for ``nn.Module.__call__`` and ``__getattr__`` during one trace."""
     parameter_proxies: dict[str, Proxy] = {}
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -261,7 +269,7 @@ def _recorders(tracer: Tracer) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 @contextmanager
 def _patched(*changes: tuple[Any, str, Any]) -> Iterator[None]:
-    """Give attributes other values while the block runs: ``(owner, name, value)`` each."""
+    """Set attributes while the block runs; each change is ``(owner, name, value)``."""
     before = [(owner, name, getattr(owner, name, False)) for owner, name, _ in changes]
     try:
         for change in changes:
