@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.prose import filled
 from kata.reasons import Reason, other_reasons
 from kata.space import Space
 from kata.steps import next_step
-from kata.terminal import beside_label, clipped, harmless, show_labelled
+from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 
 # How many reasons are listed besides the first.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kata.prose import filled
-from kata.terminal import harmless
+from kata.terminal import filled, harmless
 from kata.verdict import Report
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted

@@ -6,6 +6,7 @@ nothing is told by them alone, so ``NO_COLOR``, ``--plain`` and a pipe lose noth
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import locale
@@ -15,7 +16,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterator
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -36,32 +37,12 @@ THEME = Theme(
         "quiet": "dim",
     }
 )
-# One character for each, so that columns stay where they are.
-IN_ASCII = {
-    "…": "~",
-    "→": ">",
-    "←": "<",
-    "–": "-",
-    "—": "-",
-    "−": "-",
-    "·": "-",
-    "─": "-",
-    "•": "*",
-    "×": "x",
-    "≤": "<",
-    "≥": ">",
-    "‘": "'",
-    "’": "'",
-    "“": '"',
-    "”": '"',
-    "«": '"',
-    "»": '"',
-    "✓": "+",
-    "✗": "x",
-    "★": "*",
-}
+# What ASCII has instead of the characters that we print, one for each: columns stay where they are.
+IN_ASCII = str.maketrans("…→←–—−·─•×≤≥‘’“”", "~><-----*x<>''\"\"")
 # Where the text beside a label begins.
 LABEL = 10
+IN_BACKTICKS = re.compile(r"`[^`\n]+`")
+LIST_ITEM = re.compile(r" *(?:(?:[-*]|\d+\.) +)?")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -143,6 +124,30 @@ def harmless(text: str) -> str:
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
+def show_prose(console: Console, text: str) -> None:
+    """Print text of the pages: each line filled to the console's width, blocks of code as is."""
+    in_code = False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        for part in [line] if in_code or fence else filled(line, console.width):
+            shown = Text(part)
+            shown.highlight_regex(IN_BACKTICKS, "code")
+            console.print(shown, soft_wrap=True)
+        in_code ^= fence
+
+
+def filled(line: str, width: int) -> list[str]:
+    """A line of prose on several lines; those after the first stand under its words."""
+    item = LIST_ITEM.match(line)
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * (item.end() if item else 0),
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [""]
+
+
 class Spelling:
     """A text stream that writes what the terminal's encoding lacks in other characters."""
 
@@ -150,18 +155,12 @@ class Spelling:
         self.stream = stream
         self.encoding = "ascii" if plain or is_ascii_only() else stream.encoding or "utf-8"
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
     def write(self, text: str) -> int:
         self.stream.write(spelt(text, self.encoding))
         return len(text)
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def isatty(self) -> bool:
-        return self.stream.isatty()
-
-    def fileno(self) -> int:
-        return self.stream.fileno()
 
 
 def is_ascii_only() -> bool:
@@ -171,17 +170,15 @@ def is_ascii_only() -> bool:
 
 def spelt(text: str, encoding: str) -> str:
     """The text in characters that the encoding has, one for each."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return "".join(each for character in text for each in as_encoded(character, encoding))
-    return text
+    return text.encode(encoding, "nearest").decode(encoding)
 
 
-def as_encoded(character: str, encoding: str) -> str:
-    """The character itself, or the nearest one that the encoding has, or a question mark."""
-    letter = unicodedata.normalize("NFKD", character)[:1]
-    for candidate in (character, IN_ASCII.get(character, ""), letter):
-        if candidate and candidate.encode(encoding, "ignore"):
-            return candidate
-    return "?"
+def nearest(error: UnicodeError) -> tuple[str, int]:
+    """What to write for characters that an encoding lacks: ASCII that looks like them, or ``?``."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end].translate(IN_ASCII)
+    letters = (unicodedata.normalize("NFKD", each)[0] for each in lacking)
+    return "".join(each if each.isascii() else "?" for each in letters), error.end
+
+
+codecs.register_error("nearest", nearest)

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from kata import workspace
 from kata.naming import add_lesson
-from kata.prose import show_prose
 from kata.stubs import ROOT
-from kata.terminal import open_console
+from kata.terminal import open_console, show_prose
 
 PAGES = ROOT / "docs" / "lessons"
 HINT = re.compile(r'^\?{3}\+? tip "Hint (\d+): ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)', re.MULTILINE)

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kata.progress import Standing, next_of, standings
-from kata.prose import show_prose
-from kata.terminal import open_console
+from kata.terminal import open_console, show_prose
 
 # Narrower than this, the table has the columns alone that say how a lesson stands.
 WIDE = 72

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from kata import workspace
 from kata.naming import add_lesson
-from kata.prose import show_prose
 from kata.stubs import stub
-from kata.terminal import open_console
+from kata.terminal import open_console, show_prose
 from kata.workspace import file_of, is_pristine, write, yours
 
 

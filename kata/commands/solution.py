@@ -11,9 +11,8 @@ from kata import workspace
 from kata.layers import lesson_files
 from kata.naming import add_lesson
 from kata.progress import recall
-from kata.prose import show_prose
 from kata.stubs import CORES, ROOT, SOLUTIONS
-from kata.terminal import harmless, open_console
+from kata.terminal import harmless, open_console, show_prose
 
 STYLES = {"+": "green", "-": "red", "@": "code"}
 HEADS = ("+++", "---")

@@ -17,10 +17,9 @@ from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
 from kata.keys import Read, keys
 from kata.naming import NAMES, add_lesson
-from kata.prose import show_prose
 from kata.saves import Saves
 from kata.showing import show_failure, show_rest, show_score
-from kata.terminal import open_console, show_labelled
+from kata.terminal import open_console, show_labelled, show_prose
 from kata.workspace import Workspace
 
 # How long to wait for a key before the files are looked at again: short, since the learner waits.

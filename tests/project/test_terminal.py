@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kata.prose import filled, wrapped
 from kata.stubs import ROOT
-from kata.terminal import clipped, harmless, open_console, spelt
+from kata.terminal import clipped, filled, harmless, open_console, show_prose, spelt
 
 ESCAPE = "\x1b["
 
@@ -83,18 +82,13 @@ def test_filling_a_line_loses_no_word(line: str, width: int):
     assert " ".join(filled(line, width)).split() == line.split()
 
 
-def test_code_and_lists_keep_their_lines():
-    text = "one\nparagraph\n\n- an item\n  of two lines\n- another\n\n```python\nx =  1\n```\n"
-    assert list(wrapped(text, 80)) == [
-        "one paragraph",
-        "",
-        "- an item of two lines",
-        "- another",
-        "",
-        "```python",
-        "x =  1",
-        "```",
-    ]
+def test_prose_is_filled_and_code_keeps_its_lines():
+    stream = io.StringIO()
+    code = ["```python", "x =  1; y =  2; z =  3", "```"]
+    text = "\n".join(["a paragraph of words", "", "1. an item of words", *code])
+    show_prose(open_console(stream=stream, width=12, plain=True), text)
+    lines = ["a paragraph", "of words", "", "1. an item", "   of words", *code]
+    assert stream.getvalue().splitlines() == lines
 
 
 LOCALES = {
