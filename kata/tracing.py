@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -17,20 +15,12 @@ from torch import nn
 from torch.fx import Graph
 
 from kata import workspace
-from kata.lending import is_written, lending
-from lessons import LESSONS
-
-TRACER = "tracer"
+from kata.lending import lending
+from kata.naming import near
 
 
 class GraphError(RuntimeError):
     """A graph that cannot be shown; the message says why, and what to do."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown word: the nearest ones, if any is near."""
-    names = difflib.get_close_matches(word, sorted(known))
-    return f": did you mean {' or '.join(names)}?" if names else ""
 
 
 class Traced(NamedTuple):
@@ -61,48 +51,24 @@ def trace(model: nn.Module, impl: str) -> Traced:
 
 def trace_by_lesson(model: nn.Module, folder: Path) -> Traced:
     """Trace with the learner's tracer; its siblings that aren't written yet are lent."""
-    refuse_unwritten(folder)
     try:
-        with lending(folder, TRACER) as finder:
-            graph = importlib.import_module(f"lessons.{TRACER}").Tracer().trace(model)
+        with lending(folder, "tracer") as finder:
+            graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
+    except NotImplementedError as error:
+        told = f"not written yet: {error}; --impl solutions shows the reference's graph"
+        raise GraphError(told) from error
     except Exception as error:
-        raise GraphError(explained(error, folder)) from error
+        raise GraphError(f"your tracer raised {words(error)}{place(error, folder)}") from error
     if not isinstance(graph, Graph):
         raise GraphError(f"Tracer.trace of lessons/tracer.py returned no graph but {graph!r}")
     return Traced(graph, tuple(finder.lent))
-
-
-def refuse_unwritten(folder: Path) -> None:
-    """Say what keeps the lesson from being run: a stub, or what Python cannot read."""
-    if is_written(TRACER, folder):
-        return
-    file = folder / f"{TRACER}.py"
-    try:
-        compile(file.read_bytes(), str(file), "exec")
-    except SyntaxError as error:
-        raise GraphError(f"lessons/tracer.py, line {error.lineno}: {error.msg}") from error
-    raise GraphError(
-        "lessons/tracer.py isn't written yet: write it first, "
-        "or see the reference's graph with --impl solutions"
-    )
-
-
-def explained(error: Exception, folder: Path) -> str:
-    """What went wrong in a learner's tracer, and on which of their lines."""
-    lesson = next((each.name for each in LESSONS if str(error).startswith(f"{each.name}: ")), "")
-    if isinstance(error, NotImplementedError) and lesson:
-        return f"a part of lessons/{lesson} isn't written yet: {error}"
-    return f"your tracer raised {words(error)}{place(error, folder)}"
 
 
 def place(error: Exception, folder: Path) -> str:
     """The last line of the learner's own that an error came through."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    if not own:
-        return ""
-    file = Path(own[-1].filename)
-    return f"\n  {workspace.shown(file)}, line {own[-1].lineno}: {own[-1].line}"
+    return f"\n  lessons/{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
 def words(error: Exception) -> str:
@@ -118,7 +84,14 @@ def build(name: str) -> nn.Module:
     Raises:
         GraphError: there is no such model, or it cannot be made without arguments.
     """
-    model = imported(name) if ":" in name else torchvision_model(name)
+    try:
+        model = imported(name) if ":" in name else torchvision_model(name)
+    except GraphError:
+        raise
+    except Exception as error:
+        raise GraphError(f"{name} cannot be made: {words(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise GraphError(f"{name} gives no nn.Module: its type is {type(model).__name__}")
     return model.eval()
 
 
@@ -127,8 +100,10 @@ def torchvision_model(name: str) -> nn.Module:
 
     models = torchvision.models.list_models(module=torchvision.models)
     if name not in models:
-        near = did_you_mean(name, models) or " (one of your own: package.module:Class)"
-        raise GraphError(f"torchvision has no classification model `{name}`{near}")
+        raise GraphError(
+            f"torchvision has no classification model `{name}`{near(name, models)}; "
+            "one of your own is package.module:Class"
+        )
     with warnings.catch_warnings():
         # Some tell how their weights are initialised; a graph has none.
         warnings.simplefilter("ignore")
@@ -136,29 +111,13 @@ def torchvision_model(name: str) -> nn.Module:
     return model
 
 
-def imported(name: str) -> nn.Module:
-    """The model behind ``package.module:Class``; an object that is a module is taken as it is."""
+def imported(name: str) -> object:
+    """What ``package.module:Class`` makes; an object that is a module is taken as it is."""
     path, _, attribute = name.partition(":")
-    found = look_up(path, attribute)
-    if isinstance(found, nn.Module):
-        return found
-    try:
-        model = found() if callable(found) else found
-    except Exception as error:
-        raise GraphError(f"{name}() raised {type(error).__name__}: {error}") from error
-    if not isinstance(model, nn.Module):
-        raise GraphError(f"{name} gives no nn.Module: its type is {type(model).__name__}")
-    return model
-
-
-def look_up(path: str, attribute: str) -> object:
-    """Import the object; the folder where the command was called comes first, as for Python."""
+    # The folder where the command was called comes first, as for Python.
     sys.path.insert(0, "")
     try:
-        return attrgetter(attribute)(importlib.import_module(path))
-    except ImportError as error:
-        raise GraphError(f"cannot import {path}: {error}") from error
-    except AttributeError as error:
-        raise GraphError(f"{path} has no `{attribute}`") from error
+        found = attrgetter(attribute)(importlib.import_module(path))
     finally:
         sys.path.remove("")
+    return found() if callable(found) and not isinstance(found, nn.Module) else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import webbrowser
 from pathlib import Path
 
@@ -20,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="lessons",
         help="whose tracer: yours (the default), the reference's, or torch's",
     )
-    parser.add_argument("--module", default="", metavar="NAME", help="only this part: layer1.0")
     parser.add_argument(
         "--against",
         choices=("torch",),
@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
     # Here, because it imports torch: --help needs none.
-    from kata.graphs import Subject, show
+    from kata.graphs import show
     from kata.tracing import GraphError
 
-    subject = Subject(arguments.model, arguments.impl, arguments.module, arguments.against)
-    file = arguments.out or workspace.HERE.memory / "graphs" / f"{subject.file_name}.html"
+    name = re.sub(r"[^\w.-]+", "-", arguments.model)
+    file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
     try:
-        shown = show(subject)
+        shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
         write_page(shown.picture, file)
     except (GraphError, OSError) as error:
         console = open_console(plain=arguments.plain, stderr=True)

@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 
 from drawing import Link, Node, Panel, Picture
-from kata.graphs import panel, target_of
+from drawing.listing import panel, target_of
 from kata.torchvision_compat import torchvision
 from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import LowerReluTracer

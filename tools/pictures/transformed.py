@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.fx import GraphModule
 
 from drawing import Link, Picture
-from kata.graphs import panel
+from drawing.listing import panel
 from kata.torchvision_compat import torchvision
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import invert

@@ -10,7 +10,7 @@ from torch.fx import Graph
 from torch.fx import Node as FxNode
 
 from drawing import Link, Node, Panel, Picture
-from kata.graphs import target_of
+from drawing.listing import target_of
 from solutions.stretch.exec_order import ExecOrderTracer, ExecutionInfo
 from solutions.stretch.tracer import Tracer
 from solutions.stretch.unflatten import unflatten
