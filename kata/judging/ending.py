@@ -80,7 +80,9 @@ def broken(run: Evidence) -> Ending | None:
     """Pytest itself failed, or never came to the lesson."""
     if run.has_plan and run.code is None:
         return None
-    return run.ended(End.BROKEN, f"the tests could not be run:\n{output_tail(run) or run.log}")
+    said = output_tail(run) or run.log
+    remedy = "`kata doctor` checks your setup and suggests fixes"
+    return run.ended(End.BROKEN, f"the tests could not be run:\n{said}\n{remedy}")
 
 
 def worker_killed(run: Evidence) -> Ending | None:

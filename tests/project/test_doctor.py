@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import shutil
 import subprocess
@@ -13,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from kata.commands import doctor
-from kata.commands.doctor import NOTE, OK, PROBLEM, findings, fork, git, python, tried
+from kata.commands.doctor import NOTE, OK, PROBLEM, Finding, findings, git, imported, python
 from kata.stubs import ROOT
 
 
-def diagnose(packages: Path) -> tuple[int, dict[str, dict[str, str]]]:
+def diagnose(packages: Path) -> tuple[int, str]:
     """Let the doctor look at an environment in which these packages come first."""
     done = subprocess.run(
-        [sys.executable, "-m", "kata", "doctor", "--json"],
+        [sys.executable, "-m", "kata", "doctor"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(packages)},
+        env={**os.environ, "PYTHONPATH": str(packages), "COLUMNS": "300"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.stdout, done.stderr
-    return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)}
+    return done.returncode, done.stdout
 
 
 def package(folder: Path, name: str, version: str, code: str = "", *, requires: str = "") -> None:
@@ -55,32 +54,27 @@ class library:
 def test_a_torch_whose_libraries_do_not_load_is_a_problem(tmp_path: Path):
     message = "libcudart.so.13: cannot open shared object file"
     package(tmp_path, "torch", "2.13.0", f"raise ImportError({message!r})")
-    code, found = diagnose(tmp_path)
+    code, shown = diagnose(tmp_path)
     assert code == 1
-    assert found["import torch"]["state"] == "problem"
-    assert message in found["import torch"]["words"]
-    assert "--force-reinstall torch torchvision" in found["import torch"]["remedy"]
+    assert f"problem   import torch: ImportError: {message}" in shown
+    assert "--force-reinstall torch torchvision" in shown
 
 
-def test_an_old_torch_beside_another_torchvision_is_a_problem(tmp_path: Path):
+def test_an_old_torch_is_a_problem(tmp_path: Path):
     package(tmp_path, "torch", "2.4.1", A_TORCH)
-    package(tmp_path, "torchvision", "0.28.0", requires="torch (==2.13.0)")
-    code, found = diagnose(tmp_path)
+    code, shown = diagnose(tmp_path)
     assert code == 1
-    assert found["torch"]["words"] == "2.4.1 is here, >=2.11 is needed"
-    pair = found["torch and torchvision"]
-    assert pair["words"] == "torchvision 0.28.0 is made for torch ==2.13.0, and 2.4.1 is here"
-    assert pair["remedy"] == "pip install --constraint constraints.txt torch torchvision"
+    assert "problem   torch: 2.4.1 is here, >=2.11 is needed" in shown
+    assert "remedy: pip install --constraint constraints.txt torch" in shown
 
 
 def test_a_torchvision_that_kills_python_is_a_problem_and_the_rest_is_looked_at(tmp_path: Path):
     package(tmp_path, "torch", "2.13.0", A_TORCH)
     package(tmp_path, "torchvision", "0.28.0", "import os; os.abort()")
-    code, found = diagnose(tmp_path)
+    code, shown = diagnose(tmp_path)
     assert code == 1
-    assert found["import torchvision"]["state"] == "problem"
-    assert "killed by SIGABRT" in found["import torchvision"]["words"]
-    assert found["disk"]["state"] != "problem"
+    assert "problem   import torchvision: it was killed by SIGABRT" in shown
+    assert "ok        git: is there" in shown
 
 
 def test_a_missing_package_is_a_problem(monkeypatch):
@@ -89,14 +83,6 @@ def test_a_missing_package_is_a_problem(monkeypatch):
     assert found["rich"].state is PROBLEM
     assert found["rich"].remedy.endswith(" rich")
     assert found["torch"].state is OK
-
-
-def test_operators_that_do_not_load_are_worth_a_note():
-    finding = doctor.torchvision(
-        doctor.Tried(["0.28.0+cu130", ["nms", "qnms"]]), beside="2.13.0+cpu"
-    )
-    assert finding.state is NOTE
-    assert finding.words.startswith("0.28.0+cu130 beside torch 2.13.0+cpu: its compiled nms, qnms")
 
 
 def test_a_memory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch, capsys):
@@ -112,24 +98,7 @@ def healthy(folder: Path, monkeypatch) -> None:
     """A repository whose imports work, without the seconds that torch takes."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     monkeypatch.setattr(doctor, "ROOT", folder)
-    without_imports(monkeypatch)
-
-
-def without_imports(monkeypatch) -> None:
-    """Spare the tests that look elsewhere the seconds that torch takes."""
-    answers = {
-        doctor.TORCH: ["2.13.0", False],
-        doctor.TORCHVISION: ["0.28.0", []],
-        doctor.LESSONS: 10,
-    }
-    monkeypatch.setattr(doctor, "tried", lambda code: doctor.Tried(answers[code]))
-
-
-def test_a_full_disk_is_a_problem(monkeypatch):
-    monkeypatch.setattr(doctor, "free_space", lambda: 20 * doctor.MEGABYTE)
-    assert doctor.disk().state is PROBLEM
-    monkeypatch.setattr(doctor, "free_space", lambda: 500 * doctor.MEGABYTE)
-    assert doctor.disk().state is NOTE
+    monkeypatch.setattr(doctor, "imported", lambda name, *_: Finding(name, OK, "works"))
 
 
 def test_an_old_python_is_a_problem(monkeypatch):
@@ -138,14 +107,13 @@ def test_an_old_python_is_a_problem(monkeypatch):
     assert "3.9.18 is here, >=3.11 is needed" in python().words
 
 
-def test_a_system_without_fork_or_git_is_worth_a_note(monkeypatch):
-    monkeypatch.delattr(os, "fork")
+def test_a_system_without_git_is_worth_a_note(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert (fork().state, git().state) == (NOTE, NOTE)
+    assert git().state is NOTE
 
 
 def test_every_problem_and_every_note_has_a_remedy(monkeypatch):
-    monkeypatch.setattr(doctor, "tried", lambda code: doctor.Tried(error="it broke"))
+    monkeypatch.setattr(doctor, "IMPORTS", {"import x": ("import no_such_module", "mend it")})
     monkeypatch.setattr(doctor, "installed", lambda name: None)
     found = list(findings())
     assert any(finding.state is PROBLEM for finding in found)
@@ -153,8 +121,8 @@ def test_every_problem_and_every_note_has_a_remedy(monkeypatch):
 
 
 def test_a_child_that_fails_or_dies_is_described_by_its_last_line():
-    assert tried("raise ValueError('why')").error == "ValueError: why"
-    assert tried("import os; os._exit(3)").error == "it failed silently"
+    assert imported("x", "raise ValueError('why')", "").words == "ValueError: why"
+    assert imported("x", "import os; os._exit(3)", "").words == "it failed silently"
 
 
 def test_a_healthy_environment_has_the_exit_code_of_success(tmp_path, monkeypatch, capsys):
@@ -176,6 +144,25 @@ def run_in(folder: Path, *words: str) -> tuple[int, str]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
+
+
+def test_without_torch_a_check_says_so_and_what_helps(tmp_path: Path, monkeypatch):
+    folder = copy_of_the_runner(tmp_path / "kata")
+    for name in ("solutions", "tests"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "conftest.py", folder)
+    with (folder / "lessons" / "path_of_module.py").open("a") as lesson:
+        lesson.write("begun = True\n")
+    hidden = tmp_path / "hidden" / "torch"
+    hidden.mkdir(parents=True)
+    missing = "No module named 'torch'"
+    (hidden / "__init__.py").write_text(f"raise ModuleNotFoundError({missing!r})")
+    monkeypatch.setenv("PYTHONPATH", str(hidden.parent))
+    code, shown = run_in(folder, "check", "path_of_module")
+    assert code == 1
+    assert missing in shown
+    assert "`kata doctor` checks your setup" in shown
+    assert "todo " not in shown
 
 
 @pytest.mark.parametrize("broken", ["no lessons", "no rich", "a syntax error"])
