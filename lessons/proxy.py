@@ -261,7 +261,7 @@ class TracerBase:  # given
             if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
                 raise refusal(RuntimeError, "a proxy can't be a dict key", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
-        if is_dataclass(a) and not isinstance(a, type):
+        if is_dataclass(a) and not isinstance(a, type):  # this node makes one when the graph runs
             kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
             return self.create_node("call_function", type(a), (), kwargs)
         return a
