@@ -18,7 +18,7 @@ ENGINES = ("podman", "docker")
 IMAGE = "fx-kata"
 RECIPE = """
 FROM python:3.12-slim
-COPY constraints.txt pyproject.toml README.md /kata/
+COPY constraints.txt pyproject.toml README.md LICENSE /kata/
 COPY kata /kata/kata
 RUN pip install --no-cache-dir --constraint /kata/constraints.txt /kata
 """
