@@ -12,6 +12,7 @@ from kata.stubs import STUBS, stubs
 def write(folder: Path) -> list[str]:
     """Write every stub below ``folder``, and return the files whose text changed."""
     stale = stale_in(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in stubs().items():
         (folder / name).write_text(text, encoding="utf-8")
     return stale
