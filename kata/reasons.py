@@ -14,7 +14,7 @@ LONGEST = 240
 # How a text begins that compares two values: these are left to the full text.
 COMPARISONS = ("expected:", "the graphs differ")
 # A place in the learner's code, which may stand below a note.
-FRAME = re.compile(r"  \S+, line \d+, in ")
+FRAME = re.compile(r"  \S+:\d+, in ")
 
 
 class Reason(NamedTuple):

@@ -51,5 +51,5 @@ def next_step(verdict: Verdict) -> str:
     for step in [] if is_pristine(lesson) else steps_left(lesson):
         if tests := waiting.count(step.task):
             wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
-            return f"next: {step.name}, lessons/{lesson}.py, line {step.line}; {wait}"
+            return f"next: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"
     return ""

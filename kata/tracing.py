@@ -68,7 +68,7 @@ def place(error: Exception, folder: Path) -> str:
     """The last line of the learner's own that an error came through."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    return f"\n  lessons/{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+    return f"\n  lessons/{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def words(error: Exception) -> str:

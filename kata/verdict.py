@@ -108,7 +108,7 @@ class CodeLine:
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}, in {self.function}"
+        return f"{self.file}:{self.line}, in {self.function}"
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def lines_of(submission: Submission) -> Iterator[str]:
     """The lines to look at, once per line and reason."""
     for lesson, data in sorted(submission.files.items()):
         for line, reason in dict.fromkeys(reasons_in(lesson, data)):
-            yield f"lessons/{lesson}.py, line {line}: {reason}"
+            yield f"lessons/{lesson}.py:{line}: {reason}"
 
 
 def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:

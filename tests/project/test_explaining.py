@@ -55,7 +55,7 @@ def test_a_lesson_that_has_its_tests_skipped_is_red(source: str, judge: Judge, l
 
 def test_pytest_counts_a_test_that_the_lesson_skips_as_red(lessons: Path):
     shown = read(lessons, f"import pytest\n{METHOD}pytest.skip('later')")
-    assert f"lessons/{LESSON}.py, line 4" in shown
+    assert f"lessons/{LESSON}.py:4" in shown
     assert f"red {LESSON} core 0 of 1" in shown
 
 
@@ -73,9 +73,9 @@ def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("class PathOfModule\n", ["line 1: expected ':'"]),
-        ("1 / 0\n", ["ZeroDivisionError", f"lessons/{LESSON}.py, line 1"]),
-        ("import sys\nsys.exit()\n", ["SystemExit", f"lessons/{LESSON}.py, line 2"]),
+        ("class PathOfModule\n", [":1: expected ':'"]),
+        ("1 / 0\n", ["ZeroDivisionError", f"lessons/{LESSON}.py:1"]),
+        ("import sys\nsys.exit()\n", ["SystemExit", f"lessons/{LESSON}.py:2"]),
     ],
 )
 def test_an_import_that_fails_stands_under_its_own_title(source, words, lessons: Path):
@@ -115,7 +115,7 @@ def test_a_grade_names_the_import_too():
 def test_a_misspelt_import_says_what_is_not_there(statement: str, cause: str, lessons: Path):
     shown = read(lessons, f"{statement}\n")
     assert cause in shown
-    assert f"lessons/{LESSON}.py, line 1, in <module> {statement}" in shown
+    assert f"lessons/{LESSON}.py:1, in <module> {statement}" in shown
     assert "renamed" not in shown
     assert str(lessons.parent) not in shown
 
@@ -143,7 +143,7 @@ def test_a_name_that_the_code_misspells_has_no_cause_that_a_test_supposes(lesson
 def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, lessons: Path):
     (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n")
     text = judge.run(Request(LESSON, lessons)).first_failure.text
-    assert f"line 3, in {LESSON}\n      {call}\n" in text
+    assert f":3, in {LESSON}\n      {call}\n" in text
     assert "the tests run without one" in " ".join(text.split())
     assert f"`pytest tests/test_{LESSON}.py -x -s`" in text
 

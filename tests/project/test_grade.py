@@ -49,7 +49,7 @@ def test_a_run_that_was_cut_short_is_never_green(how: End):
 def test_the_diagnosis_is_the_likely_cause_on_one_line():
     text = "got: 1\nlikely cause: the last name\n              overwrote the first\ntry:          x"
     assert diagnosis(text) == "the last name overwrote the first"
-    assert diagnosis("NameError: x\n  lessons/tracer.py, line 3") == "NameError: x"
+    assert diagnosis("NameError: x\n  lessons/tracer.py:3") == "NameError: x"
 
 
 def test_an_endless_text_is_cut():

@@ -218,7 +218,7 @@ def test_a_folder_without_submissions_is_refused(tmp_path: Path):
 def test_a_line_that_no_lesson_needs_is_flagged(line: str):
     (flags,) = flags_of([Submission("Ada", {LESSON: f"x = 1\n{line}\n".encode()})])
     assert flags
-    assert str(flags[0]).startswith(f"lessons/{FILE}, line 2: ")
+    assert str(flags[0]).startswith(f"lessons/{FILE}:2: ")
 
 
 def test_equal_files_are_flagged_whatever_their_comments():

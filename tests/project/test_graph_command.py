@@ -146,7 +146,7 @@ def test_the_verdict_comes_first_and_the_picture_below(graph, lessons, tmp_path)
 @pytest.mark.parametrize(
     "source, words",
     [
-        (RAISES, ["KeyError: 'conv'", "lessons/tracer.py, line 7"]),
+        (RAISES, ["KeyError: 'conv'", "lessons/tracer.py:7"]),
         (TODO, ["not written yet: create_arg: turn it into an argument"]),
         ("def broken(:\n", ["invalid syntax (tracer.py, line 1)"]),
         ("class Tracer:\n    def trace(self, root):\n        return 3", ["no graph but 3"]),

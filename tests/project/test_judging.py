@@ -71,7 +71,7 @@ def test_an_endless_loop_is_stopped_and_its_line_is_told(judge: Judge, lessons: 
     misbehave(lessons, "while True:\n    pass")
     ending = judged(judge, lessons, seconds=1.0).ending
     assert ending.how is End.TIME
-    assert str(ending.place).startswith("lessons/path_of_module.py, line ")
+    assert str(ending.place).startswith("lessons/path_of_module.py:")
     assert ending.place.source in ("while True:", "pass")
     assert ending.during == "the root is the empty string"
 

@@ -30,7 +30,7 @@ TypeError: unhashable type: 'list'
 likely cause: a cause in a note that goes
   on
 try: a hint
-  lessons/a.py, line 3, in f
+  lessons/a.py:3, in f
       return {[]}"""
 
 
@@ -42,7 +42,7 @@ try: a hint
             RAISED,
             Reason("TypeError: unhashable type: 'list'", "a cause in a note that goes on"),
         ),
-        ("KeyError: 1\n  lessons/a.py, line 3, in f", Reason("KeyError: 1", "")),
+        ("KeyError: 1\n  lessons/a.py:3, in f", Reason("KeyError: 1", "")),
         ("expected:     1\ngot:          2", Reason("", "a sentence")),
         ("", Reason("a sentence", "")),
     ],

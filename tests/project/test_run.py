@@ -67,5 +67,5 @@ def test_the_next_step_is_the_first_that_tests_wait_for(learner):
     file = learner.lessons / f"{LESSON}.py"
     file.write_text(file.read_text() + "# mine\n")
     assert next_step(verdict) == (
-        f"next: {first.name}, lessons/{LESSON}.py, line {first.line}; 2 tests wait for it"
+        f"next: {first.name}, lessons/{LESSON}.py:{first.line}; 2 tests wait for it"
     )

@@ -39,7 +39,7 @@ try:          keep a name that is there already; torch keeps the first
               registered name"""
 ANOTHER = """\
 AttributeError: 'Plugged' object has no attribute 'separator'
-  lessons/path_of_module.py, line 4, in path_of_module
+  lessons/path_of_module.py:4, in path_of_module
       return self.prefix(names, mod)"""
 RED = Verdict(
     LESSON,

@@ -133,7 +133,7 @@ def test_an_endless_loop_is_told_and_the_next_save_is_judged(watch: Terminal, le
     watch.until("not started")
     save(file, LOOPS)
     shown = watch.until("path_of_module: time limit", "q quit")
-    assert "lessons/path_of_module.py, line 4" in shown or "line 5" in shown
+    assert "lessons/path_of_module.py:4" in shown or "path_of_module.py:5" in shown
     save(file, STARRED)
     watch.until("starred   path_of_module", "q quit")
 

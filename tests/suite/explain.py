@@ -179,7 +179,7 @@ def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummar
 
 def place(frame: traceback.FrameSummary, folder: Path) -> str:
     """A frame's file, line and function."""
-    return f"{short_path(frame.filename, folder)}, line {frame.lineno}, in {frame.name}"
+    return f"{short_path(frame.filename, folder)}:{frame.lineno}, in {frame.name}"
 
 
 def short_path(filename: str | None, folder: Path) -> str:

@@ -22,7 +22,7 @@ FILE = re.compile(r" \([^()]*\)$")
 
 def about_syntax(error: SyntaxError, path: str) -> Iterator[str]:
     """Point at what Python can't read; ``path`` is the file as the learner knows it."""
-    yield f"{path}, line {error.lineno}: {error.msg}"
+    yield f"{path}:{error.lineno}: {error.msg}"
     source = (error.text or "").rstrip()
     if source:
         indent = len(source) - len(source.lstrip())
