@@ -128,13 +128,21 @@ def lint(session: nox.Session) -> None:
 @shared
 def stubs(session: nox.Session) -> None:
     """Write the stubs of all lessons from the reference: it overwrites what is in lessons/."""
-    run(session, interpreter(session), "tools.stubs")
+    python = interpreter(session, "tests")
+    run(session, python, "tools.stubs")
+    run(session, python, "tools.notebook")
 
 
 @shared
 def lesson(session: nox.Session) -> None:
     """Say what each lesson lacks; `-- NAME` first lays out the files of a new one."""
     run(session, interpreter(session), "tools.lesson", *session.posargs)
+
+
+@shared
+def notebook(session: nox.Session) -> None:
+    """Write the first lesson's notebook; it clones from REPO_URL, if that is set."""
+    run(session, interpreter(session, "tests"), "tools.notebook", *session.posargs)
 
 
 @shared

@@ -1,0 +1,76 @@
+"""The notebook: it is what page and stub give, and it runs from its first cell to its last."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kata.stubs import CORES, ROOT
+from tools import notebook
+from tools.pages.lesson import LessonPage
+
+# What Jupyter does with a cell of code, without a server and a kernel.
+RUN = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
+    if cell["cell_type"] == "code":
+        shell.run_cell("".join(cell["source"])).raise_error()
+"""
+
+
+def cells(kind: str) -> list[str]:
+    content = json.loads(notebook.NOTEBOOK.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == kind]
+
+
+def test_the_notebook_is_fresh():
+    text = notebook.NOTEBOOK.read_text(encoding="utf-8")
+    assert text == notebook.notebook(notebook.address_in(text)), "run `nox -s notebook`"
+
+
+def test_an_address_that_was_written_is_kept():
+    text = notebook.notebook("https://example.org/fx-kata")
+    assert notebook.address_in(text) == "https://example.org/fx-kata"
+
+
+def test_every_hint_of_the_page_is_there_and_closed():
+    shown = "\n".join(cells("markdown"))
+    for title, _ in LessonPage.of(notebook.LESSON.name).hints:
+        assert f"<details><summary>{title}</summary>" in shown
+
+
+def test_no_link_leads_to_a_page_that_lies_elsewhere():
+    assert not [text for text in cells("markdown") if ".md)" in text]
+
+
+def executed(folder: Path, text: str) -> str:
+    """What the cells print, run in an empty folder; nothing may come from the network."""
+    (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-c", RUN, "notebook.ipynb"]
+    offline = os.environ | {"PIP_NO_INDEX": "1", "IPYTHONDIR": str(folder / ".ipython")}
+    done = subprocess.run(command, cwd=folder, env=offline, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_notebook_runs_as_it_is(tmp_path: Path):
+    name = notebook.LESSON.name
+    printed = executed(tmp_path, notebook.notebook(ROOT.as_uri()))
+    assert "placeholder    x " in printed  # the page's example
+    assert f"todo      {name}" in printed
+
+
+@pytest.mark.slow
+def test_the_notebook_says_done_once_its_cell_holds_the_core(tmp_path: Path):
+    name = notebook.LESSON.name
+    content = json.loads(notebook.notebook(ROOT.as_uri()))
+    (cell,) = [each for each in content["cells"] if each["source"][0].startswith("%%writefile")]
+    cell["source"] = [cell["source"][0], (CORES / f"{name}.py").read_text(encoding="utf-8")]
+    assert f"done      {name}" in executed(tmp_path, json.dumps(content))

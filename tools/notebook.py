@@ -1,0 +1,168 @@
+"""Write the first lesson's notebook from its page and its stub: ``python -m tools.notebook``.
+
+For people who have only a browser: the notebook clones the repository, installs what is missing,
+has the stub in a cell, and judges it with ``kata check``. ``--check`` writes nothing, and says
+whether the notebook is what the page and the stub of today give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from kata.stubs import ROOT, STUBS
+from lessons import LESSONS
+from tools.pages.fences import fences
+from tools.pages.lesson import LessonPage
+
+LESSON = LESSONS[0]
+NOTEBOOK = ROOT / f"notebooks/{LESSON.name}.ipynb"
+NO_ADDRESS = "<the address of the repository>"
+ADDRESS = re.compile(r'REPOSITORY = \\"(.+?)\\"')
+Cell = dict[str, Any]
+
+SETUP = """\
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+REPOSITORY = "ADDRESS"
+
+if not Path("kata").exists():
+    if not Path("fx-kata").exists():
+        !git clone --quiet --depth 1 "{REPOSITORY}" fx-kata
+    os.chdir("fx-kata")
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+wanted = " ".join(f'"{each}"' for each in project["dependencies"])
+!"{sys.executable}" -m pip install --quiet {wanted}
+!"{sys.executable}" -m kata --plain doctor
+"""
+START = """
+## Start
+
+The next cell clones the repository and installs what is missing. A machine without PyTorch
+downloads it: that takes minutes. The cell ends with what `kata doctor` says of the machine.
+"""
+WRITE = f"""
+## Your code
+
+The next cell is `lessons/{LESSON.name}.py`: running it writes the file. Fill in the functions one
+after the other, run the cell, and run the one below it.
+"""
+JUDGE = f'!"{{sys.executable}}" -m kata check --plain {LESSON.name}'
+NEXT = f"""
+## And then
+
+`kata solution {LESSON.name}` compares yours with the reference. The other lessons are in
+`lessons/`, and each has a page in `docs/lessons/`. On a machine of your own, `kata watch` judges
+each time you save: the README says how to begin.
+"""
+
+
+def notebook(address: str) -> str:
+    """The whole notebook, as JSON; ``address`` is where it clones the repository from."""
+    cells = [{"id": f"cell-{number}", **cell} for number, cell in enumerate(written(address))]
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    content = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def written(address: str) -> Iterator[Cell]:
+    """The cells in order: the page as far as the exercise, the stub, the judge, the hints."""
+    page = LessonPage.of(LESSON.name)
+    yield prose(f"# {page.title}\n\n{page.goal}")
+    yield prose(section(page, "Why torch needs it"))
+    yield prose(START)
+    yield code(SETUP.replace("ADDRESS", address))
+    yield from with_examples(section(page, "What goes in, what comes out"))
+    yield prose(task(page))
+    yield prose(WRITE)
+    stub = (STUBS / f"{LESSON.name}.py").read_text(encoding="utf-8")
+    yield code(f"%%writefile lessons/{LESSON.name}.py\n{stub}")
+    yield code(JUDGE)
+    yield prose("## Hints\n\n" + "\n".join(hints_of(page)))
+    yield prose(NEXT)
+
+
+def section(page: LessonPage, heading: str) -> str:
+    """A section with its heading; links to other pages are their text alone."""
+    text = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", page.sections[heading])
+    return f"## {heading}\n\n{text.strip()}"
+
+
+def task(page: LessonPage) -> str:
+    """What the exercise asks for, without the file to open and the commands to type."""
+    text = section(page, "The exercise").partition("\n\nThen run one")[0]
+    return text.replace(f"Open `lessons/{page.name}.py`. ", "")
+
+
+def with_examples(text: str) -> Iterator[Cell]:
+    """A section's prose and its code, each in cells of its own; outputs and pictures are left."""
+    start = 0
+    for fence in fences(text):
+        if prose_before := text[start : fence.start].strip():
+            yield prose(prose_before)
+        if fence.language == "python":
+            yield code(fence.text)
+        start = fence.end
+    if rest := text[start:].strip():
+        yield prose(rest)
+
+
+def hints_of(page: LessonPage) -> Iterator[str]:
+    """The hints, closed until they are asked for."""
+    for title, text in page.hints:
+        body = re.sub(r"^ {4}", "", text, flags=re.MULTILINE).strip()
+        yield f"<details><summary>{title}</summary>\n\n{body}\n\n</details>\n"
+
+
+def prose(text: str) -> Cell:
+    return {"cell_type": "markdown", "metadata": {}, "source": lines(text)}
+
+
+def code(text: str) -> Cell:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": lines(text),
+    }
+
+
+def lines(text: str) -> list[str]:
+    return text.strip("\n").splitlines(keepends=True)
+
+
+def address_in(text: str) -> str:
+    """The address that a notebook clones from."""
+    found = ADDRESS.search(text)
+    return found[1] if found else NO_ADDRESS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, say if it is stale")
+    arguments = parser.parse_args()
+    present = NOTEBOOK.read_text(encoding="utf-8") if NOTEBOOK.exists() else ""
+    fresh = notebook(os.environ.get("REPO_URL") or address_in(present))
+    if arguments.check and fresh != present:
+        print(f"{NOTEBOOK.relative_to(ROOT).as_posix()} is stale: run `nox -s notebook`")
+        return 1
+    if not arguments.check:
+        NOTEBOOK.parent.mkdir(exist_ok=True)
+        NOTEBOOK.write_text(fresh, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
