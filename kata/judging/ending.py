@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import linecache
 import re
 import signal
@@ -46,96 +45,44 @@ class Evidence:
     overdue: str
     log: str
 
-    def ended(self, how: End, sentence: str, *, place: bool = False) -> Ending:
-        line = last_line(self.files) if place else None
-        return Ending(how, sentence, self.during, line)
-
 
 def ending_of(run: Evidence) -> Ending:
-    """How a run that is over has ended."""
-    endings = (rule(run) for rule in RULES)
-    return next(ending for ending in endings if ending is not None)
+    """How a run that is over has ended: the first line of the table that holds says so."""
+    code, said = run.exit_code, output_tail(run.files) or run.log
+    could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
+    table = (
+        (run.code in THROUGH, End.FINISHED, ""),
+        (run.is_stopped, End.STOPPED, "stopped before its end"),
+        (run.overdue, End.TIME, run.overdue),
+        (run.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
+        (run.code is not None or not run.has_plan, End.BROKEN, could_not),
+        (code is None, End.CRASHED, "the code killed the process that runs the tests"),
+        # A run that meets its limit ends itself; a kill that nobody of us sent is the system's.
+        (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
+        (code == -SIGKILL, End.MEMORY, "the system killed it: most likely it took too much memory"),
+        ((code or 0) < 0, End.CRASHED, f"Python crashed ({signal_name(-(code or 0))})"),
+        (True, End.EXITED, f"the code ended Python itself (os._exit, exit code {code})"),
+    )
+    how, sentence = next((how, sentence) for holds, how, sentence in table if holds)
+    if how is End.FINISHED:
+        return Ending(how)
+    place = last_line(run.files) if how in (End.TIME, End.CRASHED) else None
+    return Ending(how, sentence, run.during, place)
 
 
-def finished(run: Evidence) -> Ending | None:
-    return Ending(End.FINISHED) if run.code in THROUGH else None
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
-def stopped(run: Evidence) -> Ending | None:
-    return run.ended(End.STOPPED, "stopped before its end") if run.is_stopped else None
-
-
-def out_of_time(run: Evidence) -> Ending | None:
-    return run.ended(End.TIME, run.overdue, place=True) if run.overdue else None
-
-
-def interrupted(run: Evidence) -> Ending | None:
-    if run.code != INTERRUPTED:
-        return None
-    sentence = "the code interrupted the tests (KeyboardInterrupt, or pytest.exit)"
-    return run.ended(End.INTERRUPTED, sentence)
-
-
-def broken(run: Evidence) -> Ending | None:
-    """Pytest itself failed, or never came to the lesson."""
-    if run.has_plan and run.code is None:
-        return None
-    said = output_tail(run) or run.log
-    remedy = "`kata doctor` checks your setup and suggests fixes"
-    return run.ended(End.BROKEN, f"the tests could not be run:\n{said}\n{remedy}")
-
-
-def worker_killed(run: Evidence) -> Ending | None:
-    if run.exit_code is not None:
-        return None
-    return run.ended(End.CRASHED, "the code killed the process that runs the tests")
-
-
-def out_of_memory(run: Evidence) -> Ending | None:
-    """It ends itself when it meets its limit; a kill that nobody of us sent is the system's."""
-    sentences = {
-        OUT_OF_MEMORY: "more memory was asked for than a run may have, so it was stopped",
-        -SIGKILL: "the system killed it, most likely because it took too much memory",
-    }
-    sentence = sentences.get(run.exit_code or 0)
-    return run.ended(End.MEMORY, sentence) if sentence else None
-
-
-def crashed(run: Evidence) -> Ending | None:
-    code = run.exit_code
-    if code is None or code >= 0:
-        return None
-    name = f"signal {-code}"
-    with contextlib.suppress(ValueError):
-        name = signal.Signals(-code).name
-    return run.ended(End.CRASHED, f"Python crashed ({name})", place=True)
-
-
-def exited(run: Evidence) -> Ending | None:
-    sentence = f"the code ended Python itself (os._exit, exit code {run.exit_code})"
-    return run.ended(End.EXITED, sentence)
-
-
-RULES = (
-    finished,
-    stopped,
-    out_of_time,
-    interrupted,
-    broken,
-    worker_killed,
-    out_of_memory,
-    crashed,
-    exited,
-)
-
-
-def output_tail(run: Evidence) -> str:
+def output_tail(files: RunFiles) -> str:
     """The end of what the process wrote, however much that was."""
-    file = run.files.output
-    if not file.exists():
+    if not files.output.exists():
         return ""
-    with file.open("rb") as output:
-        output.seek(max(0, file.stat().st_size - LAST_BYTES))
+    with files.output.open("rb") as output:
+        output.seek(max(0, files.output.stat().st_size - LAST_BYTES))
         text = output.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-LAST_LINES:])
 

@@ -32,7 +32,8 @@ class Judge:
         self.folder = Path(self.temporary.name).resolve()
         self.suite = SuiteCopy(self.folder / "suite")
         self.runs = 0
-        self.workers = [self.new_worker()]
+        self.used: list[WorkerProcess] = []
+        self.worker = self.new_worker()
 
     def new_worker(self) -> WorkerProcess:
         return WorkerProcess(self.suite.root, self.folder / "worker.log", once=not self.fork)
@@ -40,38 +41,28 @@ class Judge:
     def start(self, request: Request) -> Running:
         """Begin a run on what the lessons' files hold now."""
         self.suite.restore()
+        if not self.worker.is_alive:
+            self.renew_worker()
         self.runs += 1
         files = RunFiles(self.folder / f"run-{self.runs}")
         copy_lessons(request.folder, files.lessons)
-        return Running(request, files, self.worker())
+        running = Running(request, files, self.worker)
+        if not self.fork:
+            self.renew_worker()
+        return running
+
+    def renew_worker(self) -> None:
+        """Let another worker warm up; the one before may still have a run to end."""
+        self.used.append(self.worker)
+        self.worker = self.new_worker()
 
     def run(self, request: Request) -> Verdict:
         """Run to the end."""
         return self.start(request).wait()
 
-    def worker(self) -> WorkerProcess:
-        """A worker that takes orders; the last one may have died, or carried out its only one."""
-        for worker in [worker for worker in self.workers if not worker.is_alive]:
-            worker.close()
-            self.workers.remove(worker)
-        free = [worker for worker in self.workers if not worker.is_taken]
-        if not free:
-            free = [self.new_worker()]
-            self.workers += free
-        worker = free[0]
-        worker.is_taken = worker.once
-        if worker.is_taken:
-            self.workers.append(self.new_worker())  # it warms up for the next run
-        return worker
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a run would begin at once."""
-        return any(worker.is_ready and not worker.is_taken for worker in self.workers)
-
     def close(self) -> None:
         """End the workers, and with them all runs; remove the copies."""
-        for worker in self.workers:
+        for worker in (*self.used, self.worker):
             worker.close()
         self.temporary.cleanup()
 

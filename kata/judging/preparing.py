@@ -17,37 +17,31 @@ class Preparations:
     """A pytest plugin that finds the test modules' ``prepare`` at collection.
 
     Attributes:
-        found: the steps for lessons that nobody has judged yet.
-        begun: those that are left for lessons that were judged, which are worth the time.
+        steps: what is left to make, by lesson.
+        begun: the lessons that were judged: for these it is worth the time.
     """
 
     def __init__(self) -> None:
-        self.found: dict[str, Iterator[object]] = {}
-        self.begun: dict[str, Iterator[object]] = {}
+        self.steps: dict[str, Iterator[object]] = {}
+        self.begun: set[str] = set()
 
     def pytest_collection_finish(self, session: Any) -> None:
         for module in {item.module for item in session.items if hasattr(item, "module")}:
-            prepare = getattr(module, "prepare", None)
-            if prepare is not None:
-                self.found[module.__name__.rpartition("test_")[2]] = prepare()
+            if hasattr(module, "prepare"):
+                self.steps[module.__name__.rpartition("test_")[2]] = module.prepare()
 
     def begin(self, lesson: str) -> None:
         """Take up what a lesson's tests want; for its second run all of it has to be there."""
-        if lesson in self.found:
-            self.begun[lesson] = self.found.pop(lesson)
-        elif lesson in self.begun:
-            for _ in self.begun[lesson]:
-                pass
-            self.end(lesson)
+        while lesson in self.begun and self.make(lesson):
+            pass
+        self.begun.add(lesson)
 
     def step(self) -> bool:
-        """Make one thing, and return whether there is more to make."""
-        if self.begun:
-            lesson, steps = next(iter(self.begun.items()))
-            if next(steps, NOTHING) is NOTHING:
-                self.end(lesson)
-        return bool(self.begun)
+        """Make one thing for a lesson that was judged, and return whether there was any."""
+        return any(map(self.make, self.begun))
 
-    def end(self, lesson: str) -> None:
-        del self.begun[lesson]
-        gc.freeze()  # the children's collector need not look at what was made
+    def make(self, lesson: str) -> bool:
+        made = next(self.steps.get(lesson, iter(())), NOTHING) is not NOTHING
+        if made:
+            gc.freeze()  # the children's collector need not look at what was made
+        return made

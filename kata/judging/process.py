@@ -37,7 +37,6 @@ class WorkerProcess:
         self.once = once
         self.log = log
         self.is_ready = False
-        self.is_taken = False
         self.pids: dict[str, int] = {}
         self.codes: dict[str, int] = {}
         self.token = f"{TOKEN}={uuid.uuid4().hex}"

@@ -156,15 +156,19 @@ def children_of(parent: int) -> Iterator[int]:
     """The processes that a process has started or adopted, as far as the system tells."""
     for status in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
-            # The name, in brackets, may hold anything.
-            if int(status.read_text().rpartition(")")[2].split()[1]) == parent:
+            if int(fields_of(status)[1]) == parent:
                 yield int(status.parent.name)
+
+
+def fields_of(status: Path) -> list[str]:
+    """What the system tells of a process, behind its name, which may hold anything."""
+    return status.read_text().rpartition(")")[2].split()
 
 
 def seconds_computed(pid: int) -> float | None:
     """The processor time that a process has used; ``None`` where the system doesn't tell."""
     try:
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = fields_of(PROC / str(pid) / "stat")
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
