@@ -1,90 +1,79 @@
-"""See which lessons were saved: watchfiles tells of changes, by looking again where it must."""
+"""What happens while a watch goes on: lessons are saved, and lines are typed."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import select
+import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 from watchfiles import PythonFilter, watch
 
 from kata.naming import NAMES
 
-# How long a file may be away, or empty: some editors save so.
-PATIENCE = 0.5
 # How long changes are gathered, and between two looks at them, in milliseconds.
 DEBOUNCE, STEP = 50, 10
 
 
 class Saves:
-    """The saves below a folder of lessons, each told once.
+    """The saves in a folder of lessons, each told once.
 
     Args:
         folder: where the lessons lie.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.seen = {path: digest(path) for path in self.files()}
-        self.changed: set[Path] = set()
-        self.away_since: dict[Path, float] = {}
+        self.seen = {file: digest(file) for file in folder.glob("*.py")}
+        self.changed: SimpleQueue[Path] = SimpleQueue()
         self.is_over = threading.Event()
-        threading.Thread(target=self.listen, daemon=True).start()
+        threading.Thread(target=self.listen, args=(folder,), daemon=True).start()
 
-    def listen(self) -> None:
+    def listen(self, folder: Path) -> None:
         """Gather what changes; a folder that is gone has no more changes."""
         for changes in watch(
-            self.folder,
+            folder,
             watch_filter=PythonFilter(),
             debounce=DEBOUNCE,
             step=STEP,
             rust_timeout=1000,
             stop_event=self.is_over,
         ):
-            self.changed |= {Path(path) for _, path in changes}
+            for _, path in changes:
+                self.changed.put(Path(path))
 
     def poll(self) -> set[str]:
         """The lessons that hold something else than at the last call."""
-        paths = self.changed
-        self.changed = set()
-        told = {path for path in {*paths, *self.away_since} if self.has_changed(path)}
-        lessons = {lesson_of(path.relative_to(self.folder)) for path in told}
-        return lessons & set(NAMES)
-
-    def files(self) -> Iterator[Path]:
-        """The Python files below the folder."""
-        yield from self.folder.rglob("*.py")
-
-    def has_changed(self, path: Path) -> bool:
-        """Look at a file, and remember it as it is now."""
-        now, before = digest(path), self.seen.get(path)
-        if now is None and before is not None and not self.is_out_of_patience(path):
-            return False
-        self.away_since.pop(path, None)
-        self.seen[path] = now
-        return now != before
-
-    def is_out_of_patience(self, path: Path) -> bool:
-        """Whether a file has been away for so long that this isn't how an editor saves."""
-        since = self.away_since.setdefault(path, time.monotonic())
-        return time.monotonic() - since > PATIENCE
+        files = {self.changed.get() for _ in range(self.changed.qsize())}
+        told = {file for file in files if digest(file) != self.seen.get(file)}
+        self.seen.update({file: digest(file) for file in told})
+        return {file.stem for file in told} & set(NAMES)
 
     def close(self) -> None:
         """Listen no longer."""
         self.is_over.set()
 
 
-def digest(path: Path) -> bytes | None:
-    """A hash of what a file holds; ``None`` for one that is away or empty."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    return hashlib.sha256(content).digest() if content else None
+def digest(file: Path) -> bytes:
+    """A hash of what a file holds; one that is away holds nothing."""
+    return hashlib.sha256(file.read_bytes() if file.is_file() else b"").digest()
 
 
-def lesson_of(path: Path) -> str:
-    """The lesson that a file below the folder belongs to: it is its file, or its folder."""
-    return path.parts[0].removesuffix(".py")
+def can_type() -> bool:
+    """Whether somebody sits at a terminal whose lines can be waited for, which Windows' can't."""
+    return os.name == "posix" and sys.stdin is not None and sys.stdin.isatty()
+
+
+def typed(seconds: float) -> list[str]:
+    """Wait so long for a line, and return its words; the end of the input means to quit."""
+    if not can_type():
+        time.sleep(seconds)
+        return []
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    if not ready:
+        return []
+    line = os.read(sys.stdin.fileno(), 1024)
+    return line.decode(errors="replace").lower().split() if line else ["q"]

@@ -1,4 +1,4 @@
-"""The command ``watch``: what is saved is judged, the newest save first; a key does the rest."""
+"""The command ``watch``: what is saved is judged, the newest save first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,17 +14,17 @@ from rich.console import Console
 from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
-from kata.keys import Read, keys
 from kata.naming import NAMES, add_lesson
-from kata.saves import Saves
+from kata.saves import Saves, can_type, typed
 from kata.showing import show_failure, show_rest, show_score
 from kata.terminal import open_console, show_labelled, show_prose
 from kata.workspace import Workspace
 
-# How long to wait for a key before the files are looked at again: short, since the learner waits.
+# How long to wait for a line before the files are looked at again: short, as the learner waits.
 IDLE, BUSY = 0.05, 0.01
 # How many tests that failed lately run before the others.
 REMEMBERED = 30
+LETTERS = "type r again · h hint · n next · q quit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +43,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.lessons:
         folder = arguments.lessons.resolve()
         workspace.HERE = Workspace(folder, folder.parent / ".kata")
-    with ended_by_signals(), Judge() as judge, keys() as read_key:
-        screen = Screen(open_console(plain=arguments.plain), has_keys=read_key is not None)
-        Watch(judge, screen, arguments.lesson).run(read_key)
+    with ended_by_signals(), Judge() as judge:
+        Watch(judge, Screen(open_console(plain=arguments.plain)), arguments.lesson).run()
     return 0
 
 
@@ -62,47 +60,30 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-KEYS = "r run again · h hint · n next lesson · q quit"
-SHORT_KEYS = "r again · h hint · n next · q quit"
-
-
 class Screen:
     """The terminal of a watch: each verdict begins at the top of it.
 
     Args:
         console: where to write; one that is no terminal is written line below line.
-        has_keys: whether the learner can press keys.
     """
 
-    def __init__(self, console: Console, *, has_keys: bool) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.has_keys = has_keys
-        self.top = ""
+        self.can_clear = console.is_terminal and not console.is_dumb_terminal
 
     @property
     def lines(self) -> int | None:
         """How many lines a verdict may take, so that all of it can be seen."""
-        if not self.can_clear:
-            return None
-        # The last line is the cursor's.
-        return self.console.height - 1 - bool(self.top) - self.has_keys
+        # The last two lines are the letters' and the cursor's.
+        return self.console.height - 2 if self.can_clear else None
 
-    @property
-    def can_clear(self) -> bool:
-        return self.console.is_terminal and not self.console.is_dumb_terminal
-
-    def welcome(self, lesson: str, *, can_fork: bool) -> None:
+    def welcome(self, lesson: str) -> None:
         self.console.print(f"watching: save lessons/{lesson}.py, and it is judged", soft_wrap=True)
         self.console.print("importing torch and the tests; this is done once", style="quiet")
-        if not can_fork:
-            text = "this system has no fork: each run is a process of its own, and takes longer"
-            self.console.print(text, style="quiet", soft_wrap=True)
 
-    def judging(self, lesson: str, *, again: bool) -> None:
-        """Say that a run has begun, below what is there; of one asked for, above what it says."""
-        self.top = f"run again: {lesson}, at {time.strftime('%H:%M:%S')}" if again else ""
+    def judging(self, lesson: str) -> None:
         if self.console.is_terminal:
-            self.console.print(f"{self.top or f'judging {lesson}'} …", style="quiet")
+            self.console.print(f"judging {lesson} …", style="quiet")
 
     def first_failure(self, lesson: str, report: Report) -> None:
         """Show a failure while the other tests go on."""
@@ -122,31 +103,21 @@ class Screen:
             show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
         show_rest(self.console, verdict, self.lines)
         show_score(self.console, verdict)
-        self.keys()
+        self.letters()
 
     def hint(self, lesson: str) -> None:
         """Show the next hint, and what there is after it."""
         self.console.print()
-        show_prose(self.console, next_hint(lesson))
-        self.console.print()
-        show_prose(self.console, what_is_left(lesson, "`h`"))
-        self.keys()
+        show_prose(self.console, f"{next_hint(lesson)}\n\n{what_is_left(lesson, '`h`')}")
+        self.letters()
 
-    def last_lesson(self) -> None:
-        self.console.print("that was the last lesson", style="quiet")
-        self.keys()
-
-    def keys(self) -> None:
-        if self.has_keys:
-            wide = len(KEYS) <= self.console.width
-            self.console.print(KEYS if wide else SHORT_KEYS, style="quiet")
+    def letters(self) -> None:
+        if can_type():
+            self.console.print(LETTERS, style="quiet")
 
     def clear(self) -> None:
-        """Begin at the top, and say there what the verdict to come is about."""
         if self.can_clear:
             self.console.clear()
-            if self.top:
-                self.console.print(self.top, style="quiet", soft_wrap=True)
 
 
 class Watch:
@@ -169,27 +140,24 @@ class Watch:
         self.key = ""
         self.shown: Report | None = None
         self.is_core_shown = False
-        self.asked_again: str | None = None
         self.failed_before: dict[str, tuple[str, ...]] = {}
         self.is_on = True
 
-    def run(self, read_key: Read | None) -> None:
+    def run(self) -> None:
         """Watch until the learner quits."""
-        self.screen.welcome(self.current, can_fork=self.judge.fork)
+        self.screen.welcome(self.current)
         while self.is_on:
             seconds = BUSY if self.running else IDLE
-            if read_key is None:
-                time.sleep(seconds)
-            else:
-                self.press(read_key(seconds))
+            for word in typed(seconds):
+                self.do(word)
             self.notice()
             self.follow()
         self.saves.close()
 
-    def press(self, key: str) -> None:
-        """Do what a key stands for; other keys do nothing."""
+    def do(self, word: str) -> None:
+        """Do what a letter stands for; other words do nothing."""
         actions = {"r": self.again, "h": self.hint, "n": self.next_lesson, "q": self.quit}
-        action = actions.get(key.lower())
+        action = actions.get(word)
         if action is not None:
             action()
 
@@ -220,8 +188,7 @@ class Watch:
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
         self.running = self.judge.start(Request(lesson, workspace.HERE.lessons, first=first))
-        self.screen.judging(lesson, again=lesson == self.asked_again)
-        self.asked_again = None
+        self.screen.judging(lesson)
 
     def show_early(self, so_far: Verdict) -> None:
         """Show the core's first failure, or that it has none, as soon as that is known."""
@@ -250,19 +217,15 @@ class Watch:
 
     def again(self) -> None:
         self.drop()
-        self.asked_again = self.current
         self.pending.insert(0, self.current)
 
     def hint(self) -> None:
         self.screen.hint(self.current)
 
     def next_lesson(self) -> None:
-        position = NAMES.index(self.current) + 1
-        if position == len(NAMES):
-            self.screen.last_lesson()
-            return
+        """Go on to the lesson behind this one; the last one stays."""
         self.drop()
-        self.current = NAMES[position]
+        self.current = NAMES[min(NAMES.index(self.current) + 1, len(NAMES) - 1)]
         self.only = self.only and self.current
         self.pending = [self.current]
 

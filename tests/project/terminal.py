@@ -54,8 +54,8 @@ class Terminal:
             return bool(drawn)
         return False
 
-    def press(self, key: str) -> None:
-        os.write(self.descriptor, key.encode())
+    def type(self, line: str) -> None:
+        os.write(self.descriptor, f"{line}\n".encode())
 
     def end(self) -> int:
         """Wait until the program has ended by itself, and return its exit code."""

@@ -149,13 +149,13 @@ def test_what_wants_a_terminal_is_told_what_has_one(call: str, judge: Judge, les
 
 
 @pytest.mark.parametrize(
-    ("call", "typed"), [("breakpoint()", "p 6 * 7\nc\n"), ("print(6 * int(input()))", "7\n")]
+    ("call", "typed"), [("breakpoint()", "p 6 * 7\nc"), ("print(6 * int(input()))", "7")]
 )
 def test_what_it_is_told_does_have_one(call: str, typed: str, lessons: Path):
     (lessons / f"{LESSON}.py").write_text(f"{METHOD}{call}\n        return ''\n")
     command = ["pytest", f"--lessons={lessons}", ROOT_TEST, "-x", "-s"]
     with terminal([sys.executable, "-m", *command], ROOT) as opened:
-        opened.press(typed)
+        opened.type(typed)
         opened.until("42", "1 passed")
 
 
