@@ -29,32 +29,19 @@ def value_at(root: nn.Module, path: str) -> object:
     """
     value: Any = root
     for name in path.split(".") if path else ():
-        tables = (getattr(value, table, {}) for table in ("__dict__", *TABLES))
-        value = next((table[name] for table in tables if name in table), None)
+        children = getattr(value, "_modules", {})
+        value = children[name] if name in children else attribute(value, name)
     return value
 
 
-TABLES = ("_parameters", "_buffers", "_modules")
+def attribute(module: Any, name: str) -> object:
+    """Return what a module holds under a name besides its submodules, or ``None``."""
+    tables = (getattr(module, table, {}) for table in ("_parameters", "_buffers", "__dict__"))
+    return next((table[name] for table in tables if name in table), None)
 
 
-def named_values(root: nn.Module, table: str) -> Iterator[tuple[str, Any]]:
-    """Yield all that the modules of a tree hold in one of their tables, with paths.
-
-    >>> from torch import nn
-    >>> [path for path, _ in named_values(nn.Sequential(nn.Linear(2, 2)), "_parameters")]
-    ['0.weight', '0.bias']
-    """
-    for owner, module in named_modules(root):
-        for name, value in getattr(module, table).items():
-            yield join(owner, name), value
-
-
-def named_modules(root: nn.Module, last: bool = False) -> Iterator[tuple[str, nn.Module]]:
+def named_modules(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield each module of the tree, told apart by identity, with its first path.
-
-    Args:
-        root: Where paths begin.
-        last: Whether to begin at the tree's end, so that it is the last path.
 
     In torch, ``nn.Module.named_modules`` has the same order, and compares with ``==``.
 
@@ -70,11 +57,8 @@ def named_modules(root: nn.Module, last: bool = False) -> Iterator[tuple[str, nn
         if module is not None and id(module) not in met:
             met.add(id(module))
             yield path, module
-            names: dict[int, str] = {}
-            for name, child in module._modules.items():
-                names.setdefault(id(child), name)
-            children = [(join(path, name), module._modules[name]) for name in names.values()]
-            ahead += children if last else reversed(children)
+            children = reversed(module._modules.items())
+            ahead += [(join(path, name), child) for name, child in children]
 
 
 def join(owner: str, name: str) -> str:

@@ -23,7 +23,7 @@ from torch.utils._pytree import TreeSpec
 
 from .. import create_arg as core
 from ..create_arg import has_attribute, tensor_paths
-from ._paths import join, named_modules, named_values, value_at
+from ._paths import join, named_modules, value_at
 from ._torch import is_opaque_by_reference
 
 if TYPE_CHECKING:
@@ -85,18 +85,19 @@ class CreateArg(core.CreateArg):
         Args:
             value: What to look for, by identity. An equal ``TreeSpec`` will do.
 
-        Unlike the core's it looks again among the parameters, buffers or modules where the path
-        that was read is missing or wrong.
+        Parameters or buffers are read again where the path that is known is missing or wrong.
         """
         if self._graph_of_paths is not self.graph:
-            self._graph_of_paths, self._tensor_paths = self.graph, value_paths(self.root)
+            known = constant_paths(self.root) | registered_paths(self.root, "_buffers")
+            self._graph_of_paths, self._tensor_paths = self.graph, known
         path = super().path_of_value(value)
         held = None if path is None else value_at(self.root, path)
         if held is value or (isinstance(value, TreeSpec) and held == value):
             return path
         table = "_parameters" if isinstance(value, nn.Parameter) else "_buffers"
-        found = (path for path, held in named_values(self.root, table) if held is value)
-        return next(found, None)
+        registered = registered_paths(self.root, table)
+        self._tensor_paths |= registered
+        return registered.get(value)
 
 
 def prefix_of(a: Any) -> str | None:
@@ -109,18 +110,29 @@ def prefix_of(a: Any) -> str | None:
     return next(prefixes, "_opaque_obj" if is_opaque_by_reference(type(a)) else None)
 
 
-def value_paths(root: nn.Module) -> dict[Any, str]:
-    """Return the paths of parameters, buffers and constants, told apart by identity.
+def registered_paths(root: nn.Module, table: str) -> dict[Any, str]:
+    """Return the first path of each tensor that modules hold in one of their tables."""
+    paths: dict[Any, str] = {}
+    for owner, module in named_modules(root):
+        for name, value in getattr(module, table).items():
+            paths.setdefault(value, join(owner, name))
+    return paths
 
-    Of several paths to a constant in an ordinary attribute the last one counts, of a parameter or
-    buffer the first, as in torch.
+
+def constant_paths(
+    module: nn.Module, path: str = "", above: tuple[nn.Module, ...] = ()
+) -> dict[Any, str]:
+    """Return the paths of the constants that modules hold as ordinary attributes.
+
+    Every path is followed, except in circles, and the last one counts, as in torch.
     """
-    paths = {
-        value: join(owner, name)
-        for owner, module in named_modules(root, last=True)
+    if any(module is each for each in above):
+        return {}
+    found = {
+        value: join(path, name)
         for name, value in vars(module).items()
         if isinstance(value, CONSTANTS)
     }
-    for table in ("_buffers", "_parameters"):
-        paths |= {value: path for path, value in reversed([*named_values(root, table)])}
-    return paths
+    for name, child in module.named_children():
+        found |= constant_paths(child, join(path, name), (*above, module))
+    return found

@@ -76,8 +76,8 @@ class Recording:
         """Wrap the functions in a module's globals that the tracer wants wrapped everywhere."""
         if id(namespace) not in self._searched:
             self._searched.add(id(namespace))
-            for name in [name for name in namespace if not name.startswith("_")]:
-                if id(original(namespace, name)) in self._function_ids:
+            for name, value in list(namespace.items()):
+                if id(value) in self._function_ids and not name.startswith("_"):
                     wrap(namespace, name, by_all=False)
 
 
