@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from torch import nn
-from torch.fx import Tracer
+from torch.fx import Graph, Proxy, Tracer
 from torch.fx.proxy import TracerBase
 
 from tests.models.exec_order import (
@@ -125,6 +125,20 @@ def test_a_trace_outside_the_block_is_not_recorded(lesson):
         calls,
         cause=(lambda found: found > calls, "the tracer still has the replaced methods"),
         hint="put them back when the block ends",
+    )
+
+
+def test_a_node_that_is_made_while_watched_has_its_proxy(lesson):
+    tracer, model = Tracer(), Outer()
+    tracer.root, tracer.graph = model, Graph()
+    with lesson.ExecOrderTracer().patch_tracer(tracer, model):
+        proxy = tracer.create_proxy("placeholder", "x", (), {})
+    holds(
+        isinstance(proxy, Proxy),
+        "the proxy that the tracer's own method makes",
+        got=proxy,
+        cause=(proxy is None, "what replaces `create_proxy` returns nothing"),
+        hint="return what `create_proxy` returns",
     )
 
 

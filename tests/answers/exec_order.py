@@ -45,6 +45,20 @@ def forgets_finally(lesson):
 
 
 @wrong(
+    fails="test_a_node_that_is_made_while_watched_has_its_proxy",
+    says="returns nothing",
+)
+def keeps_the_proxy_for_itself(lesson):
+    """Records the node, and returns nothing."""
+    record_node = lesson.ExecOrderTracer.record_node
+
+    def recording(self, *arguments, **options):
+        record_node(self, *arguments, **options)
+
+    lesson.ExecOrderTracer.record_node = recording
+
+
+@wrong(
     fails="test_the_methods_are_put_back_when_the_block_ends",
     says="`create_proxy` is still replaced",
     never="an error skips",

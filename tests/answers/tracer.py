@@ -916,6 +916,34 @@ def nothing_is_no_output(lesson):
 # --- right --------------------------------------------------------------------------------------
 
 
+@wrong(
+    fails="test_calls_are_counted_for_the_tracer_and_not_for_the_trace",
+    says="each trace began to count anew",
+)
+def counts_calls_for_each_trace(lesson):
+    """Empties ``num_calls`` where a trace begins."""
+    trace = lesson.Tracer.trace
+
+    def counting_anew(self, *arguments):
+        self.num_calls = {}
+        return trace(self, *arguments)
+
+    lesson.Tracer.trace = counting_anew
+
+
+@wrong(fails="test_each_node_has_a_module_stack_of_its_own", says="all nodes hold one dict")
+def hands_out_the_stack_itself(lesson):
+    """Makes nodes that see each call that comes after them."""
+    create_node = lesson.Tracer.create_node
+
+    def sharing(self, *arguments, **options):
+        node = create_node(self, *arguments, **options)
+        node.meta["nn_module_stack"] = self.module_stack
+        return node
+
+    lesson.Tracer.create_node = sharing
+
+
 @right(core_only=True)
 def small_steps(lesson):
     """A method for each step, a context manager for each state, scans in place of an index."""

@@ -222,6 +222,26 @@ class CountedTwice(nn.Module):
         return self.counter(self.linear(self.counter(x))) + self.counter.count
 
 
+class FirstLeavesNothing(nn.Module):
+    """Calls a module twice, and the first call returns what it got."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = Scales()
+
+    def forward(self, x):
+        return self.scale(self.scale(x, False), True)
+
+
+class Scales(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+
+    def forward(self, x, now: bool):
+        return x * self.weight if now else x
+
+
 def outlined(call) -> object:
     """An outline as nested lists: the names of nodes, and ``(name of a call, its body)``."""
     return [
@@ -457,6 +477,7 @@ class Follows(nn.Module):
         self.rules = rules
         self.weight = nn.Parameter(torch.rand(3))
         self.bias = nn.Parameter(torch.rand(3))
+        self.left, self.right = nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh(), nn.Tanh())
 
     def forward(self, x, turn: int):
         return self.rules[turn](self, x)
@@ -487,6 +508,10 @@ def added(name):
     return lambda module, x: x + getattr(module, name)
 
 
+def called(path):
+    return lambda module, x: module.get_submodule(path)(x)
+
+
 def part_of_two(position):
     return lambda module, x: (x + 1, (x + 1) * 2)[position]
 
@@ -497,6 +522,8 @@ DIFFERENT = {
     "a keyword": functools.partial(FollowsBoth, summed(torch.float), summed(torch.double)),
     "a list": functools.partial(FollowsBoth, turned(0, 1), turned(1, 0)),
     "a parameter": functools.partial(FollowsBoth, added("weight"), added("bias")),
+    "a child": functools.partial(FollowsBoth, called("right.0"), called("right.1")),
+    "where the child is": functools.partial(FollowsBoth, called("left.0"), called("right.0")),
     "the result": functools.partial(FollowsBoth, part_of_two(0), part_of_two(1)),
 }
 
@@ -699,6 +726,7 @@ PREPARED = [
     Case(Mutates, x(), x()),
     *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
     *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
+    Case(FirstLeavesNothing, x()),
     *(Case(model, torch.arange(6).reshape(2, 3)) for model in DIFFERENT.values()),
     *(Case(make, x(3), x(3).argsort()) for make in (hands_on_to_joins, hands_on_to_finds)),
     Case(TwoInputs, x(3), x(3), x(3)),
