@@ -203,7 +203,6 @@ def sources(session: nox.Session, folder: Path, *options: str) -> Path:
 def examples(session: nox.Session) -> None:
     """Run the examples of all pages, and rewrite the outputs that are stale."""
     python = interpreter(session, "tests", "docs")
-    run(session, python, "tools.pages.unsolved", "--write")
     run(session, python, "tools.pages.examples", "--write")
 
 

@@ -28,9 +28,9 @@ TABLES = {
     "docs/instructors.md": ("](lessons/LESSON.md)",),
     "docs/api/index.md": ("](LESSON.md)",),
     "mkdocs.yml": (
-        "LESSON: lessons/LESSON.md",
-        "LESSON: solutions/LESSON.md",
-        "LESSON: api/LESSON.md",
+        "- lessons/LESSON.md",
+        "- solutions/LESSON.md",
+        "- api/LESSON.md",
     ),
 }
 

@@ -69,8 +69,8 @@ def test_files_tables_and_text_that_lack_are_named(root: Path):
     found = list(lesson.lacking("fusion", root))
     assert "lessons/fusion.py is missing: nox -s stubs" in found
     assert "README.md has no entry with ](docs/lessons/fusion.md)" in found
-    assert "mkdocs.yml has no entry with fusion: api/fusion.md" in found
-    assert "docs/lessons/fusion.md:8: You write FILL IN: the goal, in one sentence." in found
+    assert "mkdocs.yml has no entry with - api/fusion.md" in found
+    assert "docs/lessons/fusion.md:7: You write FILL IN: the goal, in one sentence." in found
 
 
 @pytest.mark.parametrize("name", ["Fusion", "fusion2", "../fusion", "", "fusion_"])

@@ -8,18 +8,19 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kata.layers import lesson_files, suites
+from kata.layers import lesson_files
 from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
-from tools.pages.lesson import LessonPage
+from tests.project.stage import a_learner, play
+from tools.pages.lesson import FRONT_MATTER, LessonPage
+from tools.pages.road import KINDS, signposted
+from tools.pages.torch_links import UnknownPlaceError, installed, linked
 from tools.pages.torch_places import definitions
-from tools.pages.unsolved import counts, shown, stale
 
 SECTIONS = [
     "Why torch needs it",
@@ -62,10 +63,11 @@ def test_a_picture_shows_what_goes_in_and_what_comes_out(page):
 
 
 @every_lesson
-def test_a_page_gives_the_exact_commands(lesson, page):
+def test_a_page_gives_the_commands_and_what_the_first_one_says_before_you_start(lesson, page):
     console = [fence.text for fence in page.fences_of("The exercise") if fence.info == "console"]
-    for command in (f"nox -s kata -- watch {lesson.name}", f"pytest tests/test_{lesson.name}.py"):
-        assert any(f"$ {command}\n" in f"{text}\n" for text in console), command
+    with a_learner(lesson.name):
+        screen = play("check", lesson.name).screen
+    assert f"$ kata check {lesson.name}\n{screen}$ kata watch {lesson.name}" in console
 
 
 @every_lesson
@@ -106,6 +108,65 @@ def files_of(lesson: str) -> tuple[list[str], list[str]]:
 
 
 @every_lesson
+def test_the_stub_is_closed_too(page):
+    stub, _ = tabs(page.sections["The exercise"])
+    assert stub.strip().startswith("??? ")
+
+
+@every_lesson
+def test_each_page_of_a_lesson_has_a_title_of_its_own_with_the_lessons_number(lesson):
+    number = LESSONS.index(lesson) + 1
+    titles = [title_of(f"{folder}/{lesson.name}.md") for folder in KINDS]
+    assert titles == [
+        f"# {number} · {lesson.title}",
+        f"# Solution {number} · {lesson.title}",
+        f"# API {number} · `{lesson.name}`",
+    ]
+
+
+def title_of(path: str) -> str:
+    """The title of a page as the site shows it."""
+    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+    return signposted(FRONT_MATTER.sub("", text)).partition("\n")[0]
+
+
+@every_lesson
+def test_a_lesson_begins_with_what_it_takes_and_ends_with_the_way_on(lesson, page):
+    lines = signposted(page.text).splitlines()
+    assert f"of {len(LESSONS)} · {lesson.minutes} minutes" in lines[2]
+    assert all(f"]({name}.md)" in lines[2] for name in lesson.needs)
+    assert f"](../solutions/{lesson.name}.md)" in lines[-1]
+
+
+def test_a_name_in_torch_is_linked_to_its_lines_at_the_tag_that_is_pinned():
+    row = "| `torch/fx/proxy.py` | `Proxy`, `Attribute.node` | both |"
+    place = r"https://github.com/pytorch/pytorch/blob/v[\d.]+/torch/fx/proxy.py"
+    lines = r"#L\d+-L\d+" if installed("torch") else ""
+    name = r"\[`[\w.]+`\]\(" + place + lines + r"\)"
+    assert re.fullmatch(rf"\| `torch/fx/proxy.py` \| {name}, {name} \| both \|", linked(row))
+
+
+def test_a_name_that_the_pinned_torch_has_not_ends_the_build():
+    if installed("torch") is None:
+        pytest.skip("another torch than the pinned one")
+    with pytest.raises(UnknownPlaceError, match="defines no Proxies"):
+        linked("| `torch/fx/proxy.py` | `Proxies` | none |")
+
+
+def test_every_page_describes_itself_and_no_other():
+    descriptions = Counter(map(description_of, (ROOT / "docs").rglob("*.md")))
+    assert descriptions.most_common(1)[0][1] == 1
+    assert {text for text in descriptions if not 60 <= len(text) <= 220} == set()
+
+
+def description_of(path: Path) -> str:
+    """What a search engine shows of a page, from the settings above its title."""
+    found = FRONT_MATTER.match(path.read_text(encoding="utf-8"))
+    assert found, f"{path} has no description"
+    return str(yaml.safe_load(found[0].strip().strip("-"))["description"])
+
+
+@every_lesson
 def test_at_least_three_hints_are_numbered_and_closed(page):
     numbers = [re.match(r"Hint (\d): .", title) for title, _ in page.hints]
     assert [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1))
@@ -143,29 +204,6 @@ def names_in(file: str) -> dict[str, str]:
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None, package
     return definitions(Path(spec.origin).parents[1] / file)
-
-
-@cache
-def collected() -> Counter[str]:
-    """How many tests a participant's run of each lesson has; slow ones are left out."""
-    files = [file for lesson in LESSONS for file in suites(lesson.name)]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", *files]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return Counter(re.findall(r"^tests/(?:stretch/)?test_(\w+)\.py::", run.stdout, re.MULTILINE))
-
-
-@every_lesson
-def test_the_output_of_the_unsolved_lesson_counts_the_tests_that_there_are(lesson):
-    said = counts(shown(lesson.name).text)
-    assert said["todo"] + said.get("skipped", 0) == collected()[lesson.name], (
-        "run `python -m tools.pages.unsolved --write`"
-    )
-
-
-@pytest.mark.slow
-@every_lesson
-def test_the_output_of_the_unsolved_lesson_is_what_comes(lesson):
-    assert not stale(lesson.name), "run `python -m tools.pages.unsolved --write`"
 
 
 def settings() -> dict:
@@ -221,7 +259,7 @@ def test_every_page_is_reached_from_the_navigation_once():
 def test_the_navigation_lists_the_lessons_in_order(part: str, folder: str):
     entries = next(entry[part] for entry in navigation() if part in entry)
     names = [lesson.name for lesson in LESSONS]
-    assert entries == [{name: f"{folder}/{name}.md"} for name in names]
+    assert entries == [f"{folder}/{name}.md" for name in names], "no titles: they have numbers"
 
 
 def test_every_lesson_has_its_page_in_the_reference():
@@ -243,8 +281,8 @@ def test_no_page_is_a_stub(path: Path):
 
 
 def test_what_the_build_imports_of_ours_needs_no_torch():
-    modules = (
-        "tools.pages.audit, tools.pages.doctests, tools.pages.quoting, tools.pages.graph_fence"
+    modules = "tools.pages." + ", tools.pages.".join(
+        ("audit", "doctests", "quoting", "graph_fence", "road")
     )
     without = "import sys; sys.modules.update(torch=None, torchvision=None)"
     subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)

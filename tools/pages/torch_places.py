@@ -34,21 +34,32 @@ def places_in(page: str) -> Iterator[tuple[str, str]]:
 @cache
 def definitions(file: Path) -> dict[str, str]:
     """What a file defines, by qualified name: its code without comments, layout and docstrings."""
-    return dict(named(ast.parse(file.read_text(encoding="utf-8")), ""))
+    return {name: ast.dump(without_docstrings(node)) for name, node in named(parsed(file))}
 
 
-def named(parent: ast.AST, owner: str) -> Iterator[tuple[str, str]]:
+@cache
+def lines_of(file: Path) -> dict[str, tuple[int, int]]:
+    """The first and the last line of everything that a file defines, by qualified name."""
+    return {
+        name: (node.lineno, node.end_lineno or node.lineno) for name, node in named(parsed(file))
+    }
+
+
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def named(parent: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the qualified name and the statement of every definition below a tree."""
     for node in ast.iter_child_nodes(parent):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield f"{owner}{node.name}", ast.dump(without_docstrings(node))
+            yield f"{owner}{node.name}", node
             yield from named(node, f"{owner}{node.name}.")
             continue
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (
-                (f"{owner}{target.id}", ast.dump(node))
-                for target in targets
-                if isinstance(target, ast.Name)
+                (f"{owner}{target.id}", node) for target in targets if isinstance(target, ast.Name)
             )
         yield from named(node, owner)
 

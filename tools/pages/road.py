@@ -1,0 +1,103 @@
+"""A Markdown extension: what a page says of its place on the road comes from the table of lessons.
+
+A title that names a lesson gets the lesson's number, which navigation and browser then show as
+well. Below it stands a line with what the lesson takes and its other pages; a lesson's page ends
+with the way on. Names in torch become links to its source.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+from lessons import LESSONS, Lesson
+from tools.pages.torch_links import linked
+
+# Before the fences are looked for, which happens at 25.
+BEFORE_FENCES = 45
+
+
+class Kind(NamedTuple):
+    """A kind of page that each lesson has one of.
+
+    Attributes:
+        heading: the title as the file has it.
+        title: the title as the page shows it.
+    """
+
+    heading: str
+    title: str
+
+
+KINDS = {
+    "lessons": Kind("# {0.title}", "{1} · {0.title}"),
+    "solutions": Kind("# {0.title}: the solution", "Solution {1} · {0.title}"),
+    "api": Kind("# API: `{0.name}`", "API {1} · `{0.name}`"),
+}
+NAMES = {"lessons": "lesson", "solutions": "solution", "api": "API"}
+
+
+def signposted(text: str) -> str:
+    """Return a page with its number and its links; a page of no lesson stays as it is.
+
+    >>> print(signposted("# Where a module lives: the solution").splitlines()[0])
+    # Solution 2 · Where a module lives
+    """
+    heading, _, rest = text.partition("\n")
+    for number, lesson in enumerate(LESSONS, start=1):
+        for folder, kind in KINDS.items():
+            if heading == kind.heading.format(lesson):
+                title = f"# {kind.title.format(lesson, number)}"
+                end = way_on(number) if folder == "lessons" else ""
+                return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}\n\n{end}"
+    return text
+
+
+def line(folder: str, lesson: Lesson, number: int) -> str:
+    """What stands below the title: for a lesson what it takes, then the pages beside this one."""
+    facts = []
+    if folder == "lessons":
+        facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
+        facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
+    others = [
+        f"[{NAMES[other]}](../{other}/{lesson.name}.md)" for other in KINDS if other != folder
+    ]
+    return " · ".join([*facts, *others, "[glossary](../glossary.md)"])
+
+
+def link_to(name: str) -> str:
+    """A link to a lesson from another one's page."""
+    number = [lesson.name for lesson in LESSONS].index(name) + 1
+    return f"[{number} · {LESSONS[number - 1].title}]({name}.md)"
+
+
+def way_on(number: int) -> str:
+    """The last line of a lesson's page."""
+    solution = f"[the solution](../solutions/{LESSONS[number - 1].name}.md)"
+    if number == len(LESSONS):
+        return f"Done? Compare with {solution}. [All lessons](../index.md#the-lessons)."
+    return f"Done? Compare with {solution}. Next lesson: {link_to(LESSONS[number].name)}."
+
+
+class Road(Preprocessor):
+    """Put title, line and links on a page."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines, with signposts."""
+        return linked(signposted("\n".join(lines))).split("\n")
+
+
+class RoadExtension(Extension):
+    """Register the preprocessor."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
+        """Run before the fences are looked for."""
+        md.preprocessors.register(Road(md), "road", BEFORE_FENCES)
+
+
+def makeExtension(**options: Any) -> RoadExtension:  # noqa: N802 (Markdown's name)
+    """Return the extension; Markdown finds it under this name."""
+    return RoadExtension(**options)

@@ -1,0 +1,70 @@
+"""What a page's tables name in torch becomes a link to its source, at the tag the site describes.
+
+With that torch installed the link has line numbers, and a name that torch doesn't define ends the
+build. Without it, or beside another version, the link leads to the file. torch isn't imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+from kata.stubs import ROOT
+from tools.pages.torch_places import NAME, ROW, lines_of
+
+REPOSITORIES = {"torch": "pytorch/pytorch", "torchvision": "pytorch/vision"}
+VERSION = re.compile(r"^__version__ = '(\d+(?:\.\d+)*)", re.MULTILINE)
+
+
+class UnknownPlaceError(Exception):
+    """A page names something that torch doesn't define."""
+
+
+def linked(page: str) -> str:
+    """Return a page, with links on the names in the tables of places in torch."""
+    file = ""
+
+    def link_row(row: re.Match[str]) -> str:
+        nonlocal file
+        file = row["file"] or file
+        if not file:
+            return row[0]
+        names = NAME.sub(lambda name: f"[{name[0]}]({address(file, name[1])})", row["names"])
+        return f"{row[0][: row.start('names') - row.start()]}{names} |"
+
+    return ROW.sub(link_row, page)
+
+
+def address(file: str, name: str) -> str:
+    """Where a definition is found: its file, and its lines where they are known."""
+    package = file.partition("/")[0]
+    place = f"https://github.com/{REPOSITORIES[package]}/blob/v{pinned(package)}/{file}"
+    folder = installed(package)
+    if folder is None:
+        return place
+    lines = lines_of(folder / file).get(name)
+    if lines is None:
+        raise UnknownPlaceError(f"{file} of {package} {pinned(package)} defines no {name}")
+    return f"{place}#L{lines[0]}-L{lines[1]}"
+
+
+@cache
+def pinned(package: str) -> str:
+    """The version that the site describes."""
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^{package}==(.*)$", constraints, re.MULTILINE)
+    assert found, f"constraints.txt doesn't pin {package}"
+    return found[1]
+
+
+@cache
+def installed(package: str) -> Path | None:
+    """The folder that holds the package, if it is installed in the version that is pinned."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    version = VERSION.search((folder / "version.py").read_text(encoding="utf-8"))
+    return folder.parent if version and version[1] == pinned(package) else None
