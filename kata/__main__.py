@@ -27,6 +27,10 @@ def main() -> int:
         from kata import command_line
 
         arguments = command_line.parsed(argv)
+        # Whoever ends the process, or closes its terminal: it tidies up.
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
         signal.signal(signal.SIGINT, interrupt)
         code = command_line.carried_out(arguments)
         # All that is left is Python's own end.

@@ -9,7 +9,6 @@ import sys
 
 from kata.naming import near
 from kata.terminal import open_console
-from lessons import LESSONS
 
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
@@ -64,7 +63,7 @@ def parser_for(name: str) -> argparse.ArgumentParser:
         run=lambda arguments: importlib.import_module("kata.commands.overview").main(arguments)
     )
     if name and name not in COMMANDS:
-        parser.error(unknown_command(name))
+        parser.error(f"unknown command {name!r}{near(name, COMMANDS)}")
     subparsers = parser.add_subparsers(dest="command", metavar="command")
     for command, summary in COMMANDS.items():
         subparser = subparsers.add_parser(command, help=summary, description=summary)
@@ -76,11 +75,3 @@ def parser_for(name: str) -> argparse.ArgumentParser:
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.main)
     return parser
-
-
-def unknown_command(name: str) -> str:
-    """What to say to a word that is no command: the nearest one, or the one that was meant."""
-    lesson = name.removeprefix("tests/").removeprefix("test_").removesuffix(".py")
-    if any(lesson == row.name for row in LESSONS):
-        return f"{name!r} is no command: to judge the lesson, `kata check {lesson}`"
-    return f"unknown command {name!r}{near(name, COMMANDS)}"

@@ -12,27 +12,16 @@ NAMES = tuple(lesson.name for lesson in LESSONS)
 
 
 def lesson_name(text: str) -> str:
-    """The lesson that a word means: its name, its number, or its file, as a shell completes it.
+    """The lesson that a word means: its name, or its file, as a shell completes it.
 
     Raises:
         ArgumentTypeError: no lesson is called so; the message has the nearest names.
     """
-    if text.isdecimal():
-        return lesson_at(int(text))
     name = text.rstrip("/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("test_")
     if name not in NAMES:
         message = f"no lesson is called {text!r}{near(name, NAMES)}"
         raise argparse.ArgumentTypeError(message)
     return name
-
-
-def lesson_at(number: int) -> str:
-    """The lesson with this number, as the overview counts them."""
-    if not 1 <= number <= len(NAMES):
-        raise argparse.ArgumentTypeError(
-            f"there is no lesson {number}: they count 1 to {len(NAMES)}"
-        )
-    return NAMES[number - 1]
 
 
 def near(word: str, known: Iterable[str]) -> str:

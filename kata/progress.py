@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import time
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -37,7 +36,6 @@ class Result:
         stretch: how many of the others.
         lent: the pieces that came from the reference.
         has_passed: whether the core was green in this run, or in one before.
-        at: when the run ended, in seconds since the epoch.
         key: the hash of what it depended on.
     """
 
@@ -47,7 +45,6 @@ class Result:
     stretch: Count
     lent: tuple[str, ...]
     has_passed: bool
-    at: float
     key: str
 
     @property
@@ -73,7 +70,6 @@ def remember(verdict: Verdict, key: str) -> None:
         stretch=verdict.count(stretch=True),
         lent=verdict.lent,
         has_passed=verdict.state in PASSED or (before is not None and before.has_passed),
-        at=time.time(),
         key=key,
     )
     # A memory that can't be written costs nobody the verdict.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import select
 import sys
@@ -27,8 +26,7 @@ class Saves:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.seen = {file: digest(file) for file in folder.glob("*.py")}
-        self.changed: SimpleQueue[Path] = SimpleQueue()
+        self.changed: SimpleQueue[str] = SimpleQueue()
         self.is_over = threading.Event()
         threading.Thread(target=self.listen, args=(folder,), daemon=True).start()
 
@@ -43,23 +41,15 @@ class Saves:
             stop_event=self.is_over,
         ):
             for _, path in changes:
-                self.changed.put(Path(path))
+                self.changed.put(Path(path).stem)
 
     def poll(self) -> set[str]:
-        """The lessons that hold something else than at the last call."""
-        files = {self.changed.get() for _ in range(self.changed.qsize())}
-        told = {file for file in files if digest(file) != self.seen.get(file)}
-        self.seen.update({file: digest(file) for file in told})
-        return {file.stem for file in told} & set(NAMES)
+        """The lessons that were saved since the last call."""
+        return {self.changed.get() for _ in range(self.changed.qsize())} & set(NAMES)
 
     def close(self) -> None:
         """Listen no longer."""
         self.is_over.set()
-
-
-def digest(file: Path) -> bytes:
-    """A hash of what a file holds; one that is away holds nothing."""
-    return hashlib.sha256(file.read_bytes() if file.is_file() else b"").digest()
 
 
 def can_type() -> bool:
@@ -67,13 +57,16 @@ def can_type() -> bool:
     return os.name == "posix" and sys.stdin is not None and sys.stdin.isatty()
 
 
-def typed(seconds: float) -> list[str]:
-    """Wait so long for a line, and return its words; the end of the input means to quit."""
+def line_typed(seconds: float) -> bool:
+    """Wait so long for a line, and return whether one was typed.
+
+    Raises:
+        EOFError: the terminal is gone.
+    """
     if not can_type():
         time.sleep(seconds)
-        return []
+        return False
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    if not ready:
-        return []
-    line = os.read(sys.stdin.fileno(), 1024)
-    return line.decode(errors="replace").lower().split() if line else ["q"]
+    if ready and not os.read(sys.stdin.fileno(), 1024):
+        raise EOFError
+    return bool(ready)

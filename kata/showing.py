@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from kata.reasons import Reason, other_reasons
-from kata.space import Space
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 
+# A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
+# it has a headline, a line that counts the others, a blank one, the score, and a note.
+LINES, BESIDES = 25, 5
+# What is shown of a failure: so many lines even where there is no room, so many of its end where
+# it is cut, so many of what was printed.
+LEAST, ENDING, PRINTED = 4, 10, 5
 # How many reasons are listed besides the first.
 FEW = 3
 # What is said of a lesson whose core is green and whose stretch isn't: one line, as space is kept.
@@ -50,13 +55,38 @@ def show_failure(console: Console, lesson: str, report: Report, lines: int | Non
         report: the failure.
         lines: how many lines the whole verdict may take, where nothing may scroll away.
     """
-    space = Space(console.width, lines)
     # What only the stretch asks for leaves a lesson done.
     headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
-    for line in space.text(report):
+    for line in failure_lines(report, console.width, lines):
         console.print(line, soft_wrap=True)
-    for line in space.printed(report):
-        console.print(clipped(line, console.width))
+
+
+def failure_lines(report: Report, width: int, lines: int | None) -> list[str]:
+    """The text of a failure and the end of what the code printed, as far as there is room."""
+    room = min(lines or LINES, LINES) - BESIDES
+    printed = report.printed.splitlines()[-PRINTED if room >= LINES - BESIDES else -1 :]
+    if printed:
+        printed = [
+            "printed meanwhile:",
+            *(clipped(f"    {harmless(each)}", width) for each in printed),
+        ]
+    return [*fitted(broken(report.text, width), max(LEAST, room - len(printed))), *printed]
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A text, laid out for 80 columns, in lines that are no wider than the terminal."""
+    lines = harmless(text).splitlines()
+    return [
+        part for each in lines for part in (filled(each, width) if len(each) > width else [each])
+    ]
+
+
+def fitted(lines: list[str], room: int) -> list[str]:
+    """At most so many lines; the cause stands at the end, and stays."""
+    if len(lines) <= room:
+        return lines
+    ending = min(ENDING, room // 2)
+    return [*lines[: room - ending - 1], "…", *lines[len(lines) - ending :]]
 
 
 def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> None:
@@ -70,14 +100,14 @@ def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> N
             console.print(f"all {len(others) + 1} tests wait for this")
         elif others:
             show_reasons(console, verdict, first, others, lines)
-    if (first is not None or not verdict.is_finished) and not Space(console.width, lines).is_low:
+    if first is not None or not verdict.is_finished:
         console.print()
 
 
 def show_ending(console: Console, verdict: Verdict) -> None:
     """Print why the run was cut short."""
     headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-    for line in Space(console.width).broken(verdict.ending.text):
+    for line in broken(verdict.ending.text, console.width):
         console.print(line, soft_wrap=True)
 
 
@@ -87,11 +117,12 @@ def show_reasons(
     """Print how many tests are red besides, and a few of their reasons, each of them whole."""
     reasons = other_reasons(first, others)
     noted = sum(len(beside_label(line, console.width)) for line in notes(verdict))
-    room = Space(console.width, lines).room_below(first) - noted
+    above = len(failure_lines(first, console.width, lines))
+    room = min(lines or LINES, LINES) - BESIDES - above - noted
     items = [filled(f"- {harmless(reason.why)}", console.width) for reason in reasons[:FEW]]
     while items and sum(map(len, items)) + (len(items) < len(reasons)) > room:
         items.pop()
-    console.print(f"{more_tests(others)} red, {for_reasons(reasons, items)}")
+    console.print(f"{len(others)} more red, {for_reasons(reasons, items)}")
     for item in items:
         console.print("\n".join(item), soft_wrap=True)
     if items and len(items) < len(reasons):
@@ -103,13 +134,6 @@ def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
     if items or not reasons:
         return "for other reasons:" if items else "for the same reason"
     return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}"
-
-
-def more_tests(others: list[Report]) -> str:
-    """How many more tests there are, and how many of them the core has where not all are its."""
-    core = sum(not report.is_stretch for report in others)
-    some = f" ({core} of the core)" if 0 < core < len(others) else ""
-    return f"{len(others)} more {f'tests{some} are' if len(others) > 1 else 'test is'}"
 
 
 def headline(console: Console, text: str, style: str) -> None:

@@ -200,15 +200,11 @@ def bound_names(statement: ast.stmt) -> set[str]:
 
 
 def import_of(statement: ast.Import | ast.ImportFrom, used: set[str]) -> str:
-    """An import of the names that are used, broken as the formatter would break it."""
+    """An import of the names that are used."""
     if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
         return ast.unparse(statement)
     statement.names = [alias for alias in statement.names if bound_name(alias) in used]
-    line = indented(ast.unparse(statement), statement.col_offset) if statement.names else ""
-    if len(line) <= LINE_LENGTH:
-        return line
-    head, _, tail = line.partition(" import ")
-    return f"{head} import (\n" + "".join(f"    {name},\n" for name in tail.split(", ")) + ")"
+    return indented(ast.unparse(statement), statement.col_offset) if statement.names else ""
 
 
 def bound_name(alias: ast.alias) -> str:

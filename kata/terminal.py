@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import json
 import locale
 import os
 import re
@@ -92,11 +91,6 @@ def busy(console: Console, text: str) -> Iterator[None]:
         return
     with console.status(text, spinner="line"):
         yield
-
-
-def say_json(data: object) -> None:
-    """Write data as JSON in ASCII, whatever the terminal; nothing else belongs on that stream."""
-    sys.stdout.write(json.dumps(data, indent=2) + "\n")
 
 
 def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:

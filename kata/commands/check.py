@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
-from kata.terminal import busy, open_console, say_json
+from kata.terminal import busy, open_console
 from kata.workspace import is_pristine
 
 SCHEMA = 1
@@ -35,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             show(console, verdict, stretch=arguments.stretch)
     if arguments.json:
-        say_json(as_json(verdicts, stretch=arguments.stretch))
+        print(json.dumps(as_json(verdicts, stretch=arguments.stretch), indent=2))
     return int(not all(verdict.is_green(stretch=arguments.stretch) for verdict in verdicts))
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-OK, NOTE, PROBLEM = "ok", "note", "problem"
+OK, PROBLEM = "ok", "problem"
 SECONDS = 120
 INSTALL = "pip install --constraint constraints.txt"
 # Imports that are tried: the code, which prints what it found, and what helps where it fails.
@@ -56,7 +56,7 @@ print(f"{len(lessons.LESSONS)} lessons")
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found (``ok``, ``note`` or ``problem``), and what helps."""
+    """What was looked at, what was found (``ok`` or ``problem``), and what helps."""
 
     name: str
     state: str
@@ -100,7 +100,6 @@ def findings() -> Iterator[Finding]:
         yield imported(name, code, remedy)
     yield writable("lessons")
     yield writable(".kata")
-    yield git()
 
 
 def python() -> Finding:
@@ -168,9 +167,3 @@ def writable(name: str) -> Finding:
     except OSError as error:
         remedy = f"move away what stands there, or `chmod -R u+w {name}`"
         return Finding(f"write to {name}/", PROBLEM, f"{error.strerror}", remedy)
-
-
-def git() -> Finding:
-    if shutil.which("git"):
-        return Finding("git", OK, "is there")
-    return Finding("git", NOTE, "isn't there: it brings new versions (`git pull`)", "install git")

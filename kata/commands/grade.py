@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kata.grading.container import IMAGE, Container
+from kata.grading.container import Container
 from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import GradingError, find_submissions
@@ -40,34 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
     )
     parser.add_argument(
-        "--seconds", type=positive, default=LIMITS.seconds, help="for one test (default: 10)"
+        "--seconds", type=float, default=LIMITS.seconds, help="for one test (default: 10)"
     )
-    parser.add_argument(
-        "--total", type=positive, default=LIMITS.total, help="seconds for one lesson (120)"
-    )
-    parser.add_argument(
-        "--memory", type=positive, default=LIMITS.memory, help="GiB for one run (default: 4)"
-    )
-    parser.add_argument("--jobs", type=at_least_one, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
     parser.add_argument(
         "--container",
-        metavar="IMAGE",
-        nargs="?",
-        const=IMAGE,
+        action="store_true",
         help="judge each submission in a container of its own (podman or docker)",
     )
     parser.add_argument("--json", action="store_true", help="print the JSON, write no files")
-
-
-def positive(text: str) -> float:
-    number = float(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
-
-
-def at_least_one(text: str) -> int:
-    return max(1, int(positive(text)))
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -91,41 +68,25 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def begun(arguments: argparse.Namespace) -> Session:
-    limits = Limits(arguments.seconds, arguments.total, arguments.memory)
+    limits = Limits(arguments.seconds)
     return Session(
         find_submissions(arguments.folder),
         tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
         limits,
-        arguments.jobs,
-        Container(arguments.container, limits) if arguments.container else None,
+        max(1, arguments.jobs),
+        Container(limits) if arguments.container else None,
     )
 
 
-def judge(session: Session, out: Path, progress: Console) -> None:
-    """Judge everybody, show how far that is, and write what is known."""
+def judge(session: Session, out: Path, console: Console) -> None:
+    """Judge everybody, a line for each lesson, and write what is known."""
     total = sum(len(lessons) for _, lessons in session.work)
     written = time.monotonic()
-    with shown(progress, total) as advance:
-        for words in session.judge_everybody():
-            advance(words)
-            if time.monotonic() - written > EVERY:
-                write(session.summary(), out)
-                written = time.monotonic()
-
-
-@contextlib.contextmanager
-def shown(console: Console, total: int) -> Iterator[Callable[[str], None]]:
-    """Yield what tells of a run that is over: a bar, or a line where nothing can be drawn over."""
-    if not console.is_interactive:
-        numbers = itertools.count(1)
-        yield lambda words: console.print(f"{next(numbers)}/{total} {words}", soft_wrap=True)
-        return
-    # A name may look like markup.
-    words = TextColumn("{task.description}", markup=False)
-    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda words: bar.update(task, advance=1, description=words)
+    for number, words in enumerate(session.judge_everybody(), start=1):
+        console.print(f"{number}/{total} {words}", soft_wrap=True)
+        if time.monotonic() - written > EVERY:
+            write(session.summary(), out)
+            written = time.monotonic()
 
 
 def write(summary: Summary, out: Path) -> list[Path]:

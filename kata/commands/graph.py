@@ -1,15 +1,26 @@
-"""The command ``graph``: a model's graph as a picture in the browser."""
+"""The command ``graph``: a model's graph as a picture in the browser, alone or beside torch's."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import webbrowser
+from dataclasses import replace
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
+from torch.fx import Graph, Node
+
+from drawing import Panel, Picture
+from drawing.listing import panel
 from drawing.page import write_page
 from kata import workspace
 from kata.terminal import harmless, open_console
+from kata.tracing import GraphError, build, trace
+
+WHOSE = {"lessons": "your tracer", "solutions": "the reference", "torch": "torch"}
+MARK = "first difference"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model of torchvision (resnet18), or package.module:Class")
     parser.add_argument(
         "--impl",
-        choices=("lessons", "solutions", "torch"),
+        choices=tuple(WHOSE),
         default="lessons",
         help="whose tracer: yours (the default), the reference's, or torch's",
     )
@@ -32,10 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
-    # Here, because it imports torch: --help needs none.
-    from kata.graphs import show
-    from kata.tracing import GraphError
-
     name = re.sub(r"[^\w.-]+", "-", arguments.model)
     file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
     try:
@@ -49,16 +56,53 @@ def main(arguments: argparse.Namespace) -> int:
     for line in (*shown.says, f"written to {file}"):
         console.print(harmless(line), soft_wrap=True)
     if not arguments.no_open:
-        open_in_browser(file)
+        webbrowser.open(file.resolve().as_uri())
     return 0 if shown.same else 1
 
 
-def open_in_browser(file: Path) -> None:
-    """Open a file in a browser that has a window of its own; where there is none, do nothing."""
-    try:
-        browser = webbrowser.get()
-        # One that runs in the terminal would take it over.
-        if type(browser) is not webbrowser.GenericBrowser:
-            browser.open(file.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        return
+class Shown(NamedTuple):
+    """The picture, the lines that say what it is, and whether there is no difference in it."""
+
+    picture: Picture
+    says: tuple[str, ...]
+    same: bool = True
+
+
+def show(model: str, impl: str, *, compare: bool) -> Shown:
+    """Trace a model and list what is to be drawn.
+
+    Raises:
+        GraphError: the model isn't there, or it cannot be traced.
+    """
+    ours = trace(build(model), impl)
+    title = f"{model}: traced by {WHOSE[impl]}"
+    if compare:
+        shown = compared(title, ours.graph, trace(build(model), "torch").graph, WHOSE[impl])
+    else:
+        shown = alone(title, f"{title}, {len(ours.graph.nodes)} nodes", ours.graph)
+    lent = (f"lent by the reference: {', '.join(ours.lent)}",) if ours.lent else ()
+    return shown._replace(says=(*shown.says, *lent))
+
+
+def alone(title: str, says: str, graph: Graph) -> Shown:
+    description = f"{says}. The list runs downwards, each top-level module has a column."
+    return Shown(Picture(title, description, (panel(graph),)), (says,))
+
+
+def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
+    """Both graphs, the first difference marked, unless they are the same: then one is enough."""
+    pairs = zip_longest(map(Node.format_node, ours.nodes), map(Node.format_node, theirs.nodes))
+    differing = ((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
+    position, our, their = next(differing, (-1, "", ""))
+    if position < 0:
+        return alone(title, f"{title}: the same graph as torch's, {len(ours.nodes)} nodes", ours)
+    says = f"{title}: differs from torch's graph from node {position} on"
+    panels = (marked(ours, position, whose), marked(theirs, position, "torch"))
+    picture = Picture(title, f"{says}.", panels)
+    return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
+
+
+def marked(graph: Graph, position: int, heading: str) -> Panel:
+    """A graph's nodes, the one at a position marked, if there are so many."""
+    names = [node.name for node in islice(graph.nodes, position, position + 1)]
+    return replace(panel(graph, marks=dict.fromkeys(names, MARK)), heading=heading)

@@ -13,6 +13,7 @@ from kata import workspace
 from kata.naming import add_lesson
 from kata.stubs import ROOT
 from kata.terminal import open_console, show_prose
+from kata.workspace import write
 
 PAGES = ROOT / "docs" / "lessons"
 HINT = re.compile(r'^\?{3}\+? tip "Hint (\d+): ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)', re.MULTILINE)
@@ -29,16 +30,13 @@ class Hint(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser)
-    parser.add_argument("--all", action="store_true", help="show all hints")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show the next hint of the lesson, or all."""
+    """Show the next hint of the lesson."""
     lesson = arguments.lesson
     console = open_console(plain=arguments.plain)
-    show_prose(console, every_hint(lesson) if arguments.all else next_hint(lesson))
-    console.print()
-    show_prose(console, what_is_left(lesson, f"`kata hint {lesson}`"))
+    show_prose(console, f"{next_hint(lesson)}\n\n{what_is_left(lesson, f'`kata hint {lesson}`')}")
     return 0
 
 
@@ -58,13 +56,16 @@ def next_hint(lesson: str) -> str:
         lesson: the lesson's name.
 
     Returns:
-        A headline, an empty line, and the text in Markdown: ``kata.prose.show_prose`` prints it.
+        A headline, an empty line, and the text in Markdown.
     """
     hints, seen = hints_of(lesson), level_seen(lesson)
     level = min(seen + 1, len(hints))
-    remember_level(lesson, level)
+    # A memory that can't be written costs nobody the hint.
+    with contextlib.suppress(OSError):
+        write(level_file(lesson), f"{level}\n".encode())
     again = "There are no more hints. The last one again:\n\n" if seen >= len(hints) else ""
-    return again + shown(hints[level - 1], len(hints))
+    hint = hints[level - 1]
+    return f"{again}Hint {hint.level} of {len(hints)}: {hint.title}\n\n{hint.text}"
 
 
 def what_is_left(lesson: str, how: str) -> str:
@@ -79,31 +80,12 @@ def what_is_left(lesson: str, how: str) -> str:
     )
 
 
-def every_hint(lesson: str) -> str:
-    """All hints of the lesson; they count as seen."""
-    hints = hints_of(lesson)
-    remember_level(lesson, len(hints))
-    return "\n\n".join(shown(hint, len(hints)) for hint in hints)
-
-
-def shown(hint: Hint, of: int) -> str:
-    return f"Hint {hint.level} of {of}: {hint.title}\n\n{hint.text}"
-
-
 def level_seen(lesson: str) -> int:
     """How many hints of the lesson were shown so far."""
     try:
         return max(0, int(level_file(lesson).read_text(encoding="ascii")))
     except (OSError, ValueError):
         return 0
-
-
-def remember_level(lesson: str, level: int) -> None:
-    file = level_file(lesson)
-    # A memory that can't be written costs nobody the hint.
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{level}\n", encoding="ascii")
 
 
 def level_file(lesson: str) -> Path:

@@ -56,16 +56,11 @@ def time_left(rows: list[Standing]) -> str:
 
 
 def notes(rows: list[Standing]) -> Iterator[str]:
-    """What the table's words leave open: old states, work not judged, lent pieces."""
+    """What the table's words leave open: old states, and work not judged."""
     if any(row.is_stale for row in rows):
         yield "* as it was before the last change: `kata check` judges it again"
     if any(row.state == "edited" for row in rows):
         yield "edited: not judged yet, `kata check` does so"
-    lent = [row for row in rows if row.result and row.result.lent and not row.is_pristine]
-    for row in lent[:2]:
-        yield f"lent to {row.lesson.name}: {', '.join(row.result.lent)}"  # type: ignore[union-attr]
-    if len(lent) > 2:
-        yield f"lent to {len(lent) - 2} more lessons"
 
 
 def advice(rows: list[Standing]) -> Iterator[str]:

@@ -50,14 +50,9 @@ def has_passed(lesson: str) -> bool:
 
 def difference(lesson: str) -> Iterator[str]:
     """What is to be changed in yours so that it is the reference."""
-    for solution in lesson_files(CORES, lesson):
-        path = solution.relative_to(CORES)
-        yours = workspace.HERE.lessons / path
-        name = f"lessons/{path.as_posix()}" if yours.exists() else "(nothing)"
-        title = solution.relative_to(ROOT).as_posix()
-        yield from difflib.unified_diff(
-            lines_of(yours), lines_of(solution), name, title, lineterm=""
-        )
+    yours, solution = workspace.file_of(lesson), CORES / f"{lesson}.py"
+    names = (f"lessons/{lesson}.py" if yours.exists() else "(nothing)", f"solutions/{lesson}.py")
+    yield from difflib.unified_diff(lines_of(yours), lines_of(solution), *names, lineterm="")
 
 
 def stretch(lesson: str) -> Iterator[str]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +12,7 @@ from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
 from kata.naming import NAMES, add_lesson
-from kata.saves import Saves, can_type, typed
+from kata.saves import Saves, can_type, line_typed
 from kata.showing import show_failure, show_rest, show_score
 from kata.terminal import open_console, show_labelled, show_prose
 from kata.workspace import Workspace
@@ -24,7 +21,7 @@ from kata.workspace import Workspace
 IDLE, BUSY = 0.05, 0.01
 # How many tests that failed lately run before the others.
 REMEMBERED = 30
-LETTERS = "type r again · h hint · n next · q quit"
+KEYS = "Enter: a hint · Ctrl-C: quit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +40,10 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.lessons:
         folder = arguments.lessons.resolve()
         workspace.HERE = Workspace(folder, folder.parent / ".kata")
-    with ended_by_signals(), Judge() as judge:
-        Watch(judge, Screen(open_console(plain=arguments.plain)), arguments.lesson).run()
+    screen = Screen(open_console(plain=arguments.plain))
+    with Judge() as judge, contextlib.closing(Saves(workspace.HERE.lessons.resolve())) as saves:
+        Watch(judge, screen, saves, arguments.lesson).run()
     return 0
-
-
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """End in good order when the terminal is closed or the process is told to end."""
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = [signal.signal(number, lambda *_: sys.exit(0)) for number in wanted]
-    try:
-        yield
-    finally:
-        for number, handler in zip(wanted, before, strict=True):
-            signal.signal(number, handler)
 
 
 class Screen:
@@ -74,7 +60,7 @@ class Screen:
     @property
     def lines(self) -> int | None:
         """How many lines a verdict may take, so that all of it can be seen."""
-        # The last two lines are the letters' and the cursor's.
+        # The last two lines are the keys' and the cursor's.
         return self.console.height - 2 if self.can_clear else None
 
     def welcome(self, lesson: str) -> None:
@@ -103,17 +89,17 @@ class Screen:
             show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
         show_rest(self.console, verdict, self.lines)
         show_score(self.console, verdict)
-        self.letters()
+        self.keys()
 
     def hint(self, lesson: str) -> None:
         """Show the next hint, and what there is after it."""
         self.console.print()
-        show_prose(self.console, f"{next_hint(lesson)}\n\n{what_is_left(lesson, '`h`')}")
-        self.letters()
+        show_prose(self.console, f"{next_hint(lesson)}\n\n{what_is_left(lesson, 'Enter')}")
+        self.keys()
 
-    def letters(self) -> None:
+    def keys(self) -> None:
         if can_type():
-            self.console.print(LETTERS, style="quiet")
+            self.console.print(KEYS, style="quiet")
 
     def clear(self) -> None:
         if self.can_clear:
@@ -126,40 +112,32 @@ class Watch:
     Args:
         judge: runs the tests.
         screen: shows what they say.
+        saves: tells which lessons are saved.
         lesson: the only lesson to judge; ``None`` for whichever is saved.
     """
 
-    def __init__(self, judge: Judge, screen: Screen, lesson: str | None = None) -> None:
+    def __init__(self, judge: Judge, screen: Screen, saves: Saves, lesson: str | None) -> None:
         self.judge = judge
         self.screen = screen
         self.only = lesson
         self.current = lesson or lesson_to_go_on_with()
-        self.saves = Saves(workspace.HERE.lessons.resolve())
+        self.saves = saves
         self.pending = [self.current]
         self.running: Running | None = None
         self.key = ""
         self.shown: Report | None = None
         self.is_core_shown = False
         self.failed_before: dict[str, tuple[str, ...]] = {}
-        self.is_on = True
 
     def run(self) -> None:
         """Watch until the learner quits."""
         self.screen.welcome(self.current)
-        while self.is_on:
-            seconds = BUSY if self.running else IDLE
-            for word in typed(seconds):
-                self.do(word)
-            self.notice()
-            self.follow()
-        self.saves.close()
-
-    def do(self, word: str) -> None:
-        """Do what a letter stands for; other words do nothing."""
-        actions = {"r": self.again, "h": self.hint, "n": self.next_lesson, "q": self.quit}
-        action = actions.get(word)
-        if action is not None:
-            action()
+        with contextlib.suppress(EOFError):
+            while True:
+                if line_typed(BUSY if self.running else IDLE):
+                    self.screen.hint(self.current)
+                self.notice()
+                self.follow()
 
     def notice(self) -> None:
         """Let the lessons that were saved be judged: at once, and before those that waited."""
@@ -214,24 +192,6 @@ class Watch:
         if self.running is not None:
             self.running.stop()
             self.running = None
-
-    def again(self) -> None:
-        self.drop()
-        self.pending.insert(0, self.current)
-
-    def hint(self) -> None:
-        self.screen.hint(self.current)
-
-    def next_lesson(self) -> None:
-        """Go on to the lesson behind this one; the last one stays."""
-        self.drop()
-        self.current = NAMES[min(NAMES.index(self.current) + 1, len(NAMES) - 1)]
-        self.only = self.only and self.current
-        self.pending = [self.current]
-
-    def quit(self) -> None:
-        self.drop()
-        self.is_on = False
 
 
 def lesson_to_go_on_with() -> str:

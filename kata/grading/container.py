@@ -42,27 +42,21 @@ class Container:
     """How submissions are judged in containers.
 
     Args:
-        image: what the containers are made of; it is built where it is ours and isn't there.
         limits: those of a run inside.
 
     Raises:
-        GradingError: there is neither podman nor docker, or no image.
+        GradingError: there is neither podman nor docker, or the image cannot be built.
     """
 
-    def __init__(self, image: str, limits: Limits) -> None:
+    def __init__(self, limits: Limits) -> None:
         engine = next(filter(None, map(shutil.which, ENGINES)), None)
         if engine is None:
             raise GradingError(f"--container needs {' or '.join(ENGINES)}, and neither is there")
-        self.engine, self.image, self.limits = engine, image, limits
-        if self.call("image", "inspect", image).returncode:
-            self.build()
-
-    def build(self) -> None:
-        if self.image != IMAGE:
-            raise GradingError(f"there is no image {self.image}")
-        done = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
-        if done.returncode:
-            raise GradingError(f"the image {IMAGE} cannot be built: {done.stderr.strip()[-500:]}")
+        self.engine, self.limits = engine, limits
+        if self.call("image", "inspect", IMAGE).returncode:
+            built = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
+            if built.returncode:
+                raise GradingError(f"no image {IMAGE} can be built: {built.stderr.strip()[-500:]}")
 
     def grades(self, folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
         """Judge these lessons of the person whose folder lies in ``folder``.
@@ -86,14 +80,14 @@ class Container:
     def command(self, name: str, folder: Path, lessons: tuple[str, ...]) -> list[str]:
         limits = self.limits
         inside = [word for lesson in lessons for word in ("--lesson", lesson)]
-        inside += ["--seconds", f"{limits.seconds:g}", "--total", f"{limits.total:g}"]
+        inside += ["--seconds", f"{limits.seconds:g}"]
         return [
             "run",
             *CLOSED,
             f"--name={name}",
             f"--memory={limits.memory + TORCHS:g}g",
             f"--volume={folder}:/handed-in:ro",
-            self.image,
+            IMAGE,
             *("python", "-m", "kata", "grade", "/handed-in", "--json", "--jobs", "1"),
             *inside,
         ]

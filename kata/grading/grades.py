@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from kata.grading.report import Failure, Grade, State
 from kata.judging import End, Report, Verdict
+from kata.reasons import CAUSE, labelled
 
 LINES, WIDTH, LONGEST = 30, 120, 200
 ALSO_RED = 8
@@ -18,7 +17,6 @@ STATES = {
     End.BROKEN: State.NOT_JUDGED,
     End.STOPPED: State.NOT_JUDGED,
 }
-CAUSE = re.compile(r"^likely cause: +(.*(?:\n {14}.*)*)", re.MULTILINE)
 
 
 def grade_of(verdict: Verdict) -> Grade:
@@ -56,8 +54,7 @@ def not_judged(lesson: str, error: Exception) -> Grade:
 
 def diagnosis(text: str) -> str:
     """The likely cause that a failure names, or its first line, on one line."""
-    cause = CAUSE.search(text)
-    return " ".join(cause[1].split()) if cause else first_line(text)
+    return labelled(CAUSE, text.splitlines()) or first_line(text)
 
 
 def first_line(text: str) -> str:

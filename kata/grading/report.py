@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kata.verdict import Count
 from lessons import LESSONS
 
-SCHEMA = 2
+SCHEMA = 3
 COMMON = 3
 NONE = Count()
 
@@ -42,19 +42,6 @@ class State(StrEnum):
 
 GREEN = (State.DONE, State.STARRED)
 EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
-MEANING = {
-    State.TODO: "not started",
-    State.STARTED: "some tests pass, the rest is todo",
-    State.RED: "a test fails",
-    State.DONE: "the core is green",
-    State.STARRED: "the stretch is green too",
-    State.HUNG: "stopped at the time limit, twice: the second time it ran alone",
-    State.MEMORY: "stopped for want of memory",
-    State.CRASHED: "the process ended before its tests did",
-    State.UNREADABLE: "what was handed in cannot be read",
-    State.NOT_JUDGED: "the tests could not be run",
-    State.WAITING: "not judged yet: the grading was stopped, or goes on",
-}
 
 
 @dataclass(frozen=True)
@@ -169,19 +156,7 @@ class Summary:
 
 def to_json(summary: Summary) -> str:
     """The whole report, as ``docs/grading.md`` describes it."""
-    content = {"schema": SCHEMA, **asdict(summary)}
-    content["lessons"] = [
-        {
-            "name": lesson.name,
-            "title": lesson.title,
-            "states": {state: summary.states(lesson.name)[state] for state in State},
-            "diagnoses": [
-                {"text": text, "people": people} for text, people in summary.diagnoses(lesson.name)
-            ],
-        }
-        for lesson in LESSONS
-    ]
-    return json.dumps(content, indent=2) + "\n"
+    return json.dumps({"schema": SCHEMA, **asdict(summary)}, indent=2) + "\n"
 
 
 def to_csv(summary: Summary) -> str:
@@ -205,7 +180,7 @@ def to_html(summary: Summary) -> str:
         lstrip_blocks=True,
     )
     page = environment.get_template("page.html")
-    return page.render(summary=summary, lessons=LESSONS, meaning=MEANING)
+    return page.render(summary=summary, lessons=LESSONS)
 
 
 def row(person: Person) -> Iterator[str]:

@@ -1,16 +1,19 @@
-"""Tell how a run ended, from what it left behind: the first rule that knows it says so."""
+"""What a run said, and how it ended, as far as what it left behind tells."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import linecache
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kata.judging.request import RunFiles
 from kata.judging.sandbox import OUT_OF_MEMORY
-from kata.verdict import CodeLine, End, Ending
+from kata.verdict import CodeLine, End, Ending, Report
 
 # What is shown of the output of a run that could not be told apart from its beginning.
 LAST_LINES, LAST_BYTES = 5, 2000
@@ -21,41 +24,91 @@ SIGKILL = 9
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What is known of a run that is over.
+@dataclass
+class EventLog:
+    """What a run has written so far."""
 
-    Attributes:
-        files: what it wrote.
-        has_plan: whether it came so far as to know its tests.
-        during: the sentence of the test that had begun.
-        code: pytest's exit code, if it came to its end.
-        exit_code: that of the process; below zero: a signal; ``None``: nobody was left to tell.
+    file: Path
+    tests: list[dict[str, Any]] = field(default_factory=list)
+    reports: dict[str, Report] = field(default_factory=dict)
+    lent: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
+    running: str = ""
+    code: int | None = None
+    position: int = 0
+
+    def listen(self) -> bool:
+        """Read the lines that are new and whole; return whether there were any."""
+        if not self.file.exists():
+            return False
+        with self.file.open("rb") as events:
+            events.seek(self.position)
+            whole, newline, _ = events.read().rpartition(b"\n")
+        self.position += len(whole + newline)
+        for line in whole.splitlines():
+            # The judged code can write here too: what is no event of ours says nothing.
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                self.take(json.loads(line))
+        return bool(whole)
+
+    def take(self, content: dict[str, Any]) -> None:
+        match content.pop("event"):
+            case "plan":
+                self.tests = content["tests"]
+            case "lent":
+                self.lent = tuple(content["pieces"])
+                self.borrowed = tuple(content.get("borrowed", ()))
+            case "begin":
+                self.running = content["nodeid"]
+            case "report":
+                self.enter(Report(**content))
+            case "finish":
+                self.code = content["code"]
+
+    def enter(self, report: Report) -> None:
+        """Keep one report per test: the first that says it isn't passed."""
+        before = self.reports.get(report.nodeid)
+        if before is None or before.outcome == "passed":
+            self.reports[report.nodeid] = report
+
+    @property
+    def during(self) -> str:
+        """The sentence of the test that has begun."""
+        return next((t["sentence"] for t in self.tests if t["nodeid"] == self.running), "")
+
+    @property
+    def planned(self) -> tuple[int, int]:
+        stretch = sum(test["is_stretch"] for test in self.tests)
+        return len(self.tests) - stretch, stretch
+
+
+def ending_of(
+    log: EventLog,
+    files: RunFiles,
+    *,
+    exit_code: int | None,
+    is_stopped: bool,
+    overdue: str,
+    worker_log: str,
+) -> Ending:
+    """How a run that is over has ended: the first line of the table that holds says so.
+
+    Args:
+        log: what it wrote.
+        files: where.
+        exit_code: that of its process; below zero: a signal; ``None``: nobody was left to tell.
         is_stopped: whether we stopped it because nobody wants its result any more.
         overdue: why we stopped it, if it was because it took too long.
-        log: the end of what the worker wrote.
+        worker_log: the end of what the worker wrote.
     """
-
-    files: RunFiles
-    has_plan: bool
-    during: str
-    code: int | None
-    exit_code: int | None
-    is_stopped: bool
-    overdue: str
-    log: str
-
-
-def ending_of(run: Evidence) -> Ending:
-    """How a run that is over has ended: the first line of the table that holds says so."""
-    code, said = run.exit_code, output_tail(run.files) or run.log
+    code, said = exit_code, output_tail(files) or worker_log
     could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
     table = (
-        (run.code in THROUGH, End.FINISHED, ""),
-        (run.is_stopped, End.STOPPED, "stopped before its end"),
-        (run.overdue, End.TIME, run.overdue),
-        (run.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
-        (run.code is not None or not run.has_plan, End.BROKEN, could_not),
+        (log.code in THROUGH, End.FINISHED, ""),
+        (is_stopped, End.STOPPED, "stopped before its end"),
+        (overdue, End.TIME, overdue),
+        (log.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
+        (log.code is not None or not log.tests, End.BROKEN, could_not),
         (code is None, End.CRASHED, "the code killed the process that runs the tests"),
         # A run that meets its limit ends itself; a kill that nobody of us sent is the system's.
         (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
@@ -66,8 +119,8 @@ def ending_of(run: Evidence) -> Ending:
     how, sentence = next((how, sentence) for holds, how, sentence in table if holds)
     if how is End.FINISHED:
         return Ending(how)
-    place = last_line(run.files) if how in (End.TIME, End.CRASHED) else None
-    return Ending(how, sentence, run.during, place)
+    place = last_line(files) if how in (End.TIME, End.CRASHED) else None
+    return Ending(how, sentence, log.during, place)
 
 
 def signal_name(number: int) -> str:

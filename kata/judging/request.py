@@ -49,7 +49,6 @@ class Request:
         return cls(**content)
 
 
-@dataclass(frozen=True)
 class RunFiles:
     """The files of one run, in a folder of its own: the judge prepares them, the worker fills them.
 
@@ -62,24 +61,10 @@ class RunFiles:
         home: its home and its temporary files.
     """
 
-    folder: Path
-
-    @property
-    def lessons(self) -> Path:
-        return self.folder / "lessons"
-
-    @property
-    def events(self) -> Path:
-        return self.folder / "events.jsonl"
-
-    @property
-    def frames(self) -> Path:
-        return self.folder / "frames.txt"
-
-    @property
-    def output(self) -> Path:
-        return self.folder / "output.txt"
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lessons = folder / "lessons"
+        self.events = folder / "events.jsonl"
+        self.frames = folder / "frames.txt"
+        self.output = folder / "output.txt"
+        self.home = folder / "home"

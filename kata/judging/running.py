@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shutil
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from kata.judging.ending import Evidence, ending_of
+from kata.judging.ending import EventLog, ending_of
 from kata.judging.process import WorkerProcess, ask_for_frames, kill_group
 from kata.judging.request import Request, RunFiles
 from kata.judging.sandbox import seconds_computed
-from kata.verdict import End, Ending, Report, Verdict
+from kata.verdict import End, Ending, Verdict
 
 TICK = 0.01
 # How long a run has to write down where it is, and a worker to notice that a run is dead.
@@ -24,64 +20,6 @@ LAST_WORDS, GRACE = 0.1, 2.0
 WAITING = 0.02
 # However busy the machine is: this many times its limit on the clock is enough.
 ENOUGH = 20
-
-
-@dataclass
-class EventLog:
-    """What a run has written so far."""
-
-    file: Path
-    tests: list[dict[str, Any]] = field(default_factory=list)
-    reports: dict[str, Report] = field(default_factory=dict)
-    lent: tuple[str, ...] = ()
-    borrowed: tuple[str, ...] = ()
-    running: str = ""
-    code: int | None = None
-    position: int = 0
-
-    def listen(self) -> bool:
-        """Read the lines that are new and whole; return whether there were any."""
-        if not self.file.exists():
-            return False
-        with self.file.open("rb") as events:
-            events.seek(self.position)
-            whole, newline, _ = events.read().rpartition(b"\n")
-        self.position += len(whole + newline)
-        for line in whole.splitlines():
-            # The judged code can write here too: what is no event of ours says nothing.
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                self.take(json.loads(line))
-        return bool(whole)
-
-    def take(self, content: dict[str, Any]) -> None:
-        match content.pop("event"):
-            case "plan":
-                self.tests = content["tests"]
-            case "lent":
-                self.lent = tuple(content["pieces"])
-                self.borrowed = tuple(content.get("borrowed", ()))
-            case "begin":
-                self.running = content["nodeid"]
-            case "report":
-                self.enter(Report(**content))
-            case "finish":
-                self.code = content["code"]
-
-    def enter(self, report: Report) -> None:
-        """Keep one report per test: the first that says it isn't passed."""
-        before = self.reports.get(report.nodeid)
-        if before is None or before.outcome == "passed":
-            self.reports[report.nodeid] = report
-
-    @property
-    def during(self) -> str:
-        """The sentence of the test that has begun."""
-        return next((t["sentence"] for t in self.tests if t["nodeid"] == self.running), "")
-
-    @property
-    def planned(self) -> tuple[int, int]:
-        stretch = sum(test["is_stretch"] for test in self.tests)
-        return len(self.tests) - stretch, stretch
 
 
 @dataclass
@@ -219,17 +157,15 @@ class Running:
         exit_code = self.worker.codes.get(self.name)
         if exit_code is None and self.name in self.worker.pids:
             kill_group(self.worker.pids[self.name])  # its worker died first
-        evidence = Evidence(
+        ending = ending_of(
+            self.log,
             self.files,
-            bool(self.log.tests),
-            self.log.during,
-            self.log.code,
-            exit_code,
-            self.is_stopped,
-            self.overdue,
-            self.worker.log_tail(),
+            exit_code=exit_code,
+            is_stopped=self.is_stopped,
+            overdue=self.overdue,
+            worker_log=self.worker.log_tail(),
         )
-        verdict = self.verdict_with(ending_of(evidence))
+        verdict = self.verdict_with(ending)
         shutil.rmtree(self.files.folder, ignore_errors=True)
         return verdict
 

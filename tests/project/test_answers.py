@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 
 from kata.judging import End, Ending, Report, Verdict
-from kata.showing import show
-from kata.space import LINES
+from kata.showing import LINES, show
 from kata.terminal import open_console
 from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge
 from tests.suite.expect import WIDTH

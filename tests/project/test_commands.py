@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from kata.command_line import COMMANDS
-from kata.naming import NAMES, lesson_name
 from kata.stubs import ROOT
 from tests.project.stage import a_learner, play
 
@@ -55,12 +54,9 @@ def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
     ("words", "answer"),
     [
         (["chekc"], "did you mean check"),
-        (["tests/test_tracer.py"], "`kata check tracer`"),
         (["hint", "trace"], "did you mean tracer"),
         (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
         (["reset", "nothing_like_it"], "known: proxy, path_of_module, create_arg"),
-        (["reset", "12"], "there is no lesson 12: they count 1 to 11"),
-        (["hint", "0"], "there is no lesson 0"),
         (["grade", ".", "--lesson", "trace"], "did you mean tracer"),
     ],
 )
@@ -70,13 +66,5 @@ def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
     assert answer in " ".join(played.screen.split())
 
 
-def test_a_lesson_may_be_named_by_its_number_in_the_overview(learner):
-    rows = [line.split() for line in play().screen.splitlines()]
-    numbered = {row[0]: row[1] for row in rows if row and row[0].isdecimal()}
-    assert {number: lesson_name(number) for number in numbered} == numbered
-    assert list(numbered.values()) == list(NAMES)
-    assert play("reset", "5") == play("reset", "tracer")
-
-
 def test_plain_stands_before_the_command_or_after_it(learner):
-    assert play("--plain", "hint", "tracer", "--all") == play("hint", "--plain", "tracer", "--all")
+    assert play("--plain", "solution", "tracer") == play("solution", "--plain", "tracer")

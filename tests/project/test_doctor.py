@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kata.commands import doctor
-from kata.commands.doctor import NOTE, OK, PROBLEM, Finding, findings, git, imported, python
+from kata.commands.doctor import OK, PROBLEM, Finding, findings, imported, python
 from kata.stubs import ROOT
 
 
@@ -74,7 +74,7 @@ def test_a_torchvision_that_kills_python_is_a_problem_and_the_rest_is_looked_at(
     code, shown = diagnose(tmp_path)
     assert code == 1
     assert "problem   import torchvision: it was killed by SIGABRT" in shown
-    assert "ok        git: is there" in shown
+    assert "ok        write to .kata/: works" in shown
 
 
 def test_a_missing_package_is_a_problem(monkeypatch):
@@ -107,12 +107,7 @@ def test_an_old_python_is_a_problem(monkeypatch):
     assert "3.9.18 is here, >=3.11 is needed" in python().words
 
 
-def test_a_system_without_git_is_worth_a_note(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert git().state is NOTE
-
-
-def test_every_problem_and_every_note_has_a_remedy(monkeypatch):
+def test_every_problem_has_a_remedy(monkeypatch):
     monkeypatch.setattr(doctor, "IMPORTS", {"import x": ("import no_such_module", "mend it")})
     monkeypatch.setattr(doctor, "installed", lambda name: None)
     found = list(findings())

@@ -123,7 +123,7 @@ def test_the_first_difference_is_marked_in_both_graphs(graph, lessons, tmp_path)
     lessons(LOOKS_INTO_RELU)
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert code == 1
-    assert "differs from torch's graph from node 3 on (op, target, name" in says
+    assert "differs from torch's graph from node 3 on\n  your tracer: %relu : " in says
     assert nodes == [*NODES[:3], "relu", *NODES[4:], *NODES]
     page = (tmp_path / "graph.html").read_text()
     assert re.findall(
@@ -214,33 +214,13 @@ def test_a_file_that_cannot_be_written_is_an_error(graph, tmp_path):
     assert code == 1 and says.startswith("error: ")
 
 
-class Window:
-    """A browser that remembers what it was asked to open."""
-
-    def __init__(self) -> None:
-        self.opened: list[str] = []
-
-    def open(self, address: str) -> None:
-        self.opened.append(address)
-
-
 def test_the_page_is_opened_in_the_browser(monkeypatch, tmp_path, capsys):
-    window = Window()
-    monkeypatch.setattr(webbrowser, "get", lambda: window)
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     assert run(["graph", SMALL, "--impl", "torch"]) == 0
     (file,) = (tmp_path / ".kata" / "graphs").iterdir()
-    assert window.opened == [file.as_uri()]
+    assert opened == [file.as_uri()]
     assert f"written to {file}" in capsys.readouterr().out
-
-
-def no_browser() -> Window:
-    raise webbrowser.Error("could not locate runnable browser")
-
-
-@pytest.mark.parametrize("get", [no_browser, lambda: webbrowser.GenericBrowser("lynx")])
-def test_without_a_browser_that_has_a_window_the_path_is_enough(get, monkeypatch):
-    monkeypatch.setattr(webbrowser, "get", get)
-    assert run(["graph", SMALL, "--impl", "torch"]) == 0
 
 
 def test_two_calls_write_the_same_bytes(graph, tmp_path):

@@ -110,12 +110,6 @@ def test_a_lesson_counts_its_hints_for_itself(learner):
     assert next_hint("path_of_module").startswith("Hint 1 of 3")
 
 
-def test_all_hints_are_shown_on_request(learner):
-    screen = play("hint", "tracer", "--all").screen
-    assert re.findall(r"^Hint (\d) of 3", screen, re.MULTILINE) == ["1", "2", "3"]
-    assert "That was the last hint" in screen
-
-
 @pytest.mark.parametrize("spoilt", ["", "seven", "-3", "99"])
 def test_a_spoilt_memory_is_no_reason_to_fail(spoilt: str, learner):
     (learner.memory / "hints").mkdir(parents=True)
@@ -131,7 +125,7 @@ def test_a_lesson_may_be_named_by_its_file(word: str, learner):
 @pytest.mark.parametrize("lesson", NAMES)
 def test_the_hints_fit_a_narrow_terminal(lesson: str, learner, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    lines = play("hint", lesson, "--all").screen.splitlines()
+    lines = [line for _ in hints_of(lesson) for line in play("hint", lesson).screen.splitlines()]
     long = [line for line in lines if len(line) > 40 and " " in line.strip()]
     assert not long
     assert Path(learner.memory / "hints" / lesson).read_text() == "3\n"

@@ -85,7 +85,7 @@ def test_once_more_while_it_tidies_up_and_ends():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["importing torch", "judging", "q quit"])
+@pytest.mark.parametrize("moment", ["importing torch", "judging", "Ctrl-C: quit"])
 def test_while_the_watch_is_on(moment: str, tmp_path: Path):
     write(tmp_path / "lessons")
     command = [sys.executable, "-m", "kata", "watch", "--lessons", str(tmp_path / "lessons")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,11 +14,12 @@ from unittest import mock
 import pytest
 
 from kata.commands import check
-from kata.judging import Judge, Request
+from kata.judging import Judge, Request, Verdict
 from kata.naming import NAMES
 from kata.stubs import CORES
+from kata.terminal import open_console
 from kata.workspace import Workspace
-from tests.project.stage import a_learner, play
+from tests.project.stage import a_learner
 from tests.project.submissions import STARRED
 
 LESSON = "path_of_module"
@@ -52,11 +52,15 @@ def learner() -> Iterator[Workspace]:
         yield place
 
 
-def checked_by(judge: Judge, *lessons: str) -> list[dict[str, object]]:
+def checked_by(judge: Judge, *lessons: str) -> list[Verdict]:
     """The verdicts of ``check`` with this judge, but for the time they took."""
     with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        verdicts = json.loads(play("check", "--json", *lessons).screen)["lessons"]
-    return [{**verdict, "seconds": 0} for verdict in verdicts]
+        return [without_times(each) for each in check.judged(lessons, open_console())]
+
+
+def without_times(verdict: Verdict) -> Verdict:
+    reports = tuple(replace(report, seconds=0.0) for report in verdict.reports)
+    return replace(verdict, reports=reports, seconds=0.0)
 
 
 def test_the_result_is_the_same_where_solutions_cannot_be_imported(
@@ -69,7 +73,7 @@ def test_the_result_is_the_same_where_solutions_cannot_be_imported(
     expected = checked_by(judge, LESSON, "create_arg")
     verdicts = checked_by(without_solutions, LESSON, "create_arg")
     assert verdicts == expected
-    assert [verdict["state"] for verdict in verdicts] == ["starred", "red"]
+    assert [verdict.state for verdict in verdicts] == ["starred", "red"]
 
 
 def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutions):
@@ -78,8 +82,8 @@ def test_a_lesson_that_imports_the_solution_fails_there(learner, without_solutio
         "from solutions.stretch.path_of_module import *\n"
     )
     (verdict,) = checked_by(without_solutions, LESSON)
-    assert verdict["state"] == "red"
-    assert "solutions was imported" in verdict["failures"][0]["text"]
+    assert verdict.state == "red"
+    assert "solutions was imported" in verdict.of("failed")[0].text
 
 
 class ReturnsNothing(ast.NodeTransformer):
@@ -106,7 +110,6 @@ def test_the_same_holds_for_every_lesson(
     if state == "red":
         spoil(lessons, lesson)
     request = Request(lesson, lessons, seconds=120.0)
-    verdicts = [replace(each.run(request), seconds=0.0) for each in (judge, without_solutions)]
-    expected, found = map(check.lesson_as_json, verdicts)
+    expected, found = (without_times(each.run(request)) for each in (judge, without_solutions))
     assert found == expected
-    assert found["state"] in (["done", "starred"] if state == "green" else ["red"])
+    assert found.state in (["done", "starred"] if state == "green" else ["red"])

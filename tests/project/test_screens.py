@@ -110,7 +110,6 @@ SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
     "overview_at_the_end": (everything_done, []),
     "check": (nothing, ["check"]),
     "hint": (nothing, ["hint", LESSON]),
-    "hint_all": (nothing, ["hint", LESSON, "--all"]),
     "reset": (lambda place: edit(place, f"{LESSON}.py"), ["reset", LESSON]),
     "reset_of_a_stub": (nothing, ["reset", LESSON]),
     "reset_undo": (reset_once, ["reset", LESSON, "--undo"]),

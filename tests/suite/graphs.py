@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from torch.fx import Graph
 
-from kata.comparing import Row, first_difference, rows, short
+from tests.suite.comparing import Row, first_difference, rows, short
 from tests.suite.expect import Cause, Mismatch, labelled, words_of
 
 COLUMN = 38
