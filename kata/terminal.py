@@ -7,14 +7,12 @@ nothing is told by them alone, so ``NO_COLOR``, ``--plain`` and a pipe lose noth
 from __future__ import annotations
 
 import codecs
-import contextlib
 import locale
 import os
 import re
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
 from rich.console import Console
@@ -81,16 +79,6 @@ class PipeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to the command line, where rich would end Python with exit code 1."""
         raise BrokenPipeError
-
-
-@contextlib.contextmanager
-def busy(console: Console, text: str) -> Iterator[None]:
-    """Show that something is going on, where a line can be drawn again and again."""
-    if not console.is_interactive:
-        yield
-        return
-    with console.status(text, spinner="line"):
-        yield
 
 
 def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-import warnings
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -23,15 +21,8 @@ class GraphError(RuntimeError):
     """A graph that cannot be shown; the message says why, and what to do."""
 
 
-class Traced(NamedTuple):
-    """A graph, and the lessons that were lent for it."""
-
-    graph: Graph
-    lent: tuple[str, ...] = ()
-
-
-def trace(model: nn.Module, impl: str) -> Traced:
-    """Trace a model.
+def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
+    """Trace a model; return its graph, and the lessons that were lent for it.
 
     Args:
         model: any model.
@@ -44,12 +35,12 @@ def trace(model: nn.Module, impl: str) -> Traced:
         return trace_by_lesson(model, workspace.HERE.lessons)
     module = torch.fx if impl == "torch" else importlib.import_module("solutions.stretch.tracer")
     try:
-        return Traced(module.Tracer().trace(model))
+        return module.Tracer().trace(model), []
     except Exception as error:
         raise GraphError(f"this model cannot be traced: {words(error)}") from error
 
 
-def trace_by_lesson(model: nn.Module, folder: Path) -> Traced:
+def trace_by_lesson(model: nn.Module, folder: Path) -> tuple[Graph, list[str]]:
     """Trace with the learner's tracer; its siblings that aren't written yet are lent."""
     try:
         with lending(folder, "tracer") as finder:
@@ -61,7 +52,7 @@ def trace_by_lesson(model: nn.Module, folder: Path) -> Traced:
         raise GraphError(f"your tracer raised {words(error)}{place(error, folder)}") from error
     if not isinstance(graph, Graph):
         raise GraphError(f"Tracer.trace of lessons/tracer.py returned no graph but {graph!r}")
-    return Traced(graph, tuple(finder.lent))
+    return graph, finder.lent
 
 
 def place(error: Exception, folder: Path) -> str:
@@ -104,11 +95,7 @@ def torchvision_model(name: str) -> nn.Module:
             f"torchvision has no classification model `{name}`{near(name, models)}; "
             "one of your own is package.module:Class"
         )
-    with warnings.catch_warnings():
-        # Some tell how their weights are initialised; a graph has none.
-        warnings.simplefilter("ignore")
-        model: nn.Module = torchvision.models.get_model(name, weights=None)
-    return model
+    return torchvision.models.get_model(name, weights=None)
 
 
 def imported(name: str) -> object:

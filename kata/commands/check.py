@@ -13,7 +13,7 @@ from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
 from kata.naming import NAMES, add_lesson
 from kata.showing import show
-from kata.terminal import busy, open_console
+from kata.terminal import open_console
 from kata.workspace import is_pristine
 
 SCHEMA = 1
@@ -49,8 +49,9 @@ def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
                 yield Verdict(lesson, reports=(), ending=Ending(End.FINISHED))
                 continue
             key = progress.key_of(lesson)
-            with busy(notices, f"judging {lesson}"):
-                verdict = judge.run(Request(lesson, workspace.HERE.lessons))
+            if notices.is_interactive:
+                notices.print(f"judging {lesson} …", style="quiet")
+            verdict = judge.run(Request(lesson, workspace.HERE.lessons))
             progress.remember(verdict, key)
             yield verdict
 

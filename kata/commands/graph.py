@@ -49,8 +49,8 @@ def main(arguments: argparse.Namespace) -> int:
         shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
         write_page(shown.picture, file)
     except (GraphError, OSError) as error:
-        console = open_console(plain=arguments.plain, stderr=True)
-        console.print(harmless(f"error: {error}"), soft_wrap=True)
+        errors = open_console(plain=arguments.plain, stderr=True)
+        errors.print(harmless(f"error: {error}"), soft_wrap=True)
         return 1
     console = open_console(plain=arguments.plain)
     for line in (*shown.says, f"written to {file}"):
@@ -74,14 +74,15 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
     Raises:
         GraphError: the model isn't there, or it cannot be traced.
     """
-    ours = trace(build(model), impl)
+    ours, lent = trace(build(model), impl)
     title = f"{model}: traced by {WHOSE[impl]}"
     if compare:
-        shown = compared(title, ours.graph, trace(build(model), "torch").graph, WHOSE[impl])
+        theirs, _ = trace(build(model), "torch")
+        shown = compared(title, ours, theirs, WHOSE[impl])
     else:
-        shown = alone(title, f"{title}, {len(ours.graph.nodes)} nodes", ours.graph)
-    lent = (f"lent by the reference: {', '.join(ours.lent)}",) if ours.lent else ()
-    return shown._replace(says=(*shown.says, *lent))
+        shown = alone(title, f"{title}, {len(ours.nodes)} nodes", ours)
+    notes = (f"lent by the reference: {', '.join(lent)}",) if lent else ()
+    return shown._replace(says=(*shown.says, *notes))
 
 
 def alone(title: str, says: str, graph: Graph) -> Shown:

@@ -50,14 +50,7 @@ def hints_of(lesson: str) -> list[Hint]:
 
 
 def next_hint(lesson: str) -> str:
-    """The next hint that the learner hasn't seen, or the last one again; remembers that it is seen.
-
-    Args:
-        lesson: the lesson's name.
-
-    Returns:
-        A headline, an empty line, and the text in Markdown.
-    """
+    """The next hint, which counts as seen from now on, or the last one again."""
     hints, seen = hints_of(lesson), level_seen(lesson)
     level = min(seen + 1, len(hints))
     # A memory that can't be written costs nobody the hint.

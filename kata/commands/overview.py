@@ -33,12 +33,11 @@ def show(console: Console, rows: list[Standing]) -> None:
 
 def table(rows: list[Standing], *, wide: bool) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="quiet")
-    headings = ("", "lesson", "state", "core", "stretch", "minutes")
-    for heading in headings if wide else headings[:4]:
-        is_number = heading in ("", "minutes")
-        grid.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
-    for number, row in enumerate(rows, start=1):
-        cells = (str(number), row.lesson.name, state(row), row.shown("core"))
+    headings = ("lesson", "state", "core", "stretch", "minutes")
+    for heading in headings if wide else headings[:3]:
+        grid.add_column(heading, justify="right" if heading == "minutes" else "left", no_wrap=True)
+    for row in rows:
+        cells = (row.lesson.name, state(row), row.shown("core"))
         more = (row.shown("stretch"), str(row.lesson.minutes))
         grid.add_row(*cells, *(more if wide else ()), style=row.state if row.is_done else None)
     return grid

@@ -128,7 +128,6 @@ class Session:
             return [not_judged(lesson, error) for lesson in lessons]
 
     def summary(self) -> Summary:
-        """What is known by now."""
         return Summary(
             people=tuple(map(self.person, range(len(self.submissions)))),
             made=datetime.now(UTC).isoformat(timespec="seconds"),

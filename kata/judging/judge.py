@@ -13,8 +13,6 @@ from kata.judging.running import Running
 from kata.judging.suite_copy import SuiteCopy, copy_lessons
 from kata.verdict import Verdict
 
-CAN_FORK = hasattr(os, "fork")
-
 
 class Judge:
     """Runs the suite on lessons; each run has a process and copies of its own.
@@ -26,7 +24,7 @@ class Judge:
             own, and the next one warms up meanwhile.
     """
 
-    def __init__(self, *, fork: bool = CAN_FORK) -> None:
+    def __init__(self, *, fork: bool = hasattr(os, "fork")) -> None:
         self.fork = fork
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
         self.folder = Path(self.temporary.name).resolve()

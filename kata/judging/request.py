@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kata.stubs import STUBS
@@ -34,10 +34,6 @@ class Request:
     total: float | None = None
     memory: int = 4 * GIGABYTE
     may_execute: bool = True
-
-    def on(self, folder: Path) -> Request:
-        """The same request on another folder."""
-        return replace(self, folder=folder)
 
     def to_json(self) -> str:
         return json.dumps({**asdict(self), "folder": str(self.folder)})

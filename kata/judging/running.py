@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kata.judging.ending import EventLog, ending_of
 from kata.judging.process import WorkerProcess, ask_for_frames, kill_group
@@ -101,7 +101,8 @@ class Running:
         if not self.is_sent and self.worker.is_ready and not self.is_stopped:
             self.is_sent = True
             self.begin_timers()
-            self.worker.order(self.name, self.request.on(self.files.lessons).to_json())
+            request = replace(self.request, folder=self.files.lessons)
+            self.worker.order(self.name, request.to_json())
 
     def listen(self) -> None:
         if self.log.listen():
@@ -139,10 +140,6 @@ class Running:
             return True
         return self.name in self.worker.codes or self.worker.is_silent
 
-    @property
-    def seconds_so_far(self) -> float:
-        return time.monotonic() - self.began
-
     def kill(self) -> None:
         deadline = time.monotonic() + GRACE
         while self.is_sent and not self.is_over and self.name not in self.worker.pids:
@@ -177,5 +174,5 @@ class Running:
             planned=self.log.planned,
             lent=self.log.lent,
             borrowed=self.log.borrowed,
-            seconds=self.seconds_so_far,
+            seconds=time.monotonic() - self.began,
         )
