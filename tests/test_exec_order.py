@@ -65,7 +65,12 @@ def test_the_methods_are_put_back_when_the_block_ends(lesson):
         pass
     for name, method in zip(("call_module", "create_proxy"), before, strict=True):
         cause = f"`{name}` is still replaced when the block has ended"
-        equal(getattr(tracer, name), method, cause=cause, hint="put it back after `yield`")
+        equal(
+            getattr(tracer, name),
+            method,
+            cause=(name in vars(tracer), cause),
+            hint="put it back after `yield`",
+        )
 
 
 def test_the_tracer_is_itself_again_after_a_failure(lesson):

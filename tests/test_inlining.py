@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.models.inlining import (
     BATCH,
-    NUMBERS,
     NUMBERS_HINT,
     Branching,
     Chain,
@@ -64,7 +63,7 @@ def test_a_function_is_replaced_by_another(lesson):
         ],
         hint="insert in front of the node: `graph.inserting_before(node)`",
     )
-    same_numbers(gm(X), torch.exp(X) ** 2 + 1, cause=NUMBERS, hint=NUMBERS_HINT)
+    same_numbers(gm(X), torch.exp(X) ** 2 + 1, hint=NUMBERS_HINT)
 
 
 def test_the_function_gets_values_as_values_and_nodes_as_proxies(lesson):
@@ -84,7 +83,7 @@ def test_the_function_gets_values_as_values_and_nodes_as_proxies(lesson):
             "plain values were turned into proxies",
         ),
     )
-    same_numbers(gm(X), X.sum(1, keepdim=True), cause=NUMBERS, hint=NUMBERS_HINT)
+    same_numbers(gm(X), X.sum(1, keepdim=True), hint=NUMBERS_HINT)
 
 
 def test_arguments_inside_structures_become_proxies_too(lesson):
@@ -92,7 +91,7 @@ def test_arguments_inside_structures_become_proxies_too(lesson):
     lesson.inline_function(
         gm, node_of(gm, "cat"), lambda tensors, dim: torch.stack(tensors, dim).flatten(0, 1)
     )
-    same_numbers(gm(X, X + 1), torch.cat([X, X + 1]), cause=NUMBERS, hint="`map_arg` looks inside")
+    same_numbers(gm(X, X + 1), torch.cat([X, X + 1]), hint="`map_arg` looks inside")
 
 
 def test_a_method_call_and_a_module_call_can_be_replaced(lesson):
@@ -106,7 +105,7 @@ def test_a_node_that_is_no_call_is_refused(lesson):
     gm, runs = symbolic_trace(lambda images: torch.exp(images)), []
     with refuses(ValueError, "images", cause="a placeholder was replaced"):
         lesson.inline_function(gm, node_of(gm, "images"), lambda: runs.append("run"))
-    equal(runs, [], cause="the function was run, though there is nothing to replace")
+    equal(runs, [], cause=(bool, "the function was run, though there is nothing to replace"))
 
 
 def test_a_node_of_another_graph_is_refused(lesson):
@@ -161,7 +160,11 @@ def test_the_module_given_is_edited_and_returned(lesson):
     _, gm = parent_of(nn.ReLU())
     graph = gm.graph
     holds(lesson.inline_module(gm, "child") is gm, "gm itself", hint="return `gm`")
-    holds(gm.graph is graph, "the same graph, edited", cause="a new graph was made")
+    holds(
+        gm.graph is graph,
+        "the same graph, edited",
+        cause=(isinstance(gm.graph, Graph), "a new graph was made"),
+    )
 
 
 def test_the_code_is_generated_anew(lesson):
@@ -171,7 +174,10 @@ def test_the_code_is_generated_anew(lesson):
         "self.child" not in gm.code,
         "no call of the submodule in gm.code",
         got=gm.code,
-        cause="the graph was edited, and the code wasn't generated from it",
+        cause=(
+            "child" not in targets(gm.graph),
+            "the graph was edited, and the code wasn't generated from it",
+        ),
         hint="`gm.recompile()`",
     )
 
@@ -218,7 +224,11 @@ def test_a_target_that_is_never_called_changes_nothing(lesson):
     before = rows(gm.graph)
     lesson.inline_module(gm, "spare")
     equal(rows(gm.graph), before, hint="look for calls of the target, and of no other module")
-    holds(hasattr(gm, "spare"), "the submodule to be there still", cause="it was deleted")
+    holds(
+        hasattr(gm, "spare"),
+        "the submodule to be there still",
+        cause=("spare" not in gm._modules, "it was deleted"),
+    )
 
 
 def test_a_call_by_keyword_is_replaced(lesson):
@@ -336,7 +346,7 @@ def test_afterwards_every_class_is_what_it_was(lesson):
     equal(
         [name for name in after if after[name] is not before.get(name)],
         [],
-        cause="these were replaced, and not put back when all went well",
+        cause=(bool, "these were replaced, and not put back when all went well"),
         hint="put them back in a `finally`, or write a subclass",
     )
 
@@ -345,7 +355,7 @@ def test_after_a_refusal_nothing_is_patched(lesson):
     _, gm = parent_of(Branching())
     with refuses(TraceError, "Branching"):
         lesson.inline_module(gm, "child")
-    same_numbers(nn.ReLU()(X), F.relu(X), cause="`nn.Module` is still patched")
+    same_numbers(nn.ReLU()(X), F.relu(X))
 
 
 # --- what the callee returns ----------------------------------------------------------------------
@@ -369,7 +379,7 @@ def test_picking_from_a_result_that_is_known_leaves_no_node(lesson, result, inde
     equal(
         [node.name for node in gm.graph.nodes if "getitem" in node.name],
         [],
-        cause="the users still pick from the structure, though its elements are known",
+        cause=(bool, "the users still pick from the structure, though its elements are known"),
         hint="where a user is `getitem` with a known index, let its users have the element",
     )
 
@@ -405,7 +415,7 @@ def test_batch_norm_computes_the_same(lesson, training, options):
     model, gm = batch_norm(training, **options)
     expected = copy.deepcopy(model)(BATCH)
     lesson.inline_module(gm, "0")
-    same_numbers(gm(BATCH), expected, cause=NUMBERS, hint=NUMBERS_HINT)
+    same_numbers(gm(BATCH), expected, hint=NUMBERS_HINT)
 
 
 def test_batch_norm_in_training_goes_on_counting_batches(lesson):
@@ -467,7 +477,11 @@ def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
     model, gm = batch_norm(training=True, momentum=None)
     with refuses(TraceError, "BatchNorm1d", cause="a number was made up"):
         lesson.inline_module(gm, "0")
-    equal(int(model[0].num_batches_tracked), 0, cause="the failed attempt counted a batch")
+    equal(
+        int(model[0].num_batches_tracked),
+        0,
+        cause=(is_value(1), "the failed attempt counted a batch"),
+    )
 
 
 # --- inline_all: all the way down -----------------------------------------------------------------
@@ -480,7 +494,7 @@ def test_everything_is_inlined_all_the_way_down(lesson):
     equal(
         targets(gm.graph),
         [],
-        cause="calls of modules are left that were inside others",
+        cause=(bool, "calls of modules are left that were inside others"),
         hint="while everything is inlined, no module is a leaf",
     )
     same_as(gm, model, X)
@@ -494,7 +508,6 @@ def test_other_nodes_are_the_nodes_that_they_were(lesson):
     holds(
         node_of(gm, "add") is add,
         "the same nodes, but for the calls",
-        cause="there is another node in its place: a new graph was recorded",
         hint="record in the graph that exists",
     )
     same_as(gm, model, X)
@@ -534,16 +547,14 @@ def test_a_small_model_lowered_computes_the_same(lesson, name):
     specimen = zoo.SMALL[name]()
     gm = lesson.inline_all(symbolic_trace(zoo.SMALL[name]().model))
     gm.graph.lint()
-    equal(targets(gm.graph), [], cause="some calls of modules are left")
-    same_numbers(
-        gm(*specimen.inputs, **specimen.kwargs), specimen.eager(), cause=NUMBERS, hint=NUMBERS_HINT
-    )
+    equal(targets(gm.graph), [], cause=(bool, "some calls of modules are left"))
+    same_numbers(gm(*specimen.inputs, **specimen.kwargs), specimen.eager(), hint=NUMBERS_HINT)
 
 
 def test_resnet18_becomes_functions_and_parameters(lesson):
     specimen = zoo.resnet18()
     gm = lesson.inline_all(symbolic_trace(specimen.model))
-    equal(targets(gm.graph), [], cause="some calls of modules are left")
+    equal(targets(gm.graph), [], cause=(bool, "some calls of modules are left"))
     same_as(gm, specimen.model, *specimen.inputs)
 
 
@@ -552,7 +563,7 @@ def test_resnet18_in_training_becomes_functions_and_parameters(lesson):
     expected = copy.deepcopy(specimen.model).train()
     gm = lesson.inline_all(symbolic_trace(specimen.model.train()))
     images = torch.rand(2, 3, 32, 32)
-    same_numbers(gm(images), expected(images), cause=NUMBERS, hint=NUMBERS_HINT)
+    same_numbers(gm(images), expected(images), hint=NUMBERS_HINT)
     same_numbers(
         dict(gm.state_dict()),
         dict(expected.state_dict()),

@@ -348,7 +348,7 @@ def test_a_leaf_may_have_children(lesson):
     equal(
         lesson.Tracer().is_leaf_module(nn.TransformerEncoderLayer(4, 2), "layer"),
         True,
-        cause="a module of torch.nn is no leaf, for it has modules inside",
+        cause=(is_value(False), "a module of torch.nn is no leaf, for it has modules inside"),
         hint="where the class was written decides, and not what is in the module",
     )
 
@@ -463,7 +463,7 @@ def test_a_parameter_read_twice_is_one_node(lesson):
     equal(
         len(reads),
         len(set(reads)),
-        cause="a read of a parameter made a second node",
+        cause=(lambda found: found > 1, "a read of a parameter made a second node"),
         hint="keep the proxy of each parameter for the length of one trace",
     )
 
@@ -771,7 +771,7 @@ def test_after_a_trace_modules_are_called_as_before(lesson):
     holds(
         restored(),
         "`nn.Module.__call__` and `__getattr__` as before",
-        cause=RESTORE,
+        cause=(not restored(), RESTORE),
         hint=RESTORE_HINT,
     )
 
@@ -785,7 +785,7 @@ def test_after_an_error_modules_are_called_as_before(lesson, error):
     holds(
         restored(),
         "`nn.Module.__call__` and `__getattr__` as before",
-        cause=RESTORE,
+        cause=(not restored(), RESTORE),
         hint=RESTORE_HINT,
     )
 
@@ -796,7 +796,7 @@ def test_after_an_error_torch_says_that_nobody_traces(lesson):
     equal(
         torch_says(),
         False,
-        cause="torch's flag stays on after an error",
+        cause=(is_value(True), "torch's flag stays on after an error"),
         hint="put it back in the `finally` in which the methods are restored",
     )
 
@@ -837,7 +837,7 @@ def test_a_trace_inside_a_trace_leaves_torch_saying_so(lesson):
     equal(
         seen,
         [True],
-        cause="the inner trace put torch's flag down, though the outer trace goes on",
+        cause=(is_value([False]), "the inner trace put torch's flag down for the outer one"),
         hint="restore the flag to what it was before",
     )
 
@@ -852,7 +852,7 @@ def test_one_tracer_traces_many_models(lesson, name):
     same_graph(
         tracer.trace(zoo.SMALL[name]().model),
         expected,
-        cause="something of an earlier trace is still there: a fresh tracer gives the right graph",
+        cause=(True, "something of an earlier trace is left: a fresh tracer gives the right graph"),
         hint="what belongs to one trace is made at its start",
     )
 
@@ -890,6 +890,6 @@ def test_the_work_is_not_left_to_torchs_tracer(lesson, monkeypatch, request):
     equal(
         used,
         [],
-        cause="these methods of `torch.fx.Tracer` did the work: inherited, borrowed or called",
+        cause=(bool, "methods of `torch.fx.Tracer` did the work: inherited, borrowed or called"),
         hint="derive from `TracerBase`, and write the methods of the stub yourself",
     )

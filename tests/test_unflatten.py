@@ -67,7 +67,7 @@ from tests.models.unflatten import (
     wait_for_sharing,
     x,
 )
-from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import export, exported, program_of
 
 
@@ -80,7 +80,7 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
             ("1", ["tanh"]),
             "output",
         ],
-        cause="a node was filed under an outer module, or a call was torn apart",
+        cause=(lambda got: len(got[0][1]) > 3, "a node was filed under an outer module"),
         hint="group neighbours by their stack's entry at depth 1, each group again at depth 2, …",
     )
 
@@ -96,7 +96,7 @@ def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
             ("block", 1, "block@1"),
             ("", 0, ""),
         ],
-        cause="two calls of one module, one right after the other, were taken for one",
+        cause=(lambda got: len(got) == 3, "two calls, one after the other, were taken for one"),
         hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
     )
 
@@ -106,7 +106,7 @@ def test_a_list_of_modules_is_no_call(lesson):
     equal(
         [call.name for call in lesson.outline(program.graph).calls],
         ["first", "second", "layers.0", "layers.1"],
-        cause="a container that is never called got a call, or a name was cut at its dot",
+        cause=(lambda got: "layers" in got, "a container that is never called got a call"),
         hint="a path may have dots though its owner isn't on the stack; keep it whole",
     )
 
@@ -116,7 +116,7 @@ def test_the_class_of_the_eager_module_is_kept(lesson):
     equal(
         [call.type_name for call in root.walk()],
         ["torch.nn.modules.activation.Tanh", "torch.nn.modules.container.Sequential"],
-        cause="the second half of a stack's entry was dropped",
+        cause=(lambda got: not any(got), "the second half of a stack's entry was dropped"),
         hint="an entry is (path, class name); the root has one, too",
     )
 
@@ -179,7 +179,7 @@ def test_a_module_reads_its_own_parameters(lesson):
     equal(
         shown_state(calls["0.linear"]),
         {"p_0_linear_weight": "weight", "p_0_linear_bias": "bias"},
-        cause="the parameter is an input, or its name isn't relative to the module",
+        cause=(lambda got: "0.linear.weight" in got.values(), "the name isn't relative"),
         hint="a value is state of a call if one of its names lies below the call's path",
     )
 
@@ -189,7 +189,7 @@ def test_what_a_callee_reads_isnt_handed_through_its_callers(lesson):
     equal(
         [shown_state(calls["0"]), shown_values(calls["0"].inputs), shown_state(calls[""])],
         [{}, ["x"], {}],
-        cause="the callers hold the parameters of the module below them",
+        cause=(lambda got: got[0] or got[2], "the callers hold the parameters of a callee"),
         hint="a call needs what its nodes use and what its callees get as inputs, no more",
     )
 
@@ -199,7 +199,7 @@ def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
     equal(
         [shown_values(calls[name].inputs) for name in ("0", "0.0", "0.0.0")],
         [["x"]] * 3,
-        cause="a call in the middle doesn't get what only a call inside it uses",
+        cause=(lambda got: [] in got, "what only a call inside uses isn't handed on to it"),
         hint="settle the callees first: their inputs are values that the caller needs",
     )
 
@@ -212,7 +212,7 @@ def test_inputs_are_found_wherever_they_stand_among_the_arguments(lesson, make):
     equal(
         shown_values(calls["inner"].inputs),
         ["x", "y"],
-        cause="only those arguments were looked at that are nodes themselves, or no keywords",
+        cause=(lambda got: len(got) < 2, "a value in a list, or a keyword, was overlooked"),
         hint="Node.all_input_nodes has what stands in lists and keywords, too",
     )
 
@@ -222,7 +222,7 @@ def test_a_module_reads_all_state_below_it(lesson):
     equal(
         [shown_values(call.inputs), list(call.state.values())],
         [["x"], ["weight", "buffer", "constant", "child.bias"]],
-        cause="a kind of state is handed in, or what a child owns",
+        cause=(lambda got: "child.bias" not in got[1], "what a child owns was handed in"),
         hint="below the call's path lies what its children own; no matter what kind it is",
     )
 
@@ -234,7 +234,6 @@ def test_of_several_names_a_module_reads_the_first(lesson):
     equal(
         list(root.calls[0].state.values()),
         ["weight", "bias"],
-        cause="another name of the tensor was taken",
         hint="the names come in an order: take the first that lies below the call",
     )
 
@@ -244,7 +243,7 @@ def test_inputs_stand_once_in_the_order_of_first_use(lesson):
     equal(
         shown_values(calls["inner"].inputs),
         ["y", "x"],
-        cause="a value that is used twice is there twice, or the order is another one",
+        cause=(lambda got: len(got) > 2, "a value that is used twice is there twice"),
         hint="collect in a dict: it keeps the order and the first of each",
     )
 
@@ -254,7 +253,7 @@ def test_the_root_takes_all_inputs_of_the_program(lesson):
     equal(
         shown_values(calls[""].inputs),
         ["x", "y", "unused"],
-        cause="an input that nobody uses was left out, or the order of first use was taken",
+        cause=(lambda got: "unused" not in got, "an input that nobody uses was left out"),
         hint="the root's inputs are the placeholders that aren't state, in the graph's order",
     )
 
@@ -264,7 +263,7 @@ def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
     equal(
         [list(calls["encoder"].state.values()), list(calls["decoder.0"].state.values())],
         [["weight", "bias"], ["weight"]],
-        cause="only one name of the tied parameter was looked at, so one module doesn't own it",
+        cause=(lambda got: got[1] == [] or len(got[0]) < 2, "only one name was looked at"),
         hint="go through all names of a value and take one that lies below the call's path",
     )
 
@@ -274,7 +273,7 @@ def test_a_parameter_of_another_module_is_handed_in(lesson):
     equal(
         [shown_values(calls["scale"].inputs), shown_state(calls["scale"]), shown_state(calls[""])],
         [["x", "p_weight"], {}, {"p_weight": "weight"}],
-        cause="the module was taken for the owner of a parameter that lies above it",
+        cause=(lambda got: got[1], "a parameter above the module was taken for its own"),
         hint="what isn't below the call is an input; the first caller that owns it reads it",
     )
 
@@ -284,7 +283,7 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     equal(
         [shown_values(calls["low"].inputs), shown_state(calls[""])],
         [["x", "p_lower_weight"], {"p_lower_weight": "lower.weight"}],
-        cause="`lower.weight` was taken for something below `low`",
+        cause=(lambda got: not got[1], "`lower.weight` was taken for something below `low`"),
         hint="compare up to the dot: the name must begin with the path and a dot",
     )
 
@@ -308,7 +307,6 @@ def test_a_call_returns_what_is_needed_after_it(lesson):
     equal(
         returned(lesson, program_of(block_and_tanh, x())),
         {"0.linear": ["linear"], "0": ["relu"], "1": ["tanh"], "": []},
-        cause="a value that only the call itself uses is returned, or a needed one isn't",
         hint="return what a node after the call's last node uses; mind the nodes in other calls",
     )
 
@@ -317,7 +315,7 @@ def test_several_values_are_returned_in_the_order_they_were_made(lesson):
     equal(
         returned(lesson, program_of(UsesSeveral, x()))["several"],
         ["add", "tanh"],
-        cause="an unused value is returned, or the order is that of use",
+        cause=(is_value(["tanh", "add"]), "the order is that of use"),
         hint="go through the body in order; a call inside offers its own outputs",
     )
 
@@ -335,7 +333,7 @@ def test_a_call_may_return_nothing(lesson):
     equal(
         returned(lesson, export(Idle(), x()))["counter"],
         [],
-        cause="the last value was returned though nobody needs it",
+        cause=(bool, "the last value was returned though nobody needs it"),
         hint="no user after the call: no output",
     )
 
@@ -405,7 +403,7 @@ def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
         first is second,
         f"`{names[0]}` and `{names[1]}` hold the same tensor",
         got="two tensors",
-        cause="every name got a copy of its own",
+        cause=(first is not second, "every name got a copy of its own"),
         hint="remember the copy by the identity of the original",
     )
 
@@ -421,7 +419,7 @@ def test_the_copies_share_no_memory_with_the_program(lesson):
     equal(
         shared,
         [],
-        cause="the program's own tensors were registered: training the tree would change it",
+        cause=(bool, "these are the program's: training the tree would change it"),
         hint="clone every tensor, also one that the graph never uses",
     )
 
@@ -431,7 +429,6 @@ def test_state_keeps_the_models_order(lesson, model=Aliased, strict=False):
     equal(
         list(lesson.restore_state(program)),
         [*program.state_dict, *program.constants],
-        cause="what the signature lists came first, or an unlisted name is missing",
         hint="go through the names of the program's state, not through its signature",
     )
 
@@ -450,7 +447,6 @@ def test_everything_is_restored_as_what_it_was(lesson, strict):
             "unused": "PARAMETER",
             "unused_buffer": "BUFFER",
         },
-        cause="the kind was guessed, or what isn't used was forgotten",
         hint="the signature knows the kind of what it lists; an nn.Parameter is a parameter",
     )
 
@@ -466,7 +462,7 @@ def test_requires_grad_and_persistence_are_restored(lesson):
             [state[name].persistent for name in ("buffer", "passing")],
         ],
         [[False, True], [False, True], [True, False]],
-        cause="a new nn.Parameter wants gradients unless told not to",
+        cause=(lambda got: got[0][0], "a new nn.Parameter wants gradients unless told not to"),
         hint="hand on requires_grad, and `persistent` from the signature",
     )
 
@@ -616,7 +612,6 @@ def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, st
     equal(
         list(run.tree.state_dict()),
         list(run.eager.state_dict()),
-        cause="unused state was forgotten, or what is used was registered first",
         hint="register everything that restore_state returns, in its order",
     )
 
@@ -636,7 +631,7 @@ def test_a_module_without_operations_is_in_the_tree(lesson):
     equal(
         [names(run.tree), list(run.tree.state_dict())],
         [names(run.eager), list(run.eager.state_dict())],
-        cause="only modules that have a call got a place",
+        cause=(lambda got: len(got[0]) < 4, "only modules that have a call are in the tree"),
         hint="every path of the module call graph gets a module, a plain one if need be",
     )
 
@@ -664,7 +659,7 @@ def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
     equal(
         [name for name, _ in tree.named_modules()],
         modules,
-        cause="every call kept a module of its own",
+        cause=(lambda got: any("@" in name for name in got), "every call kept a module of its own"),
         hint="compare the graphs node by node, not by name; let the call sites call the first",
     )
 
@@ -677,7 +672,6 @@ def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
         len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
         "two bodies for three calls: the third does what one of the others does",
         got=[name for name, _ in run.tree.named_modules()],
-        cause="bodies that differ were shared, or equal ones weren't",
         hint="look for a twin among all bodies of the module, not just the first or the last",
     )
 
@@ -690,7 +684,6 @@ def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict=False
         first is second,
         "first.linear.weight and second.linear.weight are one parameter",
         got="two parameters",
-        cause="each name got a parameter of its own",
         hint="two names for the same memory hold one copy",
     )
 
@@ -707,7 +700,7 @@ def test_the_program_stays_as_it_was(lesson, **options):
     equal(
         facts(),
         before,
-        cause="the program's graph was edited, or the tree counts in the program's own buffer",
+        cause=(str(program.graph) != before[0], "the program's graph was edited"),
         hint="work on a copy of the graph, and of every tensor",
     )
 
@@ -730,7 +723,7 @@ def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functiona
     equal(
         [list(run.tree.state_dict()), [name for name, _ in run.tree.named_buffers()]],
         [[], ["count"]],
-        cause="the buffer became a constant, or a persistent one",
+        cause=(is_value([["count"], ["count"]]), "the buffer became a persistent one"),
         hint="the signature says `persistent=False`; register it with that",
     )
 
@@ -751,7 +744,6 @@ def test_structures_go_in_and_come_out(lesson, strict=False):
     holds(
         sorted(tree(*args, **kwargs)) == ["rest", "sum"],
         "a result of the eager model's structure",
-        cause="the leaves were returned as they come out of the graph",
         hint="the root's signature has an out_spec: pytree.tree_unflatten",
     )
 
@@ -838,7 +830,7 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
     equal(
         names(tree),
         names(model),
-        cause="export's mark for a node of no module was taken for a module's name",
+        cause=(lambda got: "hook" in str(got), "export's mark was taken for a module's name"),
         hint="NO_MODULE instead of a stack: the node belongs wherever its neighbour does",
     )
 
@@ -862,7 +854,6 @@ def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
     equal(
         [names(run.tree), [key for key in run.tree.state_dict() if "@" not in key]],
         [names(run.eager), list(run.eager.state_dict())],
-        cause="a module or a tensor is missing, or the order is another one",
         hint=f"look at the model: Grown(random.Random({seed}), depth=2, pool=[])",
     )
 
@@ -887,7 +878,6 @@ def test_a_real_model_comes_back(lesson, name):
     equal(
         [names(tree), list(tree.state_dict())],
         [names(model), list(model.state_dict())],
-        cause="a module or a tensor is missing, or the order is another one",
         hint="register in the order of the module call graph and of the state",
     )
 

@@ -259,7 +259,7 @@ def a_method_needs_what_a_trace_makes(lesson):
     lesson.Tracer = engine(lesson, Change)
 
 
-@wrong(fails="test_after_a_trace_modules_are_called_as_before", says="the restoring was forgotten")
+@wrong(fails="test_after_a_trace_modules_are_called_as_before", says="`nn.Module` is still patched")
 def one_of_two_patches_is_restored(lesson):
     """``__getattr__`` stays as the trace needed it."""
 

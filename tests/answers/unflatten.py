@@ -91,7 +91,7 @@ def gives_a_second_part_the_next_number(lesson):
 
 @wrong(
     fails="test_inputs_are_found_wherever_they_stand_among_the_arguments",
-    says="or no keywords",
+    says="is a keyword was overlooked",
 )
 def overlooks_keywords(lesson):
     """Looks for nodes among the positional arguments."""
@@ -106,7 +106,7 @@ def overlooks_keywords(lesson):
     lesson._values_used = values_used
 
 
-@wrong(fails="test_a_module_reads_all_state_below_it", says="or what a child owns")
+@wrong(fails="test_a_module_reads_all_state_below_it", says="what a child owns was handed in")
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""
     is_below = lesson.is_below

@@ -161,7 +161,6 @@ def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="")
     equal(
         sorted(submodules(ours)),
         sorted(submodules(theirs)),
-        cause="the submodules that are called are not those of the callback's numbers",
         hint=hint,
     )
     for name, submodule in submodules(theirs).items():

@@ -16,7 +16,7 @@ from tests.suite.expect import Cause
 
 META = ("nn_module_stack",)
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
-RESTORE = "`nn.Module` is still patched: the restoring was forgotten, or an error skipped it"
+RESTORE = "`nn.Module` is still patched"
 RESTORE_HINT = "patch in a context manager and restore in its `finally`"
 
 
