@@ -80,7 +80,7 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
             ("1", ["tanh"]),
             "output",
         ],
-        cause=(lambda got: len(got[0][1]) > 3, "a node was filed under an outer module"),
+        cause=(lambda got: "linear" in got[0][1], "a node was filed under an outer module"),
         hint="group neighbours by their stack's entry at depth 1, each group again at depth 2, …",
     )
 
@@ -96,7 +96,7 @@ def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
             ("block", 1, "block@1"),
             ("", 0, ""),
         ],
-        cause=(lambda got: len(got) == 3, "two calls, one after the other, were taken for one"),
+        cause=(lambda got: len(got) < 5, "two calls, one after the other, were taken for one"),
         hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
     )
 

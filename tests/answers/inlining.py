@@ -43,7 +43,7 @@ def loses_the_stacks_of_all_nodes(lesson):
 
 @wrong(
     fails="test_inlining_leaves_every_module_in_its_mode",
-    says="`train()` or `eval()` was called, and not undone",
+    says="`train()` or `eval()` was not undone",
 )
 def leaves_everything_in_eval_mode(lesson):
     """Switches to eval mode, and doesn't switch back."""
@@ -236,7 +236,7 @@ def leaves_the_check_off(lesson):
     lesson.CallRecorder.call_module = call_module
 
 
-@wrong(fails="test_a_check_of_the_users_own_is_there_again_afterwards", says="deleted afterwards")
+@wrong(fails="test_a_check_of_the_users_own_is_there_again_afterwards", says="it was deleted")
 def deletes_the_users_check(lesson):
     """Takes the check that it has put on a layer away, and what was there before with it."""
     core = lesson.core.CallRecorder
@@ -275,7 +275,7 @@ def leaves_a_method_of_the_tracer_replaced(lesson):
 
 @wrong(
     fails="test_other_nodes_are_the_nodes_that_they_were",
-    says="a new graph was recorded",
+    says="record in the graph that exists",
 )
 def traces_anew(lesson):
     """Runs the whole module under a tracer without leaves, and takes its graph."""

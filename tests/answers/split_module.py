@@ -55,7 +55,10 @@ def answers_are_compared_as_they_come(lesson):
     lesson.assign_nodes = assign_nodes
 
 
-@wrong(fails="test_the_original_is_left_as_it_was", says="node.meta of the model given was changed")
+@wrong(
+    fails="test_the_original_is_left_as_it_was",
+    says="what a step finds out belongs to the partition",
+)
 def the_partition_is_noted_in_meta(lesson):
     """Uses the caller's meta as a notebook."""
     assign_nodes = lesson.assign_nodes

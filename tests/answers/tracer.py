@@ -166,7 +166,9 @@ def engine(lesson, *changes: type) -> type:
 # --- wrong: what is left behind -----------------------------------------------------------------
 
 
-@wrong(fails="test_after_an_error_modules_are_called_as_before", says="an error skipped it")
+@wrong(
+    fails="test_after_an_error_modules_are_called_as_before", says="`nn.Module` is still patched"
+)
 def an_error_skips_the_restoring(lesson):
     """There is no ``finally`` around the run."""
 
@@ -325,7 +327,7 @@ def the_state_hangs_on_the_class(lesson):
     lesson.Tracer = engine(lesson, Change)
 
 
-@wrong(fails="test_a_trace_after_a_failed_one_starts_clean", says="of the failed trace are still")
+@wrong(fails="test_a_trace_after_a_failed_one_starts_clean", says="pop in a `finally`")
 def the_state_of_a_failed_trace_stays(lesson):
     """A module is taken off the stack behind its call, where an error never comes."""
 
@@ -633,7 +635,7 @@ def parameters_have_no_cache(lesson):
     every_read_of_a_parameter_is_a_node.change(lesson)
 
 
-@wrong(fails="test_one_tracer_traces_many_models", says="of an earlier trace is still there")
+@wrong(fails="test_one_tracer_traces_many_models", says="something of an earlier trace is left")
 def proxies_of_parameters_outlive_the_trace(lesson):
     """The tracer hands out the proxy of an earlier trace, whose node is in another graph."""
 

@@ -91,7 +91,7 @@ def gives_a_second_part_the_next_number(lesson):
 
 @wrong(
     fails="test_inputs_are_found_wherever_they_stand_among_the_arguments",
-    says="is a keyword was overlooked",
+    says="was overlooked",
 )
 def overlooks_keywords(lesson):
     """Looks for nodes among the positional arguments."""
@@ -285,7 +285,7 @@ def saves_every_buffer(lesson):
 
 @wrong(
     fails="test_one_memory_that_is_read_differently_stays_so",
-    says="one copy stands for all",
+    says="a parameter is a tensor of its own",
 )
 def makes_a_parameter_of_a_buffer(lesson):
     """Has one copy for a parameter and for a buffer that looks at its memory."""
@@ -511,7 +511,9 @@ def overwrites_the_child(lesson):
 # --- mutations, tokens, signatures
 
 
-@wrong(fails="test_without_its_token_an_operation_does_the_same", says="keywords were dropped")
+@wrong(
+    fails="test_without_its_token_an_operation_does_the_same", says="several results move up by one"
+)
 def drops_keywords_with_the_token(lesson):
     """Calls the operation with its positional arguments."""
     call_directly = lesson.tokens._call_directly
@@ -561,7 +563,7 @@ def remembers_the_tree(lesson):
 
 @wrong(
     fails="test_a_child_of_a_dispatched_module_can_be_swapped",
-    says="and the bodies call another one",
+    says="share the first body's registries",
 )
 def copies_the_registries(lesson):
     """Gives the dispatcher registries of its own, with the same things in them."""
@@ -578,7 +580,7 @@ def copies_the_registries(lesson):
 
 @wrong(
     fails="test_a_dispatched_module_has_the_constants_of_the_eager_one",
-    says="and no plain attributes",
+    says="the dispatcher takes them over",
 )
 def dispatches_without_constants(lesson):
     """Has no names of constants for the dispatcher."""

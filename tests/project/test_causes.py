@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 from torch import nn
 from torch.fx import Tracer
 
+from kata.stubs import ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, warns_of
 from tests.suite.answers import judge_folder
 from tests.suite.expect import Mismatch
@@ -81,6 +84,41 @@ def test_two_graphs_show_some_causes_and_of_others_nothing_is_said(ours, theirs,
     message = " ".join(str(failure.value).split())
     assert words in message
     assert bool(words) == ("likely cause" in message)
+
+
+SUITES = [*ROOT.glob("tests/test_*.py"), *ROOT.glob("tests/stretch/test_*.py")]
+WITHOUT_PREDICATE = ("refuses", "noting")  # they look at the error themselves
+
+
+@pytest.mark.parametrize("file", SUITES, ids=lambda file: str(file.relative_to(ROOT / "tests")))
+def test_every_cause_of_a_comparison_has_a_predicate(file: Path):
+    assert not list(bare_causes(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def test_a_cause_without_a_predicate_is_found():
+    source = "WORDS = 'w'\nequal(1, 2, cause=WORDS)\nholds(0, 'x', cause=f'{1}')\n"
+    source += "refuses(KeyError, cause='w')\nequal(1, 2, cause=(bool, WORDS))\n"
+    assert list(bare_causes(ast.parse(source))) == [2, 3]
+
+
+def bare_causes(tree: ast.Module) -> Iterator[int]:
+    """The lines in which a comparison is given a cause that nothing has to show."""
+    named = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") not in WITHOUT_PREDICATE:
+            for keyword in call.keywords:
+                value: ast.expr = keyword.value
+                if isinstance(value, ast.Name):
+                    value = named.get(value.id, value)
+                is_bare = isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp)
+                if keyword.arg == "cause" and is_bare:
+                    yield call.lineno
 
 
 @pytest.mark.parametrize("owner", ["lessons.tracer", "torch.fx"])

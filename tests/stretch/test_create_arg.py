@@ -191,7 +191,6 @@ def test_equal_tree_specs_are_one_constant(tracer):
     equal(
         len(set(paths)),
         1,
-        cause="two specifications that say the same were stored twice",
         hint="the key of the dict is the specification itself, which compares by what it says",
     )
 
@@ -286,7 +285,6 @@ def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
         factor < LINEAR,
         "twice the steps for twice the tensors",
         got=f"{factor:.1f} times the steps",
-        cause="every call searches all of them (a linear scan per call)",
         hint="walk the modules once per root, remember `id(tensor) -> path`, then look it up",
     )
 
@@ -302,6 +300,5 @@ def test_a_constant_costs_the_same_after_many(lesson):
         factor < LINEAR,
         "twice the steps for twice the constants",
         got=f"{factor:.1f} times the steps",
-        cause="each constant counts its name up from zero, or rebuilds the index",
         hint="remember where you stopped counting",
     )

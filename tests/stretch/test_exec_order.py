@@ -42,7 +42,6 @@ def test_options_of_the_tracer_still_work(lesson):
         holds(
             "proxy_factory_fn" in inspect.signature(tracer.create_proxy).parameters,
             "create_proxy to have a parameter `proxy_factory_fn`, while it is watched too",
-            cause="the tracer reads the signature before it passes that argument",
             hint="keep the original's signature: `functools.update_wrapper`",
         )
         tracer.trace(model)
@@ -56,7 +55,7 @@ def test_the_tracer_has_no_attribute_that_it_did_not_have_before(lesson):
     equal(
         sorted(vars(tracer).keys() & {"call_module", "create_proxy"}),
         [],
-        cause="the bound method was assigned: it now hides the one of the class",
+        cause=(bool, "the bound method was assigned: it now hides the one of the class"),
         hint="delete the attribute, unless the object had one of its own before",
     )
 
@@ -130,6 +129,5 @@ def test_the_work_is_linear_in_the_calls(lesson):
         factor < LINEAR,
         "twice the steps for twice the calls",
         got=f"{factor:.1f} times the steps",
-        cause="every call goes through all that was recorded, or through all parameters",
         hint="a set beside the list knows what was visited; a dict knows parameters by name",
     )

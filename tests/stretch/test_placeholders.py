@@ -360,7 +360,6 @@ def test_the_work_is_linear_in_the_parameters(lesson):
         factor < 2.5,
         "twice the steps for twice the parameters",
         got=f"{factor:.1f} times the steps",
-        cause="every parameter goes through the whole signature",
         hint="read the signature once",
     )
 

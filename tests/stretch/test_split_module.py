@@ -402,7 +402,6 @@ def test_nothing_is_left_on_the_nodes(lesson):
     equal(
         {node: set(vars(node)) - names for node, names in before.items()},
         {node: set() for node in before},
-        cause="something was written on the caller's nodes",
         hint="keep a dict from nodes to partitions",
     )
 
@@ -467,7 +466,6 @@ def test_any_number_of_arguments_and_original_names_go_together(lesson):
         next(iter(split.graph.nodes)).target.startswith("*"),
         "an argument with a star, such as *terms",
         got=next(iter(split.graph.nodes)).target,
-        cause="the target became the node's name, which has no star",
         hint="put the stars of the target back",
     )
     x, y = torch.rand(3), torch.rand(3)
@@ -745,7 +743,6 @@ def test_a_cut_region_computes_what_the_whole_computes(lesson, region, gradients
     equal(
         [value.requires_grad for value in tree_leaves(ours)],
         [value.requires_grad for value in tree_leaves(theirs)],
-        cause="gradients are on where they were off, or the other way round",
         hint="repeat the call at the start of every partition that its region reaches",
     )
 

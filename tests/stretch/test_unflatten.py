@@ -115,7 +115,6 @@ def test_a_call_has_the_number_that_export_gave_it(lesson):
     equal(
         [call.name for call in lesson.outline(program_of(CalledOften, x()).graph).calls],
         [f"waits@{number}" for number in range(1, 12)],
-        cause="the calls were counted, though one left no node, or only a digit was read",
         hint="the key of a stack's entry ends in the number, whatever stands before the @",
     )
 
@@ -149,7 +148,7 @@ def test_a_call_that_is_interrupted_becomes_two(lesson):
     equal(
         outlined(lesson.outline(interrupted_program().graph)),
         [("0", ["relu"]), "tanh", ("0@1", ["sigmoid"]), ("1", ["silu"]), "output"],
-        cause="both parts of the call have one name, so one will replace the other",
+        cause=(lambda got: got[0][0] == got[2][0], "both parts of the call have one name"),
         hint="give the second part a number that no call of the module has",
     )
 
@@ -163,7 +162,6 @@ def test_a_call_that_is_interrupted_twice_becomes_three(lesson):
     equal(
         [call.name for call in lesson.outline(program.graph).calls if call.path == "0"],
         ["0", "0@1", "0@2"],
-        cause="two parts of the call have one name, so one will replace the other",
         hint="a number that was given to a part is taken for the next ones",
     )
 
@@ -174,7 +172,10 @@ def test_the_second_part_of_a_call_isnt_taken_for_the_next_call(lesson):
         len(set(calls)) == 3,
         "three names: for the first part, the second part, and the second call",
         got=calls,
-        cause="the second part got the number that export gave to the second call",
+        cause=(
+            lambda got: len(got) > len(set(got)),
+            "the second part got the number that export gave to the second call",
+        ),
         hint="look at the numbers of all calls of the module before you give one away",
     )
 
@@ -185,7 +186,6 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
     equal(
         [state["even"].value[0].item(), state["even"].value.stride()],
         [42.0, (2,)],
-        cause="each view was cloned: a mutation through one is no longer seen by the other",
         hint="copy the storage once, and make the same views of the copy",
     )
 
@@ -213,7 +213,6 @@ def test_one_memory_that_is_read_differently_stays_so(lesson):
             len({value.data_ptr() for value in values}),
         ],
         [["Parameter", "Tensor", "Tensor"], [torch.float32, torch.float32, torch.int32], 1],
-        cause="one copy stands for all that begin at one address, or each has memory of its own",
         hint="a parameter is a tensor of its own, and so is another dtype: views of one copy",
     )
 
@@ -233,7 +232,7 @@ def test_a_copy_lies_in_memory_as_the_original_does(lesson):
     equal(
         lesson.restore_state(program_of(Turned, x()))["weight"].value.stride(),
         (1, 3),
-        cause="the copy is contiguous; the views that the graph takes of it need not be possible",
+        cause=(is_value((4, 1)), "the copy is contiguous"),
         hint="clone keeps the strides unless told not to",
     )
 
@@ -252,7 +251,6 @@ def test_what_is_no_plain_tensor_is_restored_too(lesson):
             values["other"].to_dense().equal(2 * torch.eye(3)),
         ],
         [{"CONSTANT_TENSOR"}, True, True, True],
-        cause="something was asked for its storage that has none",
         hint="see identity: what has no strided storage is one thing if it is one object",
     )
 
@@ -263,7 +261,6 @@ def test_a_module_names_the_class_of_the_eager_one(lesson):
     equal(
         {name: module.type_name() for name, module in modules.items()},
         {"switch": "tests.stretch.test_unflatten.Switch", "left": "torch.nn.modules.linear.Linear"},
-        cause="the class that outline read off the stack was dropped",
         hint="hand call.type_name on to the module",
     )
 
@@ -272,7 +269,6 @@ def test_a_tree_knows_the_eager_models_class(lesson):
     equal(
         lesson.unflatten(program_of(Nested, x())).type_name(),
         "tests.models.unflatten.Nested",
-        cause="the class that outline read off the stack was dropped",
         hint="attach gives the tree the graph of the root's call, and its class",
     )
 
@@ -285,7 +281,6 @@ def test_the_type_of_an_input_comes_along(lesson):
     equal(
         [next(iter(each.graph.nodes)).type for each in (tree, tree.first)],
         [torch.Tensor, torch.Tensor],
-        cause="a new placeholder has no type unless it is given one",
         hint="hand on the type of the value that comes in",
     )
 
@@ -304,7 +299,6 @@ def test_the_state_dict_of_a_model_with_several_bodies_is_the_eager_models(lesso
     equal(
         list(run.tree.state_dict()),
         list(run.eager.state_dict()),
-        cause="the body of a later call registered the module's state again",
         hint="a later body owns nothing: let it run on the first one's module",
     )
 
@@ -322,7 +316,6 @@ def test_the_tree_says_what_the_program_said_of_itself(lesson):
             tree.meta["unflattened_module"] is tree,
         ],
         [("x",), ("relu",), ["", "linear"], program.range_constraints, [], True],
-        cause="an attribute of the program is missing, or another one",
         hint="read the attributes in UnflattenedModule's docstring",
     )
 
@@ -335,7 +328,6 @@ def test_nothing_is_left_on_the_program(lesson):
     equal(
         sorted(program.graph_module.meta),
         sorted(before),
-        cause="the tree's meta is the program's own dict",
         hint="copy the dict before you add to it",
     )
 
@@ -347,7 +339,7 @@ def test_nothing_is_printed(lesson, capsys):
     equal(
         capsys.readouterr().out,
         "",
-        cause="a print is left over",
+        cause=(bool, "a print is left over"),
         hint="raise, or say nothing",
     )
 
@@ -393,7 +385,6 @@ def test_parameters_keep_requires_grad(lesson):
     equal(
         {name: parameter.requires_grad for name, parameter in tree.named_parameters()},
         {"frozen": False, "unused": True},
-        cause="a new nn.Parameter wants gradients unless told not to",
         hint="hand on requires_grad",
     )
 
@@ -433,7 +424,6 @@ def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
     equal(
         [name for name, _ in run.tree.named_modules()],
         ["", "linear"],
-        cause="metadata (the shape of values) was compared, too",
         hint="a body is what it does: operations, targets, arguments",
     )
 
@@ -466,7 +456,6 @@ def test_aliased_constants_stay_one_tensor(lesson):
         tree.constant is tree.same_constant,
         "tree.constant and tree.same_constant are one tensor",
         got="two tensors",
-        cause="every name got a copy of its own",
         hint="remember the copy by the identity of the original",
     )
 
@@ -481,7 +470,6 @@ def test_the_ties_of_a_program_that_was_loaded_are_kept(lesson):
         tree.encoder.weight is tree.decoder.get_submodule("0").weight,
         "one parameter under both names",
         got="two parameters",
-        cause="the tensors were told apart by their objects, which a file doesn't know",
         hint="see identity: the same memory, read alike",
     )
 
@@ -503,7 +491,6 @@ def test_views_of_one_storage_see_each_others_mutation(lesson):
     same_numbers(
         run.tree(x()),
         run.eager(x()),
-        cause="the buffers, or the constant that looks at one, don't share memory any more",
         hint="copy the storage once, and make the same views of the copy",
     )
 
@@ -527,7 +514,6 @@ def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
     equal(
         [name for name, _ in run.tree.named_modules()],
         ["", "first", "second"],
-        cause="the mutation was filed under a module that had already returned",
         hint="it lies in the module of the node that it follows",
     )
 
@@ -550,7 +536,6 @@ def test_an_input_can_be_kept_in_a_buffer(lesson):
         tree(given).data_ptr() == given.data_ptr(),
         "the input, which is returned as it is",
         got="another tensor",
-        cause="what comes after the copy reads the buffer instead of the input",
         hint="only a value that was computed for the buffer is the buffer from then on",
     )
 
@@ -619,7 +604,6 @@ def test_a_buffer_that_is_returned_is_the_modules_own(lesson):
         tree(x()).data_ptr() == tree.count.data_ptr(),
         "the buffer itself, as in the eager model",
         got="another tensor",
-        cause="what comes after the mutation reads the computed value",
         hint="replace its uses after the copy_ by the copy_, which returns what it wrote to",
     )
 
@@ -644,7 +628,6 @@ def test_what_is_written_back_is_known_by_its_buffer(lesson):
     equal(
         {target.name: value.name for target, value in written.items()},
         {"b_count": "add"},
-        cause="the copy_ was noted, or the name of the buffer",
         hint="the key is the buffer's placeholder, the value the node that was returned for it",
     )
 
@@ -675,7 +658,6 @@ def test_calls_know_the_shapes_of_their_results(lesson):
     equal(
         [shapes(one.graph), shapes(two.graph)],
         [[(2, 3)] * 3, [[(2, 3), (2, 3)], *[(2, 3)] * 4]],
-        cause='a node that wasn\'t in the flat graph has no meta["val"]',
         hint="a call's val is that of its one output, or a list; an item's is that output's",
     )
 
@@ -713,14 +695,12 @@ def test_an_adapter_brings_the_arguments_into_shape(lesson, capsys):
     same_numbers(
         tree((x(4)[:3], x(3))),
         Subtract()(x(3), x(4)[:3]),
-        cause="the adapter wasn't asked, or its answer wasn't used",
         hint="where the structure differs, run the graph on what the adapter returns",
     )
     target, given, metadata, args = adapts.asked
     equal(
         [target.num_leaves, given.num_leaves, isinstance(metadata, dict), len(args)],
         [2, 2, True, 1],
-        cause="the adapter didn't get target_spec, input_spec, metadata and obj",
         hint="read FlatArgsAdapter.adapt",
     )
 
@@ -806,7 +786,6 @@ def test_a_preserved_module_that_is_called_twice_runs(lesson, strict):
         not any("@" in name for name, _ in tree.named_modules()),
         "one module for all calls",
         got=[name for name, _ in tree.named_modules()],
-        cause="something stays at the place of a later call",
         hint="a call's own name, with its number, is the name of no module of the eager model",
     )
 
@@ -819,7 +798,6 @@ def test_a_preserved_module_takes_the_eager_arguments(lesson):
     same_numbers(
         inner(*args, **kwargs),
         eager(*args, **kwargs),
-        cause="the body takes and returns leaves, or parameters, too",
         hint="unpack the arguments by in_spec, pack the result by out_spec",
     )
 
@@ -833,7 +811,6 @@ def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
     same_numbers(
         tree(x()),
         model(x()),
-        cause="a call didn't go to the swapped module, or passed something else",
         hint="all call sites of a preserved module call its one path",
     )
 
@@ -846,13 +823,12 @@ def test_the_calls_of_a_preserved_module_take_turns(lesson):
             "InterpreterModuleDispatcher",
             ["", "switch", "switch.left", "switch.right"],
         ],
-        cause="the later calls stayed beside the first",
+        cause=(lambda got: "switch@1" in got[1], "the later calls stayed beside the first"),
         hint="one dispatcher at the module's path takes the place of all bodies",
     )
     equal(
         len(tree.switch.call_modules()),
         2,
-        cause="a body is missing, or is there twice",
         hint="one body a call, in the order of the calls",
     )
 
@@ -863,13 +839,11 @@ def test_calls_of_a_preserved_module_that_do_the_same_are_done_by_one(lesson):
     equal(
         [len(modules), len(set(modules))],
         [2, 1],
-        cause="a body that was dropped still has a module of its own",
         hint="give it the module of the one that stays; it stands in the list once a call",
     )
     equal(
         names(tree),
         ["", "tanh", "linear"],
-        cause="the dispatcher was registered anew, behind the other children",
         hint="put it where the first body is, without deleting that first",
     )
 
@@ -911,7 +885,6 @@ def test_the_calls_of_a_module_may_hand_on_other_structures(lesson):
     same_numbers(
         run.tree(x()),
         run.eager(x()),
-        cause="two structures stand under one name on the module, and the last one has won",
         hint="all calls of a module name structures in one table: it is the module that has them",
     )
 
@@ -940,7 +913,6 @@ def test_an_input_may_have_a_builtins_name(lesson):
     same_numbers(
         tree.get_submodule("0")(x()),
         x().relu(),
-        cause="the preserved module isn't handed the model's input",
         hint="a copied graph calls 'input' 'input_1', but the signature doesn't",
     )
 
@@ -953,7 +925,6 @@ def test_an_input_with_a_builtins_name_may_be_mutated(lesson):
     same_numbers(
         given,
         (x() - 0.5).relu(),
-        cause="the input was not mutated",
         hint="a copied graph calls 'input' 'input_1', but the signature doesn't",
     )
 
@@ -973,7 +944,6 @@ def test_a_call_that_does_nothing_leaves_nothing(lesson):
     equal(
         [name for name, _ in tree.named_modules()],
         ["", "waits"],
-        cause="there is an empty module for the call that left no operation",
         hint="the program lists each call of a preserved module; a module is made for a path",
     )
 
@@ -986,7 +956,6 @@ def test_the_arguments_of_a_preserved_module_keep_their_names(lesson):
         ["y", "x"] in operands,
         "an operation on `y` and `x`",
         got=operands,
-        cause="what was taken out of the arguments has made-up names, and the code is hard to read",
         hint="give the item the name of the node that it stands for",
     )
 
@@ -1021,7 +990,6 @@ def test_a_module_called_once_is_not_dispatched(lesson):
     equal(
         type(tree.reshape).__name__,
         "InterpreterModule",
-        cause="a dispatcher was made for a single call",
         hint="dispatch where there are several",
     )
 
@@ -1056,7 +1024,6 @@ def test_a_dispatched_module_has_the_constants_of_the_module(lesson):
         table.rows is table.call_modules()[0].rows and not hasattr(table, "other"),
         "the attribute `rows`, and none of the other table's",
         got=sorted(vars(table)),
-        cause="the constants were forgotten, or those of another module came along",
         hint="the names of the constants below the module's path: `restore_state` has them",
     )
 
@@ -1068,7 +1035,6 @@ def test_a_dispatched_module_keeps_its_buffers(lesson):
     equal(
         list(tree.state_dict()),
         list(model.state_dict()),
-        cause="the dispatcher took the submodules over, but not parameters and buffers as they are",
         hint="let it share the first body's registries: all in which nn.Module keeps state",
     )
 
@@ -1080,7 +1046,6 @@ def test_a_child_of_a_dispatched_module_can_be_swapped(lesson):
     same_numbers(
         tree(x()),
         model(x()),
-        cause="the dispatcher has the child under its name, and the bodies call another one",
         hint="share the first body's registries themselves, not what is in them",
     )
 
@@ -1119,7 +1084,6 @@ def test_a_dispatched_module_has_the_constants_of_the_eager_one(lesson):
     same_numbers(
         getattr(lesson.unflatten(program).adds, "constant", None),
         model.adds.constant,
-        cause="the dispatcher has what nn.Module registers, and no plain attributes",
         hint="dispatch hands in the names of the constants, and the dispatcher takes them over",
     )
 
@@ -1162,7 +1126,6 @@ def test_nested_preserved_modules_run(lesson, preserve):
     equal(
         names(run.tree),
         names(run.eager),
-        cause="a module is missing or has another name",
         hint="the bodies of later calls leave the tree",
     )
 
@@ -1208,7 +1171,6 @@ def test_each_call_of_a_preserved_module_of_a_functional_program_writes_its_buff
     same_numbers(
         [ours(x()), ours.calls, ours.sum],
         [theirs(x()), theirs.calls, theirs.sum],
-        cause="only the last call writes a buffer, or it writes the wrong one",
         hint="a value between the first and the last of a buffer is written where it is made",
     )
 
@@ -1236,7 +1198,6 @@ def test_a_preserved_module_returns_what_only_itself_uses(lesson, functional):
     same_numbers(
         lesson.unflatten(program).pairs(x()),
         Pairs()(x()),
-        cause="a result was left out, or taken for another one",
         hint="results are those of the signature",
     )
 
@@ -1285,7 +1246,6 @@ def test_a_preserved_module_is_handed_what_it_ignores(lesson, preserve):
     same_numbers(
         handed,
         list(reversed(Pairs()(x()))),
-        cause="an argument that no node of the module uses was left out",
         hint="a signature uses its arguments: the module that makes one has to return it",
     )
 
@@ -1296,7 +1256,6 @@ def test_a_preserved_module_returns_what_is_ignored(lesson):
     same_numbers(
         tree.makes(x()),
         Pairs()(x()),
-        cause="a result that no node uses was left out by the module inside that makes it",
         hint="a signature uses its results: the module that makes one has to return it",
     )
 
@@ -1330,7 +1289,6 @@ def test_what_only_a_preserved_module_inside_names_is_not_returned(lesson, model
     same_numbers(
         lesson.unflatten(program).get_submodule("0")(x()),
         model()(x()),
-        cause="the module returns what a preserved one inside it was handed, or returned, as well",
         hint="the arguments are used where the call begins, the results where they are read",
     )
 
@@ -1342,7 +1300,6 @@ def test_a_swapped_module_gets_constants_too(lesson):
     same_numbers(
         tree(x()),
         model(x()),
-        cause="an argument that isn't a tensor was lost, or handed on as None",
         hint="a ConstantArgument has its value",
     )
 
@@ -1363,7 +1320,6 @@ def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
     same_numbers(
         run.tree(x()),
         (x() + 1) * 2,
-        cause="the result of the module is computed once more outside of it",
         hint="the signature names a part of the decomposed result; take the part that is used",
     )
 
@@ -1374,7 +1330,6 @@ def test_a_preserved_module_returns_what_nobody_uses(lesson):
     same_numbers(
         tree.several(x()),
         Several()(x()),
-        cause="only the results that are used in the program are returned",
         hint="results are those of the signature",
     )
 
@@ -1453,7 +1408,6 @@ def test_what_crosses_a_border_behind_the_signature_is_made_again(lesson, model,
     same_numbers(
         tree(x()),
         x() * hidden(x()),
-        cause="the value is still expected from the module that was swapped",
         hint="compute it on the other side, of what may cross: arguments, results, inputs, state",
     )
 
@@ -1476,7 +1430,6 @@ def test_what_is_made_again_is_made_by_the_module_itself(lesson):
     equal(
         [name for name, _ in tree.named_modules()],
         ["", "hides", "uses", "uses.tanh"],
-        cause="the value is computed in the first module inside, which then differs from the next",
         hint="the stack of the new nodes ends with the preserved module",
     )
 
@@ -1494,7 +1447,6 @@ def test_a_preserved_module_may_begin_with_a_random_value(lesson):
     same_numbers(
         tree(x()),
         expected,
-        cause="a value that stays inside was drawn once more",
         hint="what is made in the call doesn't cross its border on the way in",
     )
 
@@ -1521,7 +1473,6 @@ def test_a_preserved_module_may_return_a_number(lesson):
         tree.inner(x())[1] == 2,
         "the module returns its number as well",
         got=tree.inner(x()),
-        cause="only what is a node was returned",
         hint="the result's leaves are nodes and constants",
     )
 
@@ -1823,7 +1774,7 @@ def test_the_graph_of_every_body_can_be_checked(lesson):
     equal(
         faults,
         [],
-        cause="the graph of a later call is checked against a module that owns nothing",
+        cause=(bool, "the graph of a later call is checked against a module that owns nothing"),
         hint="its owning_module is the module whose attributes it reads",
     )
 
@@ -1837,13 +1788,12 @@ def test_print_readable_shows_the_code(lesson, capsys):
         "torch.ops.aten.linear" in text and text.strip() == printed.strip(),
         "the generated code, printed and returned",
         got=text,
-        cause="print_readable is missing or doesn't return what it prints",
         hint="Graph.python_code has the source",
     )
     equal(
         capsys.readouterr().out,
         "",
-        cause="print_output=False was ignored",
+        cause=(bool, "print_output=False was ignored"),
         hint="print only if told to",
     )
 
@@ -1855,20 +1805,17 @@ def test_what_print_readable_shows_is_the_code_that_runs(lesson):
     holds(
         body.graph_module is body.graph_module,
         "one graph module for all who ask",
-        cause="the code is generated anew each time",
         hint="generate it when it is first asked for, and keep it until `finalize`",
     )
     holds(
         text.splitlines()[1].strip().startswith("def forward("),
         "the class, and in its next line `forward`",
         got=text,
-        cause="there is something between them",
         hint="strip the blank lines that the generated code begins with",
     )
     same_numbers(
         shown[type(body).__name__].forward(body, x()),
         body(x()),
-        cause="the printed code isn't that of the graph, or names the module otherwise",
         hint="a class of the module's name, and `self` for the module",
     )
 
@@ -1881,7 +1828,6 @@ def test_a_graph_belongs_to_its_body_also_when_code_was_generated(lesson):
         "linear" in code and body.graph.owning_module is body,
         "the body as its graph's `owning_module`",
         got=body.graph.owning_module,
-        cause="a GraphModule takes the graph that it is made of for its own",
         hint="give it back behind the generation",
     )
 
@@ -1898,7 +1844,6 @@ def test_print_readable_shows_more_if_asked(lesson, option, mark):
         equal(
             [mark in plain, mark in more, "f32[3, 3]" in plain, "self.weight" in plain],
             [False, True, True, True],
-            cause="an option wasn't handed on, or is on though nobody asked",
             hint="Graph.python_code has the same options",
         )
 
@@ -1909,13 +1854,11 @@ def test_a_dispatcher_shows_the_code_of_all_its_modules(lesson, capsys):
     equal(
         shown.split(),
         body.print_readable(print_output=False).split() * 2,
-        cause="a module is missing, or something stands between them",
         hint="one after the other, in the order of the calls",
     )
     equal(
         capsys.readouterr().out.split(),
         shown.split(),
-        cause="what was returned wasn't printed, or printed twice",
         hint="each module prints its own code",
     )
 
@@ -1926,7 +1869,7 @@ def test_a_star_import_brings_what_the_lesson_lists(lesson):
     equal(
         [name for name, value in found.items() if value is None],
         [],
-        cause="`__all__` lists what isn't there",
+        cause=(bool, "`__all__` lists what isn't there"),
         hint="list the public names, as text",
     )
 
@@ -1947,7 +1890,6 @@ def test_a_dispatcher_begins_anew_after_the_last_call(lesson):
     equal(
         [dispatcher(torch.tensor(3)).item() for _ in range(4)],
         [-3, 3, -3, 3],
-        cause="the dispatcher doesn't take turns, or doesn't begin anew",
         hint="count the calls modulo the number of bodies",
     )
 
@@ -1964,7 +1906,7 @@ def test_a_dispatcher_begins_anew_after_an_exception(lesson):
     equal(
         dispatcher(torch.tensor(3)).item(),
         -3,
-        cause="after a failed run the next one begins in the middle",
+        cause=(is_value(3), "the run after a failed one begins in the middle"),
         hint="set the count to zero where a body raises",
     )
 
@@ -1988,7 +1930,6 @@ def test_a_dispatcher_names_its_modules(lesson):
             dispatcher.print_readable(print_output=False).count("def "),
         ],
         [2, 2],
-        cause="call_modules or print_readable leaves a body out",
         hint="one body a call",
     )
 
@@ -2016,7 +1957,6 @@ def test_a_run_that_breaks_off_elsewhere_leaves_no_dispatcher_in_the_middle(less
     same_numbers(
         tree(x()),
         model(x()),
-        cause="the dispatcher goes on where the failed run left it",
         hint="where the root's run fails, reset every dispatcher",
     )
 
@@ -2036,21 +1976,18 @@ def test_a_tree_can_be_copied(lesson, model, preserve):
     same_numbers(
         [tree(x()), tree(x())],
         [run.eager(x()), run.eager(x())],
-        cause="a body of the copy runs on the original's parameters",
         hint="what a module refers to must be copied with it",
     )
     holds(
         tree.meta["unflattened_module"] is tree,
         'the copy itself in its meta["unflattened_module"]',
         got="the original",
-        cause="the tree was taken for a fact that all copies share",
         hint="facts of the program are shared, the tree isn't",
     )
     holds(
         tree.graph.owning_module is tree,
         "a graph that belongs to the copy",
         got=tree.graph.owning_module,
-        cause="what is done with the graph looks into another module, or into none",
         hint="copying a graph loses its `owning_module`",
     )
 
@@ -2070,7 +2007,6 @@ def test_a_tree_can_be_traced(lesson, model):
     same_numbers(
         traced(x()),
         run.eager(x()) + 1,
-        cause="the inputs were checked though they are proxies, or nothing was recorded",
         hint="while tracing, skip the checks and interpret the graph",
     )
 
@@ -2089,7 +2025,6 @@ def test_keyword_arguments_of_a_traced_tree_may_come_in_any_order(lesson):
     same_numbers(
         torch.fx.symbolic_trace(Caller(tree))(x(3), **kwargs),
         Keywords()(x(3), **kwargs),
-        cause="the proxies were taken in the order of the call",
         hint="bring the keywords into the order of in_spec, traced or not",
     )
 
@@ -2101,7 +2036,6 @@ def test_a_tree_can_be_traced_itself(lesson):
     same_numbers(
         torch.fx.symbolic_trace(tree)(x(3), **kwargs),
         Keywords()(x(3), **kwargs),
-        cause="the traced *args and **kwargs are one proxy each, and were flattened as they are",
         hint="take a proxy apart by the program's in_spec",
     )
 
@@ -2123,7 +2057,6 @@ def test_a_trace_returns_the_structure_of_the_eager_model(lesson):
     same_numbers(
         torch.fx.symbolic_trace(Caller(tree))(x()),
         [x() + 1, x() - 1],
-        cause="the results are not those of the program",
         hint="interpret the graph",
     )
 
@@ -2140,7 +2073,6 @@ def test_a_tree_can_be_compiled(lesson, model, preserve):
     same_numbers(
         [compiled(x()), compiled(x())],
         [run.eager(x()), run.eager(x())],
-        cause="the compiler met what it can't trace, or other code",
         hint="while the compiler traces, run generated code instead of an interpreter",
     )
 
@@ -2151,13 +2083,11 @@ def same_when_exported_again(lesson, model, **options):
     same_numbers(
         again(x()),
         run.eager(x()),
-        cause="the tree can't be exported, or another program comes out",
         hint="the tree is an nn.Module like others: no tricks with attributes",
     )
     equal(
         sorted(again.state_dict()),
         sorted(run.eager.state_dict()),
-        cause="the state got other names on the way",
         hint="state is registered once, at its own path",
     )
 
@@ -2214,7 +2144,6 @@ def test_the_branches_of_cond_come_along(lesson, sign, preserve):
     same_numbers(
         tree(sign * x()),
         model(sign * x()),
-        cause="a branch is missing, or sits where no graph looks for it",
         hint="a get_attr node of the flat graph names a submodule: copy it to the call's module",
     )
 
@@ -2227,7 +2156,6 @@ def test_the_branches_of_cond_are_copies(lesson):
         branch.graph is not program.graph_module.true_graph_0.graph,
         "a graph of the tree's own",
         got="the program's graph",
-        cause="whoever edits the tree's branch would edit the program's",
         hint="copy what a get_attr node names deeply",
     )
 
@@ -2279,7 +2207,6 @@ def test_a_side_effect_comes_along(lesson, functional, capfd):
     equal(
         capfd.readouterr().out.split(),
         ["before", "after"] * 2,
-        cause="the operation was dropped because nobody uses its result, or the order changed",
         hint="with_effects(token, operation, *args) is a call of the operation",
     )
 
@@ -2312,7 +2239,6 @@ def test_without_its_token_an_operation_does_the_same(lesson, operation, options
     same_numbers(
         list(torch.fx.GraphModule(nn.Module(), graph)(x(3))),
         results,
-        cause="keywords were dropped, or a result is looked for where it stood behind the token",
         hint="several results move up by one; a single one comes without a tuple around it",
     )
 
@@ -2326,7 +2252,6 @@ def test_without_its_token_an_operation_knows_what_it_gives(lesson, operation):
     same_numbers(
         node.meta["val"],
         tuple(value) if isinstance(value, tuple) else value,
-        cause="the token is still among the results that the metadata shows, or they are gone",
         hint='`meta["val"]` is what the operation itself returns: one value, or a tuple',
     )
 
@@ -2362,7 +2287,6 @@ def test_an_annotation_that_all_nodes_share_moves_to_the_call(lesson):
     equal(
         [site.meta.get("custom", {}).get("stage"), "'stage'" in notes],
         [1, False],
-        cause="the annotation stayed on the nodes inside",
         hint='where every node of a body has the same meta["custom"], the call site takes it',
     )
 
@@ -2393,7 +2317,6 @@ def test_a_call_that_is_interrupted_runs(lesson):
     same_numbers(
         lesson.unflatten(interrupted_program())(x()),
         x().relu().tanh().sigmoid() * x().relu().tanh().sigmoid().sigmoid(),
-        cause="one part of the call was lost",
         hint="each part needs a name of its own",
     )
 
@@ -2405,13 +2328,11 @@ def test_a_random_tree_comes_back(lesson, seed):
     same_numbers(
         tree(*specimen.inputs),
         specimen.eager(),
-        cause="a value was lost, or read from elsewhere",
         hint="print tree.print_readable() and those of its children",
     )
     equal(
         [names(tree), list(tree.state_dict())],
         [names(specimen.model), list(specimen.model.state_dict())],
-        cause="a module or a tensor is missing",
         hint="register in the order of the module call graph and of the state",
     )
 
@@ -2426,7 +2347,6 @@ def test_a_random_choice_of_modules_keeps_its_signatures(lesson, seed):
     same_numbers(
         [tree(*inputs), tree(*inputs), dict(tree.named_buffers())],
         [model(*inputs), model(*inputs), dict(model.named_buffers())],
-        cause=f"a value was lost, or read from elsewhere, with {preserve} preserved",
         hint="print tree.print_readable() and those of its children",
     )
 
@@ -2443,7 +2363,6 @@ def test_the_work_grows_with_the_number_of_layers(lesson):
         many <= 20 * few,
         "about 16 times as many steps for 160 layers as for 10",
         got=f"{few} and {many} lines of Python",
-        cause="something goes through all nodes, or all parameters, for each call",
         hint="settle in one pass over the outline; look names up in a dict",
     )
 

@@ -9,9 +9,10 @@ A false cause is worse than none: ``cause=`` comes with what shows it, the most 
     ])
 
 A predicate gets what came: the value, the graph, the warnings, the error (``None``: no error was
-raised). One that raises has seen nothing. A bare string is always printed: it is for what the
-failed comparison itself proves; ``refuses`` prints it only where nothing was raised. Otherwise
-expected and got are enough, and an error of the learner's own code is shown with its line alone.
+raised). One that raises has seen nothing. A bare string is for ``refuses`` alone, which prints it
+where nothing was raised, and for ``noting``, which notes it on what torch raises; elsewhere
+``tests/project/test_causes.py`` forbids it. Where nothing shows the cause, expected and got are
+enough, and an error of the learner's own code is shown with its line alone.
 """
 
 from __future__ import annotations
