@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
+from importlib import import_module
+from inspect import getsource
 from unittest import mock
 
 import pytest
@@ -12,9 +15,11 @@ import pytest
 from kata import progress
 from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
+from kata.naming import NAMES
 from kata.stubs import CORES, ROOT, SOLUTIONS
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, everything_in, play
+from tests.suite.answers import Answer
 
 LESSON = "path_of_module"
 WRONG = """\
@@ -164,6 +169,18 @@ def test_the_stretch_is_shown_on_demand(learner):
     screen = play("solution", LESSON, "--show-me", "--stretch").screen
     assert screen.startswith(f"── solutions/stretch/{LESSON}.py ──")
     assert (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()[-1] in screen
+
+
+@pytest.mark.parametrize("lesson", NAMES)
+def test_other_right_answers_are_shown_on_demand(lesson, learner):
+    answers = vars(import_module(f"tests.answers.{lesson}")).values()
+    right = [each.change for each in answers if isinstance(each, Answer) and not each.fails]
+    screen = play("solution", lesson, "--show-me", "--others").screen
+    assert re.findall(r"^def (\w+)\(lesson\):", screen, re.MULTILINE) == [
+        change.__name__ for change in right
+    ]
+    assert all(getsource(change).partition("\n")[2] in screen for change in right)
+    assert f"shows {len(right)} other ways" in play("solution", lesson, "--show-me").screen
 
 
 def test_the_page_describes_every_key_of_the_json():
