@@ -6,8 +6,8 @@ limits of time and memory, and its process group dies with it. Whatever it did u
     with Judge() as judge:
         verdict = judge.run(Request("tracer"))
 
-``Judge`` imports torch and the suite once, in a worker process that forks a child per run; where
-there is no fork, each run is a process that was warmed up beforehand. The caller imports neither.
+``Judge`` imports torch and the suite once, in a worker process that forks a child per run. Where
+fork can't be relied on, each run is a process, warmed up beforehand. The caller imports neither.
 """
 
 from kata.judging.judge import Judge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Self
@@ -20,11 +20,11 @@ class Judge:
     It starts to warm up when it is made, and imports neither torch nor the lessons itself.
 
     Args:
-        fork: whether one warm worker forks a child per run. Without, each run takes a worker of its
-            own, and the next one warms up meanwhile.
+        fork: whether one warm worker forks a child per run. Without (on macOS, libraries may crash
+            in the child), each run takes a worker of its own, and the next one warms up meanwhile.
     """
 
-    def __init__(self, *, fork: bool = hasattr(os, "fork")) -> None:
+    def __init__(self, *, fork: bool = sys.platform == "linux") -> None:
         self.fork = fork
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
         self.folder = Path(self.temporary.name).resolve()

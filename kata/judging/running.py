@@ -64,8 +64,9 @@ class Running:
 
     def begin_timers(self) -> None:
         self.began = time.monotonic()
-        self.test_timer = Timer(self.request.seconds)
-        self.total_timer = Timer(self.request.total or float("inf"))
+        warm_up = (self.worker.once and seconds_computed(self.worker.process.pid)) or 0.0
+        self.test_timer = Timer(self.request.seconds, computed_before=warm_up)
+        self.total_timer = Timer(self.request.total or float("inf"), computed_before=warm_up)
 
     def poll(self) -> Verdict | None:
         """The verdict, or ``None`` while the run goes on."""

@@ -178,7 +178,8 @@ def carry_out(order: dict[str, Any]) -> None:
 def redirect(run: RunFiles) -> None:
     """Turn the process's streams, its home and its temporary files to the run's folder."""
     run.home.mkdir()
-    output = os.open(run.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    binary = getattr(os, "O_BINARY", 0)  # or else Windows writes each line end twice
+    output = os.open(run.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | binary)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.environ.update(dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP"), str(run.home)))

@@ -186,8 +186,8 @@ def short_path(filename: str | None, folder: Path) -> str:
     """The path as the learner knows it, wherever the folder of the lessons lies."""
     path = Path(filename or "?")
     if path.is_relative_to(folder):
-        return f"lessons/{path.relative_to(folder)}"
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
+        return f"lessons/{path.relative_to(folder).as_posix()}"
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
 
 def is_below(filename: str | None, folder: Path) -> bool:
