@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Iterator
-from pathlib import Path
 
 from kata import workspace
 from kata.layers import lesson_files
@@ -14,9 +12,7 @@ from kata.progress import recall
 from kata.stubs import CORES, ROOT, SOLUTIONS
 from kata.terminal import harmless, open_console, show_prose
 
-ANSWERS = ROOT / "tests" / "answers"
 STYLES = {"+": "green", "-": "red", "@": "code"}
-HEADS = ("+++", "---")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Show the reference, or what was asked for, once yours was green."""
     lesson, console = arguments.lesson, open_console(plain=arguments.plain)
-    result = recall(lesson)
-    if not (arguments.show_me or (result and result.has_passed)):
+    if not (arguments.show_me or getattr(recall(lesson), "has_passed", False)):
         show_prose(console, f"{lesson} hasn't passed yet: `kata check {lesson}`")
         show_prose(console, f"`kata solution {lesson} --show-me` shows the reference anyway")
         return 1
@@ -39,34 +34,30 @@ def main(arguments: argparse.Namespace) -> int:
         parts = others(lesson) if arguments.others else stretch(lesson)
         console.print(harmless("\n\n\n".join(parts)), soft_wrap=True)
         return 0
-    for line in list(difference(lesson)) or ["yours is the reference, to the letter"]:
-        style = "heading" if line.startswith(HEADS) else STYLES.get(line[:1])
+    for line in difference(lesson) or ["yours is the reference, to the letter"]:
+        style = "heading" if line.startswith(("+++", "---")) else STYLES.get(line[:1])
         console.print(harmless(line), style=style, soft_wrap=True)
-    show_prose(console, f"\n`kata solution {lesson} --stretch` shows what the stretch adds")
-    show_prose(console, f"`--others` shows {len(others(lesson))} other ways to solve it")
+    ways = len(others(lesson))
+    show_prose(console, f"\n`--stretch` shows what the stretch adds, `--others` {ways} other ways")
     return 0
 
 
-def difference(lesson: str) -> Iterator[str]:
+def difference(lesson: str) -> list[str]:
     """What is to be changed in yours so that it is the reference."""
     yours, solution = workspace.file_of(lesson), CORES / f"{lesson}.py"
     names = (f"lessons/{lesson}.py" if yours.exists() else "(nothing)", f"solutions/{lesson}.py")
-    yield from difflib.unified_diff(lines_of(yours), lines_of(solution), *names, lineterm="")
+    mine = yours.read_text("utf-8", "replace").splitlines() if yours.exists() else []
+    theirs = solution.read_text("utf-8").splitlines()
+    return list(difflib.unified_diff(mine, theirs, *names, lineterm=""))
 
 
 def stretch(lesson: str) -> list[str]:
     """The files of the stretch, each below its name."""
-    files = lesson_files(SOLUTIONS, lesson)
-    return [
-        f"── {each.relative_to(ROOT).as_posix()} ──\n{each.read_text('utf-8')}" for each in files
-    ]
+    files = {each.relative_to(ROOT).as_posix(): each for each in lesson_files(SOLUTIONS, lesson)}
+    return [f"── {name} ──\n{file.read_text('utf-8')}" for name, file in files.items()]
 
 
 def others(lesson: str) -> list[str]:
     """Other right answers, as text: functions that set on ``lesson`` what replaces a reference."""
-    blocks = (ANSWERS / f"{lesson}.py").read_text(encoding="utf-8").split("\n\n\n")
+    blocks = (ROOT / f"tests/answers/{lesson}.py").read_text("utf-8").split("\n\n\n")
     return [block.partition("\n")[2] for block in blocks if block.startswith("@right")]
-
-
-def lines_of(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []

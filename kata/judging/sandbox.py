@@ -31,8 +31,7 @@ OUT_OF_MEMORY = errno.ENOMEM
 PROC = Path("/proc")
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-VERSION = 1
-PATH_BENEATH = 1
+VERSION, PATH_BENEATH = 1, 1
 NO_NEW_PRIVILEGES, CHILD_SUBREAPER = 38, 36
 EXECUTE = 1 << 0
 # Writing a file; removing and making folders, files, sockets, pipes, devices and links.

@@ -180,7 +180,7 @@ def test_other_right_answers_are_shown_on_demand(lesson, learner):
         change.__name__ for change in right
     ]
     assert all(getsource(change).partition("\n")[2] in screen for change in right)
-    assert f"shows {len(right)} other ways" in play("solution", lesson, "--show-me").screen
+    assert f"`--others` {len(right)} other ways" in play("solution", lesson, "--show-me").screen
 
 
 def test_the_page_describes_every_key_of_the_json():
