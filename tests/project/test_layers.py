@@ -21,7 +21,7 @@ LIMITS = {
     "proxy": 700,  # 350 besides TracerBase and its subclass, which are given
     "graph": 600,
     "code": 600,
-    "interpreter": 350,
+    "interpreter": 850,  # 350 besides what is given
     "path_of_module": 100,
     "create_arg": 330,
     "placeholders": 330,

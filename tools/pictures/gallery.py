@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from drawing import Picture
+from tools.pictures.measured import memory
 from tools.pictures.traced import (
     arguments,
     lowered,
@@ -18,6 +19,7 @@ from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
     "operations": operations,
+    "memory": memory,
     "module_paths": module_paths,
     "arguments": arguments,
     "signature": signature,

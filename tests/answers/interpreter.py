@@ -1,0 +1,301 @@
+"""Answers to ``interpreter``."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import torch
+
+from tests.suite.answers import right, wrong
+
+# --- wrong: one node ------------------------------------------------------------------------------
+
+
+@wrong(fails="test_nodes_become_values_wherever_they_are", says="a node stayed in the argument")
+def nodes_in_containers_are_not_found(lesson):
+    """Looks at the arguments themselves only."""
+
+    def map_nodes_to_values(self, args, n):
+        def value_of(arg):
+            return self.env[arg] if isinstance(arg, lesson.Node) else arg
+
+        if isinstance(args, dict):
+            return {key: value_of(arg) for key, arg in args.items()}
+        return tuple(map(value_of, args)) if isinstance(args, tuple) else value_of(args)
+
+    lesson.Interpreter.map_nodes_to_values = map_nodes_to_values
+
+
+@wrong(fails="test_a_method_of_the_first_argument_is_called", says="at most 3 arguments")
+def the_receiver_of_a_method_is_passed_twice(lesson):
+    """Calls the method of the first argument with all arguments."""
+    lesson.Interpreter.call_method = lambda self, target, args, kwargs: getattr(args[0], target)(
+        *args, **kwargs
+    )
+
+
+@wrong(fails="test_a_function_is_called", says="the keyword arguments were dropped")
+def keyword_arguments_are_dropped(lesson):
+    """Calls functions with the positional arguments alone."""
+    lesson.Interpreter.call_function = lambda self, target, args, kwargs: target(*args)
+
+
+@wrong(fails="test_an_argument_that_is_missing_has_its_default", says="the default won")
+def the_default_comes_first(lesson):
+    """Takes the default of a placeholder wherever there is one."""
+    placeholder = lesson.Interpreter.placeholder
+    lesson.Interpreter.placeholder = lambda self, target, args, kwargs: (
+        args[0] if args else placeholder(self, target, args, kwargs)
+    )
+
+
+@wrong(
+    fails="test_an_argument_without_a_default_is_missed_by_name",
+    says="StopIteration",
+)
+def a_missing_argument_is_a_stop_iteration(lesson):
+    """Lets ``next`` raise what it raises."""
+    lesson.Interpreter.placeholder = lambda self, target, args, kwargs: next(self.args_iter, *args)
+
+
+@wrong(fails="test_the_output_is_its_argument", says="all arguments were returned")
+def the_output_is_the_tuple_of_arguments(lesson):
+    """Returns ``args`` of the output, a tuple of one."""
+    lesson.Interpreter.output = lambda self, target, args, kwargs: args
+
+
+@wrong(
+    fails="test_a_node_is_run_by_the_method_of_its_opcode", says="call the method of the subclass"
+)
+def opcodes_are_told_apart_inside_run_node(lesson):
+    """Does the work in ``run_node``: a subclass that overrides a method isn't asked."""
+
+    def run_node(self, n):
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        return getattr(lesson.Interpreter, n.op)(self, n.target, args, kwargs)
+
+    lesson.Interpreter.run_node = run_node
+
+
+# --- wrong: the graph -----------------------------------------------------------------------------
+
+
+@wrong(fails="test_an_error_names_the_node_it_comes_from", says="call `self.explain`")
+def errors_are_not_explained(lesson):
+    """Lets an error through as it is."""
+    lesson.Interpreter.explain = lambda self, error, n: None
+
+
+@wrong(fails="test_the_last_use_of_a_value_is_known", says="the first user was kept")
+def the_first_use_is_taken_for_the_last(lesson):
+    """Keeps the first user that it meets, as for a walk from the end."""
+
+    def last_uses(graph):
+        uses, seen = {}, set()
+        for node in graph.nodes:
+            fresh = [value for value in node.all_input_nodes if value not in seen]
+            seen.update(fresh)
+            uses[node] = fresh
+        return uses
+
+    lesson.last_uses = last_uses
+
+
+@wrong(
+    fails="test_a_value_used_twice_by_a_node_is_last_used_once",
+    says="a value is listed twice",
+)
+def a_value_is_freed_for_each_of_its_uses(lesson):
+    """Lists a value as often as the node takes it."""
+    last_uses = lesson.last_uses
+
+    def every_use(graph):
+        uses = last_uses(graph)
+        return {
+            node: [value for value in values for _ in range(count(node.args, value))]
+            for node, values in uses.items()
+        }
+
+    def count(args, value):
+        found = []
+        lesson.map_aggregate(args, lambda each: found.append(each is value))
+        return sum(found)
+
+    lesson.last_uses = every_use
+
+
+@wrong(fails="test_a_value_is_freed_after_its_last_use", says="is freed after tanh")
+def nothing_is_freed(lesson):
+    """Knows the last uses, and keeps the values."""
+
+    def execute(self, n):
+        try:
+            self.env[n] = self.run_node(n)
+        except Exception as error:
+            self.explain(error, n)
+            raise
+
+    lesson.Interpreter.execute = execute
+
+
+# --- wrong: Transformer, ShapeProp, Profiler ------------------------------------------------------
+
+
+@wrong(
+    fails="test_a_graph_that_nobody_changes_is_recorded_as_torch_records_it",
+    says="the keyword arguments were dropped",
+)
+def a_transformer_drops_keyword_arguments(lesson):
+    """Records the positional arguments alone."""
+    Transformer = lesson.Transformer
+    Transformer.record = lambda self, op, target, args, kwargs: self.tracer.create_proxy(
+        op, target, args, {}
+    )
+    for op in ("placeholder", "get_attr", "call_function", "call_module"):
+        setattr(Transformer, op, functools.partialmethod(Transformer.record, op))
+
+
+@wrong(fails="test_a_subclass_rewrites_the_graph", says="the old graph was changed")
+def a_transformer_records_into_the_old_graph(lesson):
+    """Appends to the graph that it reads."""
+    __init__ = lesson.Transformer.__init__
+
+    def into_the_old(self, module):
+        __init__(self, module)
+        self.new_graph = self.graph.__class__()
+        self.new_graph.graph_copy(self.graph, {})
+        self.tracer.graph = self.graph
+        self.graph = self.new_graph
+        self.user_to_last_uses = {}
+
+    lesson.Transformer.__init__ = into_the_old
+
+
+@wrong(fails="test_a_value_without_tensors_has_a_type_only", says="there is no tensor in the value")
+def everything_has_a_tensor_meta(lesson):
+    """Describes values in which there is no tensor."""
+    run_node = lesson.Interpreter.run_node
+
+    def describing(self, n):
+        value = run_node(self, n)
+        n.meta["type"] = type(value)
+        n.meta["tensor_meta"] = lesson.map_aggregate(value, self.describe)
+        return value
+
+    lesson.ShapeProp.run_node = describing
+
+
+@wrong(
+    fails="test_a_model_of_the_zoo_has_the_shapes_that_torch_says", says='no meta["tensor_meta"]'
+)
+def only_a_tensor_is_described(lesson):
+    """Forgets tensors inside of containers."""
+    run_node = lesson.Interpreter.run_node
+
+    def describing(self, n):
+        value = run_node(self, n)
+        n.meta["type"] = type(value)
+        if isinstance(value, torch.Tensor):
+            n.meta["tensor_meta"] = self.describe(value)
+        return value
+
+    lesson.ShapeProp.run_node = describing
+
+
+@wrong(fails="test_the_memory_is_that_of_all_values_that_are_needed", says="arguments are left out")
+def the_memory_is_that_of_the_result(lesson):
+    """Counts the value of the node, and not those that are still needed."""
+    run_node = lesson.Profiler.run_node
+
+    def counting(self, n):
+        value = run_node(self, n)
+        n.meta["bytes"] = lesson.memory(value)
+        return value
+
+    lesson.Profiler.run_node = counting
+
+
+@wrong(fails="test_the_time_of_a_node_is_its_own", says="the time runs on")
+def the_time_is_that_since_the_start(lesson):
+    """Looks at one clock for the whole run."""
+    run_node = lesson.Profiler.run_node
+
+    def timing(self, n):
+        if n.op == "placeholder":
+            self.start = time.perf_counter()
+        value = run_node(self, n)
+        n.meta["seconds"] = time.perf_counter() - self.start
+        return value
+
+    lesson.Profiler.run_node = timing
+
+
+# --- right ----------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def last_uses_from_the_end(lesson):
+    """Walks backwards: the first node that takes a value is its last user."""
+
+    def last_uses(graph):
+        needed, uses = set(), {}
+        for node in reversed(graph.nodes):
+            uses[node] = [value for value in node.all_input_nodes if value not in needed]
+            needed.update(uses[node])
+        return uses
+
+    lesson.last_uses = last_uses
+
+
+@right(core_only=True)
+def opcodes_in_a_table(lesson):
+    """Has a dict from opcodes to methods, and looks nodes up by a recursion of its own."""
+
+    def run_node(self, n):
+        methods = {
+            "placeholder": self.placeholder,
+            "get_attr": self.get_attr,
+            "call_function": self.call_function,
+            "call_method": self.call_method,
+            "call_module": self.call_module,
+            "output": self.output,
+        }
+        return methods[n.op](n.target, *self.fetch_args_kwargs_from_env(n))
+
+    def map_nodes_to_values(self, args, n):
+        return torch.fx.node.map_arg(args, self.env.__getitem__)
+
+    lesson.Interpreter.run_node = run_node
+    lesson.Interpreter.map_nodes_to_values = map_nodes_to_values
+
+
+@right(core_only=True)
+def a_loop_without_execute(lesson):
+    """Does everything in one loop, and puts the node into the message."""
+
+    def run_nodes(self):
+        value = None
+        for node in self.graph.nodes:
+            try:
+                value = self.env[node] = self.run_node(node)
+            except Exception as error:
+                error.args = (f"{error}, in {node.format_node()}",)
+                raise
+            for dead in self.user_to_last_uses.get(node, []):
+                self.env.pop(dead)
+        return value
+
+    lesson.Interpreter.run_nodes = run_nodes
+
+
+@right(core_only=True)
+def a_transformer_that_writes_nodes_itself(lesson):
+    """Creates nodes in the new graph, and makes their proxies."""
+
+    def record(self, op, target, args, kwargs):
+        plain = self.tracer.create_arg(args), self.tracer.create_arg(kwargs)
+        return self.tracer.proxy(self.new_graph.create_node(op, target, *plain))
+
+    for op in ("placeholder", "get_attr", "call_function", "call_module"):
+        setattr(lesson.Transformer, op, functools.partialmethod(record, op))

@@ -1,0 +1,134 @@
+"""Modules with graphs, the values to run them with, and what they give."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from tests import zoo
+from tests.suite import equal
+
+
+class Run(NamedTuple):
+    """A traced module, the values of its placeholders, and the value of its output."""
+
+    module: fx.GraphModule
+    values: list[Any]
+    expected: Any
+
+
+def run_of(specimen: zoo.Specimen) -> Run:
+    """Trace a specimen, and order its arguments as an interpreter wants them."""
+    module = fx.symbolic_trace(specimen.model)
+    bound = inspect.signature(specimen.model.forward).bind(*specimen.inputs, **specimen.kwargs)
+    values = []
+    for node in module.graph.find_nodes(op="placeholder"):
+        name = str(node.target)
+        if name.lstrip("*") in bound.arguments:
+            value = bound.arguments[name.lstrip("*")]
+            values += value if name.startswith("*") else [value]
+    return Run(module, values, specimen.eager())
+
+
+def plain(value: Any) -> Any:
+    """A value with lists and dicts of Python's own types: torch's interpreter has others."""
+    if isinstance(value, type):
+        return next((each for each in (list, dict) if issubclass(value, each)), value)
+    if isinstance(value, tuple | list):
+        items = map(plain, value)
+        return type(value)(*items) if hasattr(value, "_fields") else as_sequence(value, items)
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return value
+
+
+def as_sequence(value: Any, items: Any) -> Any:
+    return tuple(items) if isinstance(value, tuple) else list(items)
+
+
+def error_of(call: Callable[[], object]) -> str:
+    """What the traceback of a call's error ends with: type, message and notes."""
+    try:
+        call()
+    except NotImplementedError:  # a stub's
+        raise
+    except Exception as error:
+        return "".join(traceback.format_exception_only(error))
+    return "no error"
+
+
+class Small(nn.Module):
+    """A parameter, a submodule, a function and a method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(4, 3)
+        self.scale = nn.Parameter(torch.rand(4))
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x * self.scale)
+        return torch.relu(y).sum(dim=-1)
+
+
+def small() -> fx.GraphModule:
+    return fx.symbolic_trace(Small())
+
+
+def traced(function: Callable[..., object]) -> fx.GraphModule:
+    return fx.symbolic_trace(function)
+
+
+def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> list[Any]:
+    """What each node says of its value, after a run of its own."""
+    run = build()
+    shape_prop(run.module, *options).propagate(*run.values)
+    return [
+        {"node": node.name} | {key: plain(node.meta.get(key)) for key in ("tensor_meta", "type")}
+        for node in run.module.graph.nodes
+    ]
+
+
+def keeping(lesson: Any, module: Any) -> Any:
+    """An interpreter that keeps all values: it asks for no ``last_uses``."""
+    return lesson.Interpreter(module, garbage_collect_values=False)
+
+
+def costs(lesson: Any, function: Callable[..., object], *args: object) -> dict[str, dict]:
+    """What each node of a function costs, by the node's name."""
+    module = traced(function)
+    lesson.Profiler(module).run(*args)
+    return {node.name: node.meta for node in module.graph.nodes}
+
+
+def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
+    """Run twice, once by torch, and compare what each node says of its value."""
+    ours, theirs = (
+        described(each, lambda: run_of(build())) for each in (lesson.ShapeProp, ShapeProp)
+    )
+    for our, their in zip(ours, theirs, strict=True):
+        unset = [key for key in their if our[key] is None and their[key] is not None]
+        equal(our, their, cause=(bool(unset), f'the node has no meta["{"".join(unset[:1])}"]'))
+
+
+def node_of(module: Any, name: str) -> fx.Node:
+    """The node of that name."""
+    (node,) = [each for each in module.graph.nodes if each.name == name]
+    return node
+
+
+def chain(count: int) -> fx.GraphModule:
+    """Cheap nodes in a row."""
+    graph = fx.Graph()
+    value = graph.placeholder("x")
+    for _ in range(count):
+        value = graph.call_function(operator.neg, (value,))
+    graph.output(value)
+    return fx.GraphModule(nn.Module(), graph)

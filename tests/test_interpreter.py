@@ -1,0 +1,300 @@
+"""``interpreter``: run node by node, a graph gives what its module gives."""
+
+from __future__ import annotations
+
+import time
+import weakref
+
+import pytest
+import torch
+from torch import fx, nn
+
+from tests import zoo
+from tests.models.interpreter import (
+    costs,
+    error_of,
+    keeping,
+    node_of,
+    plain,
+    run_of,
+    same_shapes,
+    small,
+    traced,
+)
+from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
+
+# `*args` and `**kwargs` belong to the stretch.
+MODELS = [name for name in zoo.SMALL if name != "Variadic"]
+ONE = torch.tensor(1.0)
+
+
+# --- one method an opcode -------------------------------------------------------------------------
+
+
+def test_a_function_is_called(lesson):
+    call = keeping(lesson, small()).call_function
+    result = call(torch.add, (ONE, 2), {"alpha": 3})
+    cause = (bool(result == 3), "the keyword arguments were dropped")
+    equal(result, torch.tensor(7.0), cause=cause)
+
+
+def test_a_method_of_the_first_argument_is_called(lesson):
+    call = keeping(lesson, small()).call_method
+    got = call("replace", ("a-b-c", "-", "+", 1), {})
+    equal(got, "a+b-c", hint="args[0] is the receiver, and the others are passed")
+    equal(call("format", ("{x}",), {"x": 5}), "5", hint="pass the keyword arguments, too")
+
+
+def test_a_submodule_is_called(lesson):
+    module, x = small(), torch.rand(2, 4)
+    result = keeping(lesson, module).call_module("linear", (x,), {})
+    same_numbers(result, module.linear(x))
+
+
+def test_an_attribute_is_read(lesson):
+    module = small()
+    result = keeping(lesson, module).get_attr("linear.bias", (), {})
+    holds(result is module.linear.bias, "the parameter `linear.bias` of the module", got=result)
+
+
+def test_the_output_is_its_argument(lesson):
+    got = keeping(lesson, small()).output("output", ((1, 2),), {})
+    equal(got, (1, 2), cause=(is_value(((1, 2),)), "all arguments were returned: there is one"))
+
+
+def test_a_placeholder_is_the_next_argument(lesson):
+    equal(keeping(lesson, traced(lambda x, y: (y, x))).run(1, 2), (2, 1))
+
+
+def test_an_argument_that_is_missing_has_its_default(lesson):
+    interpreter = keeping(lesson, traced(lambda x, y=10: x - y))
+    got = interpreter.run(1, 2), interpreter.run(1)
+    cause = (is_value((-9, -9)), "the default won over the argument")
+    equal(got, (-1, -9), cause=cause, hint="the default is args[0]")
+
+
+def test_an_argument_without_a_default_is_missed_by_name(lesson):
+    with refuses(RuntimeError, "y", cause="a value was found", hint="say that `target` is missing"):
+        keeping(lesson, traced(lambda x, y: x)).run(1)
+
+
+# --- one node -------------------------------------------------------------------------------------
+
+
+ARRANGED = {
+    "node": lambda x: x,
+    "tuple": lambda x: (x, 1),
+    "list": lambda x: [1, [x, (x,)]],
+    "dict": lambda x: {"a": x, "b": {"c": x}},
+    "slice": lambda x: slice(None, x, 2),
+    "all": lambda x: [slice(x, (x, x)), ..., None, "x"],
+}
+
+
+@pytest.mark.parametrize("arrange", ARRANGED.values(), ids=ARRANGED)
+def test_nodes_become_values_wherever_they_are(lesson, arrange):
+    interpreter = keeping(lesson, small())
+    x = node_of(interpreter, "x")
+    interpreter.env = {x: 5}
+    got = plain(interpreter.map_nodes_to_values(arrange(x), x))
+    cause = (lambda got: "x" in repr(got).replace("'x'", ""), "a node stayed in the argument")
+    equal(got, arrange(5), cause=cause, hint="`map_aggregate` goes through the containers")
+
+
+def test_a_node_is_run_by_the_method_of_its_opcode(lesson):
+    class Listening(lesson.Interpreter):
+        def call_method(self, target, args, kwargs):
+            return target, args, kwargs
+
+    interpreter = Listening(small(), garbage_collect_values=False)
+    relu, node = node_of(interpreter, "relu"), node_of(interpreter, "sum_1")
+    interpreter.env = {relu: ONE}
+    got = interpreter.run_node(node)
+    equal(got, ("sum", (ONE,), {"dim": -1}), hint="call the method of the subclass: `self.…`")
+
+
+# --- the whole graph ------------------------------------------------------------------------------
+
+
+def test_a_second_run_knows_nothing_of_the_first(lesson):
+    interpreter = keeping(lesson, traced(lambda x: x * 2))
+    equal([interpreter.run(1), interpreter.run(2)], [2, 4])
+
+
+def test_another_graph_runs_with_the_attributes_of_the_module(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_module("linear", (graph.placeholder("y"),)))
+    module, y = small(), torch.rand(2, 4)
+    same_numbers(lesson.Interpreter(module, False, graph).run(y), module.linear(y))
+
+
+def test_a_subclass_changes_what_functions_do(lesson):
+    class Softer(lesson.Interpreter):
+        def call_function(self, target, args, kwargs):
+            if target is torch.relu:
+                target = nn.functional.softplus
+            return super().call_function(target, args, kwargs)
+
+    x = torch.rand(3)
+    interpreter = Softer(traced(lambda x: torch.relu(x) + x), False)
+    same_numbers(interpreter.run(x), nn.functional.softplus(x) + x)
+
+
+def test_an_error_names_the_node_it_comes_from(lesson):
+    interpreter = keeping(lesson, traced(lambda x, y: torch.relu(torch.mm(x, y))))
+    words = error_of(lambda: interpreter.run(torch.ones(2, 3), torch.ones(2, 3)))
+    holds("%mm" in words, "the error names the node mm", got=words, hint="call `self.explain`")
+    holds("cannot be multiplied" in words, "it still says what torch said", got=words)
+
+
+# --- values are freed -----------------------------------------------------------------------------
+
+
+def uses_of(lesson, function) -> dict[str, list[str]]:
+    uses = lesson.last_uses(traced(function).graph)
+    return {str(node): sorted(map(str, values)) for node, values in uses.items() if values}
+
+
+def test_the_last_use_of_a_value_is_known(lesson):
+    def function(x):
+        y = torch.relu(x)
+        return y + (y * x)
+
+    got = uses_of(lesson, function)
+    cause = (lambda got: "relu" in got.get("mul", []), "the first user was kept, not the last")
+    equal(got, {"mul": ["x"], "add": ["mul", "relu"], "output": ["add"]}, cause=cause)
+
+
+def test_a_value_used_twice_by_a_node_is_last_used_once(lesson):
+    got = uses_of(lesson, lambda x: x * x)
+    cause = (is_value({"mul": ["x", "x"], "output": ["mul"]}), "a value is listed twice")
+    equal(got, {"mul": ["x"], "output": ["mul"]}, cause=cause)
+
+
+def test_a_value_is_freed_after_its_last_use(lesson):
+    class Watching(lesson.Interpreter):
+        first = None
+
+        def run_node(self, n):
+            if n.name == "output":
+                holds(self.first() is None, "the value of neg is freed after tanh", got=self.env)
+            value = super().run_node(n)
+            if n.name == "neg":
+                self.first = weakref.ref(value)
+            return value
+
+    module = traced(lambda x: x.neg().tanh().relu())
+    interpreter = Watching(module)
+    interpreter.run(torch.ones(2))
+    equal([str(node) for node in interpreter.env], ["output"])
+
+
+def test_values_are_kept_on_request(lesson):
+    interpreter = lesson.Interpreter(traced(lambda x: x.neg().tanh()), False)
+    interpreter.run(torch.ones(2))
+    equal([str(node) for node in interpreter.env], ["x", "neg", "tanh", "output"])
+
+
+# --- real models ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_the_zoo_gives_what_it_gives_when_called(lesson, name):
+    run = run_of(zoo.SMALL[name]())
+    same_numbers(plain(lesson.Interpreter(run.module).run(*run.values)), run.expected)
+
+
+def test_resnet18_gives_what_it_gives_when_called(lesson):
+    run = run_of(zoo.resnet18())
+    same_numbers(lesson.Interpreter(run.module).run(*run.values), run.expected)
+
+
+# --- Transformer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "NestedContainers", "Buffers"])
+def test_a_graph_that_nobody_changes_is_recorded_as_torch_records_it(lesson, name):
+    module = run_of(zoo.SMALL[name]()).module
+    ours, theirs = (each.Transformer(module).transform().graph for each in (lesson, fx))
+    same_graph(ours, theirs)
+
+
+def test_resnet18_is_recorded_and_computes_the_same(lesson):
+    run = run_of(zoo.resnet18())
+    transformed = lesson.Transformer(run.module).transform()
+    equal(len(transformed.graph.nodes), 71)
+    same_numbers(transformed(*run.values), run.expected)
+
+
+def test_a_subclass_rewrites_the_graph(lesson):
+    class Softer(lesson.Transformer):
+        def call_function(self, target, args, kwargs):
+            if target is torch.relu:
+                return super().call_function(torch.tanh, args, kwargs) * 2
+            return super().call_function(target, args, kwargs)
+
+    module, x = small(), torch.rand(2, 4)
+    before = str(module.graph)
+    transformed = Softer(module).transform()
+    equal(str(module.graph), before, cause="the old graph was changed")
+    names = [node.name for node in transformed.graph.nodes]
+    equal(names, ["x", "scale", "mul", "linear", "tanh", "mul_1", "sum_1", "output"])
+    same_numbers(transformed(x), torch.tanh(module.linear(x * module.scale)).mul(2).sum(dim=-1))
+
+
+# --- ShapeProp ------------------------------------------------------------------------------------
+
+
+def test_resnet18_has_the_shapes_that_torch_says(lesson):
+    same_shapes(lesson, zoo.resnet18)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_the_zoo_has_the_shapes_that_torch_says(lesson, name):
+    same_shapes(lesson, zoo.SMALL[name])
+
+
+def test_a_value_without_tensors_has_a_type_only(lesson):
+    module = traced(lambda x: x.size(0))
+    equal(lesson.ShapeProp(module).propagate(torch.ones(2, 3)), 2)
+    meta = node_of(module, "size").meta
+    cause = ("tensor_meta" in meta, "there is no tensor in the value, and it has a tensor_meta")
+    equal(meta, {"type": int}, cause=cause)
+
+
+# --- profile --------------------------------------------------------------------------------------
+
+
+def test_the_time_of_a_node_is_its_own(lesson):
+    def slow(x):
+        time.sleep(0.1)
+        return x
+
+    graph = fx.Graph()
+    graph.output(graph.call_method("neg", (graph.call_function(slow, (graph.placeholder("x"),)),)))
+    module = fx.GraphModule(nn.Module(), graph)
+    equal(lesson.Profiler(module).run(ONE), -ONE)
+    seconds = {node.name: node.meta["seconds"] for node in graph.nodes}
+    holds(0.1 <= seconds["slow"], "the node that sleeps 0.1 s took so long", got=seconds)
+    cause = "the time runs on from node to node"
+    holds(0 < seconds["neg"] < seconds["slow"], "the next one took less", got=seconds, cause=cause)
+
+
+def test_the_memory_is_that_of_all_values_that_are_needed(lesson):
+    found = costs(lesson, lambda x: torch.relu(x.neg()) + 1, torch.ones(1000))
+    sizes = {name: meta["bytes"] for name, meta in found.items()}
+    expected = {"x": 4000, "neg": 8000, "relu": 8000, "add": 8000, "output": 4000}
+    equal(sizes, expected, cause=(set(sizes.values()) == {4000}, "arguments are left out"))
+
+
+def test_views_and_values_changed_in_place_share_memory(lesson):
+    found = costs(lesson, lambda x: x.neg().relu_().view(10, 100), torch.ones(1000))
+    sizes = [meta["bytes"] for meta in found.values()]
+    equal(sizes, [4000, 8000, 4000, 4000, 4000])
+
+
+def test_resnet18_has_a_table_with_a_line_a_node(lesson):
+    run = run_of(zoo.resnet18())
+    _, *lines = lesson.profile(run.module, *run.values).splitlines()
+    names = [node.name for node in run.module.graph.nodes]
+    equal([line.split()[0] for line in lines][:71], names)
