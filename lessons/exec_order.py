@@ -101,7 +101,8 @@ class ExecOrderTracer:
         instead of the tracer's ``call_module``, with the record and the method itself in front of
         the arguments; and ``record_node`` instead of ``create_proxy``, with the record, the root's
         parameters by name, and the method itself. That holds for this one object, not for its
-        class. Afterwards the tracer has the methods that it had before, also if the block failed.
+        class; another watcher may watch it too. Afterwards the tracer has the methods that it had
+        before, also if the block failed.
 
         Args:
             tracer: any tracer; the block calls its ``trace``.

@@ -53,7 +53,8 @@ class LowerReluTracer(Tracer):
 class TaggingTracer(Tracer):
     """Put a tag on every node: placeholders, attributes and the output included.
 
-    The tag is the attribute ``node.tag``. Whatever else a node has, it keeps: its annotation, say.
+    The tag is the attribute ``node.tag``, also in a ``GraphModule`` made of the graph. Everything
+    else on a node stays as it is, such as its annotation.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 

@@ -165,7 +165,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
-        (the number as text) and its ``nodes``, in the graph's order.
+        (the number as text) and its ``nodes``, in the graph's order. Without calls there
+        are none.
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 

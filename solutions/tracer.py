@@ -37,7 +37,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
     ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
     ``GraphModule``. To change what is recorded, override a method of this class or of
-    ``TracerBase``.
+    ``TracerBase``. Two tracers share nothing.
 
     Attributes:
         scope: path and class of the module whose call is in progress; ``""`` and ``None`` for the
@@ -75,6 +75,10 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             graph start at ``self.root``: ``root`` itself if it is a module, otherwise a new empty
             module, which stores the constants of the function.
 
+        Raises:
+            TraceError: The code branches on a proxy, which has no value.
+
+        A module is traced in the mode that it is in (``training``), and may be a ``GraphModule``.
         If ``root`` is a module, ``type(root).forward(root, ...)`` is called, not ``root(...)``. So
         there is no node for the call of the root, and its hooks don't run. In torch:
         ``torch.fx.Tracer.trace``.
@@ -151,6 +155,10 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         Returns:
             The proxy of a new ``call_module`` node, or what ``forward`` returns.
 
+        Raises:
+            NameError: The root doesn't hold ``m``.
+
+        It may also be called outside of ``trace``, where ``self.root`` and ``self.graph`` are set.
         A leaf is not run. During the call, ``self.scope`` is the module's path and class, and the
         last entry of ``self.module_stack`` is ``path: (path, class)``. For the second call of the
         same module its key is ``path@1``, for the third ``path@2``. Both are restored afterwards,

@@ -28,7 +28,9 @@ from torch.utils import _pytree as pytree
 
 
 def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
-    """Make a tree of modules of an exported program; it shares no tensor with the program.
+    """Make a tree of modules of an exported program.
+
+    It shares no tensor with the program, which isn't changed.
 
     In torch: ``torch.export.unflatten``, always so.
 
