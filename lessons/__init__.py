@@ -36,6 +36,13 @@ LESSONS = (
         summary="write a value that records what is done to it",
     ),
     Lesson(
+        name="code",
+        title="A graph becomes Python again",
+        minutes=45,
+        needs=(),
+        summary="turn a graph into Python again, and into a module that runs",
+    ),
+    Lesson(
         name="interpreter",
         title="Run a graph node by node",
         minutes=30,

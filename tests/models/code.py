@@ -1,0 +1,87 @@
+"""Graphs to generate code for, and what torch generates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from tests.suite import equal
+
+
+def traced(function: Callable[..., Any]) -> fx.Graph:
+    """The graph of a function."""
+    return fx.symbolic_trace(function).graph
+
+
+def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs: Any) -> fx.Graph:
+    """The graph of one call; among its arguments, a letter of ``inputs`` means that input.
+
+    The output is the call's value, so nothing is freed in its line.
+    """
+    graph = fx.Graph()
+    nodes = {name: graph.placeholder(name) for name in inputs}
+
+    def as_nodes(value: Any) -> Any:
+        return nodes.get(value, value) if isinstance(value, str) else value
+
+    args, kwargs = fx.node.map_aggregate((args, kwargs), as_nodes)
+    graph.output(graph.call_function(function, args, kwargs))
+    return graph
+
+
+def lines(code: str) -> list[str]:
+    """The lines of generated code that say something."""
+    return [line.strip() for line in code.splitlines() if line.strip()]
+
+
+def same_code(actual: str, graph: fx.Graph, **words: Any) -> None:
+    """Fail at the first line that isn't the one that torch generates for the graph."""
+    ours, theirs = lines(actual), lines(graph.python_code("self").src)
+    for our, their in zip(ours, theirs, strict=False):
+        equal(our, their, **words)
+    equal(len(ours), len(theirs), **words)
+
+
+def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
+    """The generated function of a graph that takes nothing from ``self``."""
+    source, names = lesson.python_code(graph)
+    scope = dict(names)
+    exec(compile(source, "<generated>", "exec", dont_inherit=True), scope)
+    forward = scope["forward"]
+    return lambda *args, **kwargs: forward(None, *args, **kwargs)
+
+
+class Same:
+    """An object that equals every other one of its class, and has their hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Nested(nn.Module):
+    """A parameter, buffers, a plain tensor and modules at several depths, and more of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh())
+        self.scale = nn.Parameter(torch.rand(4))
+        self.register_buffer("shift", torch.rand(4))
+        self.block.constant = torch.rand(4)
+        self.unused = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.block[2](self.block[0](x)) * self.scale + self.shift + self.block.constant
+
+
+def nested() -> tuple[Nested, fx.Graph]:
+    """Such a model, and its graph, in which buffers are nodes too."""
+    model = Nested()
+    tracer = fx.Tracer()
+    tracer.proxy_buffer_attributes = True
+    return model, tracer.trace(model)

@@ -1,0 +1,13 @@
+"""torch's own code generation; its steps are functions inside one function, without names."""
+
+from torch.fx import Graph, GraphModule
+from torch.fx.graph import CodeGen, _PyTreeCodeGen
+from torch.fx.graph import _format_target as attribute
+
+__all__ = ["CodeGen", "GraphModule", "_PyTreeCodeGen", "attribute", "python_code"]
+
+
+def python_code(graph: Graph):
+    """The source and the globals of torch's ``PythonCode``."""
+    code = graph.python_code("self")
+    return code.src, code.globals

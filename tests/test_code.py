@@ -1,0 +1,308 @@
+"""``code``: your graphs become the code that torch writes, and it runs."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+
+import pytest
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+
+from kata.torchvision_compat import torchvision
+from tests import zoo
+from tests.models.code import (
+    Nested,
+    Same,
+    call,
+    nested,
+    runnable,
+    same_code,
+    traced,
+)
+from tests.suite import equal, holds, same_numbers
+
+# --- paths and names ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "expression"),
+    [
+        ("conv1", "self.conv1"),
+        ("layer.conv", "self.layer.conv"),
+        ("0", 'getattr(self, "0")'),
+        ("layer1.0.conv1", 'getattr(self.layer1, "0").conv1'),
+    ],
+)
+def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
+    equal(lesson.attribute("self", path), expression, hint="`self.0` is no Python")
+
+
+def test_what_has_a_path_from_torch_or_python_is_written_as_that_path(lesson):
+    writer = lesson.CodeWriter(fx.Graph())
+    for value, path in {torch.relu: "torch.relu", len: "len", torch.Tensor: "torch.Tensor"}.items():
+        equal(writer.reference(value), path)
+    equal(writer.reference(F.relu), "torch.nn.functional.relu")
+
+
+def test_anything_else_becomes_a_global(lesson):
+    writer = lesson.CodeWriter(fx.Graph())
+    name = writer.reference(math.sqrt)
+    holds(name.isidentifier(), "a name that Python takes", got=name)
+    holds(writer.globals.get(name) is math.sqrt, f"`globals` has the object under {name!r}")
+    equal(writer.reference(math.sqrt), name, cause="it got a second global", hint="look in `names`")
+
+
+def test_a_path_that_leads_to_something_else_is_not_written(lesson):
+    def relu(x):
+        return x
+
+    relu.__module__ = "torch"
+    writer = lesson.CodeWriter(fx.Graph())
+    name = writer.reference(relu)
+    holds(
+        writer.globals.get(name) is relu, "a global, for the path is another function's", got=name
+    )
+
+
+def test_two_equal_objects_have_two_globals(lesson):
+    first, second = Same(), Same()
+    writer = lesson.CodeWriter(fx.Graph())
+    names = writer.reference(first), writer.reference(second)
+    holds(names[0] != names[1], "two names", got=names, hint="tell objects apart by identity")
+    holds(writer.globals[names[1]] is second, "each name is of its own object")
+
+
+def test_a_global_is_not_called_like_a_node(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    value = graph.call_function(math.sqrt, (x,), name="math_sqrt")
+    graph.output(value)
+    equal(runnable(lesson, graph)(4.0), 2.0)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+VALUES = zoo.PLAIN | {"nan": math.nan, "minus_infinity": -math.inf, "bytes": b"text"}
+VALUES |= {"one": (1,), "none": (), "pair": zoo.Pair(1, [2]), "function": len, "sqrt": math.sqrt}
+VALUES |= {"type": int, "size": torch.Size([2, 4]), "nested": {"a": [{"b": (zoo.Colour.RED,)}]}}
+VALUES |= {"object": object(), "set": {1, 2}, "minus": -1}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_an_argument_is_an_expression_for_the_value(lesson, value):
+    writer = lesson.CodeWriter(fx.Graph())
+    text = writer.argument(value)
+    again = eval(text, dict(writer.globals))
+    holds(again == value or value != value, f"{text} is the value again", got=again)
+    expected = tuple if isinstance(value, torch.Size) else type(value)
+    equal(type(again), expected, hint="a named tuple is a call of its class")
+
+
+def test_a_node_is_written_as_its_name_wherever_it_is(lesson):
+    graph = fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    text = lesson.CodeWriter(graph).argument((x, [y, {"key": x}], slice(None, y), zoo.Pair(x, y)))
+    again = eval(text, {"x": 1, "y": 2, "tests_zoo_Pair": zoo.Pair})
+    equal(again, (1, [2, {"key": 1}], slice(None, 2), zoo.Pair(1, 2)))
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+CALLS = {
+    "operator": call(operator.add, "x", 1),
+    "reflected": call(operator.sub, 2, "x"),
+    "index": call(operator.getitem, "x", (slice(None, 2), None, "y")),
+    "sign": call(operator.neg, "x"),
+    "comparison": call(operator.le, "x", "y"),
+    "logic": call(operator.and_, "x", "y"),
+    "attribute": call(getattr, "x", "shape"),
+    "default": call(getattr, "x", "shape", None),
+    "function": call(torch.add, "x", "y", alpha=2),
+    "list": call(torch.cat, ["x", "y"], dim=1),
+    "builtin": call(len, "x"),
+    "global": call(math.sqrt, "x"),
+}
+
+
+@pytest.mark.parametrize("graph", CALLS.values(), ids=CALLS)
+def test_a_function_is_called_as_torch_writes_it(lesson, graph):
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+@pytest.mark.parametrize("name", ["add", "floordiv", "or_", "xor", "lshift", "eq", "ge", "invert"])
+def test_an_operator_computes_what_its_function_does(lesson, name):
+    function = getattr(operator, name)
+    values = (6, 3) if name != "invert" else (6,)
+    graph = call(function, *"xy"[: len(values)], inputs="xy"[: len(values)])
+    equal(runnable(lesson, graph)(*values), function(*values))
+    equal(lesson.python_code(graph)[0].count("operator"), 0, cause="it is called as a function")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.relu(), lambda x: x.view(2, -1), lambda x: x.sum(dim=0), lambda x: x.T.mT],
+    ids=["method", "arguments", "keyword", "attributes"],
+)
+def test_methods_and_attributes_are_written_with_a_dot(lesson, function):
+    graph = traced(function)
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+def test_modules_and_parameters_are_found_below_self(lesson):
+    _, graph = nested()
+    same_code(lesson.python_code(graph)[0].replace("'torch.Tensor'", "_torch_Tensor_"), graph)
+
+
+def annotated(x: torch.Tensor, *rest, input: int = 2, flags=(1, None)) -> torch.Tensor:
+    return x * input + rest[0], flags
+
+
+annotated.__annotations__ = {"x": torch.Tensor, "input": int, "return": torch.Tensor}
+
+
+def test_placeholders_are_parameters_with_annotations_and_defaults(lesson):
+    graph = traced(annotated)
+    same_code(lesson.python_code(graph)[0], graph)
+    equal(runnable(lesson, graph)(3, 2, (1, None), 5), (11, (1, None)))
+
+
+def test_an_annotation_of_any_kind_is_kept(lesson):
+    graph = fx.Graph()
+    graph.output(graph.placeholder("x", list[torch.Tensor] | None))
+    forward = lesson.GraphModule({}, graph).forward
+    (parameter,) = inspect.signature(forward).parameters.values()
+    equal(parameter.annotation, list[torch.Tensor] | None)
+
+
+def test_a_graph_without_an_output_is_a_function_too(lesson):
+    equal(runnable(lesson, fx.Graph())(), None, hint="a body can't be empty: `pass`")
+
+
+# --- values are freed -----------------------------------------------------------------------------
+
+
+def test_the_last_uses_are_those_of_torch(lesson):
+    graph = traced(lambda x, y: (torch.add(x, y) + x, y.sum(), x.sin())[:2])
+    expected = fx.Interpreter(fx.GraphModule({}, graph)).user_to_last_uses
+    freed = lesson.last_uses(graph)
+    for node, inputs in expected.items():
+        equal([each for each in freed[node] if each is not node], inputs)
+
+
+def test_a_value_that_nobody_takes_is_freed_by_its_own_node(lesson):
+    def function(x):
+        torch.sin(x)
+        return x + 1
+
+    graph = traced(function)
+    _, unused, *_ = graph.nodes
+    equal(lesson.last_uses(graph)[unused], [unused])
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+@pytest.mark.parametrize("function", [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin())])
+def test_values_are_freed_after_their_last_use(lesson, function):
+    graph = traced(function)
+    same_code(lesson.python_code(graph)[0], graph, hint="inputs are freed in their order")
+
+
+# --- a module that runs ---------------------------------------------------------------------------
+
+
+def test_the_module_has_what_the_graph_names_and_nothing_else(lesson):
+    model, graph = nested()
+    ours, theirs = lesson.GraphModule(model, graph), fx.GraphModule(model, graph)
+    equal(list(ours.state_dict()), list(theirs.state_dict()))
+    holds(ours.scale is model.scale, "the parameter itself, not a copy")
+    holds(ours.get_submodule("block.0") is model.block[0], "the module itself, not a copy")
+    holds("block.constant" in dict(ours.named_buffers()), "a plain tensor becomes a buffer")
+
+
+def test_a_module_that_holds_another_target_is_left_alone(lesson):
+    model = Nested()
+    graph = fx.Graph()
+    x = graph.call_module("block", (graph.placeholder("x"),))
+    graph.output(graph.call_function(operator.add, (x, graph.get_attr("block.constant"))))
+    same_numbers(
+        lesson.GraphModule(model, graph)(x := torch.rand(2, 4)), fx.GraphModule(model, graph)(x)
+    )
+    equal("constant" in dict(model.block.named_buffers()), False, cause="the root was changed")
+
+
+def test_a_dict_is_a_root_too(lesson):
+    model, graph = nested()
+    root = {
+        node.target: operator.attrgetter(node.target)(model)
+        for node in graph.nodes
+        if node.op in ("get_attr", "call_module")
+    }
+    ours = lesson.GraphModule(root, graph)
+    same_numbers(ours(x := torch.rand(2, 4)), model(x))
+    equal(list(ours.state_dict()), list(fx.GraphModule(root, graph).state_dict()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_module_is_in_the_mode_of_its_root(lesson, training):
+    model = nn.Sequential(nn.ReLU()).train(training)
+    equal(lesson.GraphModule(model, traced(lambda x: -x)).training, training)
+
+
+def test_each_module_has_its_own_code_and_its_own_name(lesson):
+    first = lesson.GraphModule({}, traced(lambda x: torch.sin(x)), class_name="Sine")
+    second = lesson.GraphModule({}, traced(lambda x: torch.cos(x)))
+    x = torch.rand(3)
+    same_numbers(
+        (first(x), second(x)),
+        (x.sin(), x.cos()),
+        cause="both run one `forward`",
+        hint="a forward belongs to a class",
+    )
+    equal((type(first).__name__, type(second).__name__), ("Sine", "GraphModule"))
+
+
+def test_recompile_follows_an_edit_of_the_graph(lesson):
+    module = lesson.GraphModule({}, traced(lambda x: torch.sin(x)))
+    _, node, _ = module.graph.nodes
+    node.target = torch.cos
+    module.recompile()
+    x = torch.rand(3)
+    same_numbers(module(x), x.cos())
+    holds("torch.cos" in module.code, "`code` is the new source", got=module.code)
+
+
+def test_print_readable_shows_the_code_in_its_class(lesson, capsys):
+    module = lesson.GraphModule({}, traced(lambda x: torch.sin(x)), class_name="Sine")
+    text = module.print_readable()
+    equal(capsys.readouterr().out.strip(), text.strip())
+    holds(
+        text.startswith("class Sine(torch.nn.Module):\n    def forward(self, x)"),
+        "a class",
+        got=text,
+    )
+    module.print_readable(print_output=False)
+    equal(capsys.readouterr().out, "")
+
+
+# --- whole models ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_model_of_the_zoo_gives_the_same_numbers(lesson, name):
+    specimen = zoo.SMALL[name]()
+    module = lesson.GraphModule(specimen.model, fx.Tracer().trace(specimen.model))
+    same_numbers(module(*specimen.inputs, **specimen.kwargs), specimen.eager())
+
+
+def test_resnet18_gives_the_same_numbers(lesson):
+    specimen = zoo.resnet18()
+    graph = fx.Tracer().trace(specimen.model)
+    same_numbers(lesson.GraphModule(specimen.model, graph)(*specimen.inputs), specimen.eager())
+
+
+def test_the_code_of_resnet18_is_the_one_that_torch_writes(lesson):
+    model = torchvision.models.resnet18().eval()
+    graph = fx.Tracer().trace(model)
+    same_code(lesson.GraphModule(model, graph).code, graph)
