@@ -64,6 +64,31 @@ class Same:
         return 0
 
 
+class Labelled:
+    """A function that equals every other one of its class."""
+
+    __name__ = "labelled"
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.factor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labelled)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Keywords(nn.Module):
+    """A keyword-only argument."""
+
+    def forward(self, x: Any, *, scale: Any) -> Any:
+        return {"scaled": x * scale}
+
+
 class Nested(nn.Module):
     """A parameter, buffers, a plain tensor and modules at several depths, and more of each."""
 

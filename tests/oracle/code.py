@@ -1,10 +1,11 @@
 """torch's own code generation; its steps are functions inside one function, without names."""
 
 from torch.fx import Graph, GraphModule
-from torch.fx.graph import CodeGen, _PyTreeCodeGen
+from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
+from torch.fx.graph import CodeGen
 from torch.fx.graph import _format_target as attribute
 
-__all__ = ["CodeGen", "GraphModule", "_PyTreeCodeGen", "attribute", "python_code"]
+__all__ = ["CodeGen", "GraphModule", "LazyGraphModule", "attribute", "python_code"]
 
 
 def python_code(graph: Graph):

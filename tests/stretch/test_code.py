@@ -1,0 +1,634 @@
+"""``code``: what torch's graph modules do besides, and where ours are right and torch's are not."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import linecache
+import math
+import operator
+import pickle
+import traceback
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import fx, nn
+
+from kata.torchvision_compat import torchvision
+from tests import zoo
+from tests.models.code import Keywords, Labelled, Nested, call, lines, nested, runnable, traced
+from tests.suite import equal, holds, refuses, same_graph, same_numbers
+
+
+def sine(lesson, **words):
+    """A module of one line."""
+    return lesson.GraphModule({}, traced(lambda x: torch.sin(x)), **words)
+
+
+def only_call(graph):
+    """The node of the one function that a graph calls."""
+    (node,) = [each for each in graph.nodes if each.op == "call_function"]
+    return node
+
+
+# --- the same text --------------------------------------------------------------------------------
+
+# In these the annotations are text, or there are enums: their names in torch's code are others.
+OTHER_NAMES = {"AnyDefault", "AnyOutput", "KeywordOnly"} | {
+    f"AnythingToA{each}" for each in ("Function", "Method", "Module")
+}
+
+
+@pytest.mark.parametrize("name", sorted(zoo.SMALL.keys() - OTHER_NAMES))
+def test_the_code_of_a_model_of_the_zoo_is_torchs(lesson, name):
+    model = zoo.SMALL[name]().model
+    graph = fx.Tracer().trace(model)
+    equal(lesson.GraphModule(model, graph).code, fx.GraphModule(model, graph).code)
+
+
+def test_the_code_of_resnet18_is_torchs_to_the_last_blank(lesson):
+    model = torchvision.models.resnet18()
+    graph = fx.Tracer().trace(model)
+    equal(lesson.GraphModule(model, graph).code, fx.GraphModule(model, graph).code)
+
+
+def test_wrapped_functions_stay_wrapped_in_the_code(lesson):
+    graph = call(math.sqrt, "x", inputs="x")
+    only_call(graph).meta["is_wrapped"] = True
+    again = fx.symbolic_trace(lesson.GraphModule({}, graph))
+    equal([node.target for node in again.graph.nodes if node.op == "call_function"], [math.sqrt])
+
+
+def test_generic_annotations_run(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x", dict[str, list[torch.Tensor]])
+    graph.output(graph.call_function(operator.getitem, (x, "a")))
+    equal(lesson.GraphModule({}, graph)({"a": [1]}), [1])
+
+
+# --- text that means something else than it says --------------------------------------------------
+
+
+@pytest.mark.beyond("`-2 ** x` is written, which is `-(2 ** x)`")
+def test_a_negative_base_keeps_its_sign(lesson):
+    equal(runnable(lesson, call(operator.pow, -2, "x", inputs="x"))(2), 4)
+
+
+@pytest.mark.beyond("`2.bit_length()` is written, which is no Python")
+def test_a_method_of_a_number(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_method("bit_length", (2,)))
+    equal(runnable(lesson, graph)(), 2)
+
+
+@pytest.mark.beyond("`size += 1;  iadd = size` is written, and changes what is used later")
+def test_an_operator_in_place_leaves_a_number_as_it_was(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output((graph.call_function(operator.iadd, (x, 1)), x))
+    equal(runnable(lesson, graph)(1), (2, 1))
+
+
+@pytest.mark.parametrize("name", ["iadd", "imul", "iand", "itruediv", "ilshift"])
+def test_an_operator_in_place_changes_a_tensor(lesson, name):
+    graph = call(getattr(operator, name), "x", "y")
+    x = torch.tensor([4, 5]) if name in ("iand", "ilshift") else torch.tensor([4.0, 5.0])
+    y = torch.ones_like(x)
+    expected = getattr(operator, name)(x.clone(), y)
+    result = runnable(lesson, graph)(x, y)
+    same_numbers((result, x), (expected, expected))
+    holds(result is x, "the tensor itself")
+    holds("operator" not in lesson.python_code(graph)[0], "it is written as an operator")
+
+
+def test_an_assignment_to_an_element_is_written_as_one(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(operator.setitem, (x, 0, 7))
+    graph.output(x)
+    holds("x[0] = 7" in lesson.python_code(graph)[0], "an assignment")
+    equal(runnable(lesson, graph)([1, 2]), [7, 2])
+
+
+@pytest.mark.beyond("the value is the container, though `operator.setitem` returns nothing")
+def test_an_assignment_has_no_value(lesson):
+    equal(runnable(lesson, call(operator.setitem, "x", 0, 7, inputs="x"))([1]), None)
+
+
+@pytest.mark.beyond("`self.in` is written, which is no Python")
+def test_a_module_with_a_keyword_for_its_name(lesson):
+    model = nn.ModuleDict({"in": nn.ReLU()})
+    graph = fx.Graph()
+    graph.output(graph.call_module("in", (graph.placeholder("x"),)))
+    same_numbers(
+        lesson.GraphModule(model, graph)(torch.tensor([-1.0, 1.0])), torch.tensor([0.0, 1.0])
+    )
+
+
+@pytest.mark.beyond("`f(in = x)` is written, which is no Python")
+def test_an_argument_with_a_keyword_for_its_name(lesson):
+    equal(runnable(lesson, call(dict, **{"in": "x"}, a=1, inputs="x"))(3), {"a": 1, "in": 3})
+
+
+@pytest.mark.parametrize("name", ["0", "shape"])
+def test_an_attribute_may_have_any_name(lesson, name):
+    module = nn.Sequential(nn.ReLU())
+    module.shape = module[0]
+    equal(runnable(lesson, call(getattr, "x", name, inputs="x"))(module), module[0])
+
+
+def test_an_attribute_whose_name_is_an_input(lesson):
+    equal(runnable(lesson, call(getattr, "x", "y"))(1 + 2j, "imag"), 2.0)
+
+
+class Point(NamedTuple):
+    x: object
+    colour: zoo.Colour
+
+
+@pytest.mark.beyond("what is inside a dict or a named tuple is written by `repr`")
+@pytest.mark.parametrize("value", [{"a": zoo.Colour.RED}, {"a": len}, Point(1, zoo.Colour.RED)])
+def test_a_value_inside_a_container_is_written_as_one_outside(lesson, value):
+    equal(runnable(lesson, call(same, value, inputs=""))(), value)
+
+
+def same(value):
+    return value
+
+
+@pytest.mark.beyond("it is written by `repr`, which is no Python")
+@pytest.mark.parametrize("value", [torch.ones(2), len, nn.ReLU(), {1, 2}], ids=type)
+def test_any_object_may_be_an_argument(lesson, value):
+    graph = fx.Graph()
+    graph.output(graph.call_function(same, (value,)))
+    holds(runnable(lesson, graph)() is value, "the object itself")
+
+
+@pytest.mark.beyond("equal functions get one name, and the first is called twice")
+def test_equal_functions_are_told_apart(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(tuple(graph.call_function(each, (x,)) for each in (Labelled(2), Labelled(3))))
+    equal(runnable(lesson, graph)(1), (2, 3))
+
+
+@pytest.mark.beyond("the path is written without a look at what is there")
+def test_a_function_that_says_it_is_torchs(lesson):
+    def relu(x):
+        return x + 1
+
+    relu.__module__ = "torch"
+    equal(runnable(lesson, call(relu, "x", inputs="x"))(1), 2)
+
+
+# --- a graph's own code generator -----------------------------------------------------------------
+
+
+class Listed(fx.graph.CodeGen):
+    """The function takes a list; a class of the user's, written for torch."""
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation):
+        first = f"def forward(self, inputs: List){maybe_return_annotation}:"
+        return f"{first}\n    {', '.join(free_vars)}, = inputs"
+
+    def generate_output(self, output_args):
+        return f"return [{output_args!r}]"
+
+    def additional_globals(self):
+        return [("List", list)]
+
+
+def test_a_code_generator_of_the_users(lesson):
+    graph = traced(lambda x, y: x + y)
+    graph.set_codegen(Listed())
+    module = lesson.GraphModule({}, graph)
+    equal(module([1, 2]), [3])
+    equal(inspect.signature(module.forward).parameters["inputs"].annotation, list)
+
+
+def test_one_may_derive_from_the_lessons_code_generator(lesson):
+    class Doubled(lesson.CodeGen):
+        def generate_output(self, output_args, **options):
+            return super().generate_output((output_args, output_args), **options)
+
+    graph = traced(lambda x: x + 1)
+    graph.set_codegen(Doubled())
+    equal(lesson.GraphModule({}, graph)(1), (2, 2))
+
+
+def test_a_transformer_changes_the_body(lesson):
+    def count_calls(body):
+        return ["self.calls = getattr(self, 'calls', 0) + 1\n", *body]
+
+    graph = traced(lambda x: x + 1)
+    with graph.on_generate_code(lambda _: count_calls):
+        module = lesson.GraphModule({}, graph)
+    equal((module(1), module(1), module.calls), (2, 2, 2))
+    module.recompile()
+    holds("calls" not in module.code, "outside of the block nothing is changed", got=module.code)
+
+
+def with_pytrees(keywords: bool = False) -> tuple[nn.Module, fx.Graph, tuple, dict]:
+    """A traced model whose inputs and outputs are containers."""
+    model = Keywords() if keywords else Containers()
+    inputs = ({"a": torch.rand(2), "b": [torch.rand(2)]}, torch.rand(2))
+    args = {"d": {"a": fx.PH, "b": [fx.PH]}, "y": fx.PH}
+    return model, fx.Tracer().trace(model, concrete_args=args), inputs, {}
+
+
+class Containers(nn.Module):
+    def forward(self, d, y):
+        return {"sum": d["a"] + d["b"][0], "all": (y, [d["a"] * y])}
+
+
+def test_containers_go_in_and_out(lesson):
+    model, graph, inputs, _ = with_pytrees()
+    module = lesson.GraphModule(model, graph)
+    same_numbers(module(*inputs), model(*inputs))
+    equal(module.code, fx.GraphModule(model, graph).code)
+
+
+def test_containers_go_in_by_keyword(lesson):
+    exported = torch.export.export(Keywords(), (torch.rand(2),), {"scale": torch.rand(2)}).module()
+    graph = exported.graph
+    codegen = graph._codegen
+    graph.set_codegen(fx.graph._PyTreeCodeGen(codegen.pytree_info))
+    values = {"x": torch.rand(2), "scale": torch.rand(2)}
+    same_numbers(lesson.GraphModule(exported, graph)(**values), Keywords()(**values))
+
+
+def test_the_specs_are_the_modules(lesson):
+    model, graph, _, _ = with_pytrees()
+    module = lesson.GraphModule(model, graph)
+    equal((module._in_spec, module._out_spec), graph._codegen.pytree_info[1:])
+
+
+# --- the state ------------------------------------------------------------------------------------
+
+
+@pytest.mark.beyond("all buffers become persistent, and the state has keys that the root's has not")
+def test_a_buffer_that_is_not_stored_stays_so(lesson):
+    model = zoo.SMALL["Buffers"]().model
+    tracer = fx.Tracer()
+    tracer.proxy_buffer_attributes = True
+    module = lesson.GraphModule(model, tracer.trace(model))
+    equal(list(module.state_dict()), list(model.state_dict()))
+
+
+def test_a_dict_may_name_what_is_deep_first(lesson):
+    graph = fx.Graph()
+    x = graph.call_module("block.0", (graph.placeholder("x"),))
+    graph.output(graph.call_module("block", (x,)))
+    root = {"block.0": nn.Tanh(), "block": nn.Sequential(nn.ReLU())}
+    module = lesson.GraphModule(root, graph)
+    holds(module.block is root["block"] and module.block[0] is root["block.0"], "both are there")
+
+
+def test_a_dict_without_a_target_is_refused(lesson):
+    graph = fx.Graph()
+    graph.output(graph.get_attr("a.weight"))
+    with refuses(RuntimeError, "a.weight"):
+        lesson.GraphModule({"a": nn.Linear(1, 1)}, graph)
+
+
+def test_a_root_of_another_type_is_refused(lesson):
+    with refuses(RuntimeError, cause="it was taken"):
+        lesson.GraphModule([nn.ReLU()], traced(lambda x: x))
+
+
+def test_another_graph_is_compiled_at_once(lesson):
+    module = sine(lesson)
+    module.graph = traced(lambda x: torch.cos(x))
+    x = torch.rand(2)
+    same_numbers(module(x), x.cos())
+    holds(module.graph.owning_module is module, "the graph knows its module")
+
+
+def test_graph_modules_inside_are_compiled_as_well(lesson):
+    inner = sine(lesson)
+    graph = fx.Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    outer = lesson.GraphModule({"inner": inner}, graph)
+    only_call(inner.graph).target = torch.cos
+    outer.recompile()
+    x = torch.rand(2)
+    same_numbers(outer(x), x.cos())
+
+
+def test_a_subclass_keeps_its_methods_and_attributes(lesson):
+    class Named(lesson.GraphModule):
+        def __init__(self, root, graph, label):
+            super().__init__(root, graph, "Labelled")
+            self.label = label
+
+        def shout(self):
+            return self.label.upper()
+
+    module = copy.deepcopy(Named({}, traced(lambda x: x + 1), "successor"))
+    equal((module(1), isinstance(module, Named)), (2, True))
+
+
+def test_printing_shows_the_code(lesson):
+    module = sine(lesson, class_name="Sine")
+    holds(str(module).startswith("Sine()") and module.code in str(module), "name and code")
+
+
+# --- submodules -----------------------------------------------------------------------------------
+
+
+def test_submodules_are_added_and_deleted(lesson):
+    model, graph = nested()
+    module = lesson.GraphModule(model, graph)
+    equal(module.add_submodule("new.deep.relu", nn.ReLU()), True)
+    equal(type(module.get_submodule("new.deep.relu")), nn.ReLU)
+    equal(module.add_submodule("scale.relu", nn.ReLU()), False, cause="a parameter has no modules")
+    equal(module.delete_submodule("new.deep"), True)
+    equal([name for name, _ in module.new.named_children()], [])
+    missing = [module.delete_submodule(each) for each in ("new.deep", "scale", "no.such", "")]
+    equal(missing, [False] * 4)
+
+
+def test_what_the_graph_does_not_name_is_deleted(lesson):
+    module = lesson.GraphModule(*nested())
+    module.add_submodule("block.idle", nn.ReLU())
+    module.add_submodule("idle.inside", nn.ReLU())
+    module.delete_all_unused_submodules()
+    equal(sorted(name for name, _ in module.named_modules()), ["", "block", "block.0", "block.2"])
+
+
+def test_what_is_inside_a_module_that_is_called_is_kept(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_module("block", (graph.placeholder("x"),)))
+    module = lesson.GraphModule(Nested(), graph)
+    module.delete_all_unused_submodules()
+    equal(len(module.block), 3)
+
+
+@pytest.mark.beyond(
+    "the modules inside it are deleted: operators of higher order take such a module"
+)
+def test_what_is_inside_a_module_that_is_an_attribute_is_kept(lesson):
+    graph = fx.Graph()
+    graph.output(graph.create_node("get_attr", "block"))
+    module = lesson.GraphModule(Nested(), graph)
+    module.delete_all_unused_submodules()
+    equal(len(module.block), 3)
+
+
+@pytest.mark.beyond("a module is looked for under its first name alone")
+def test_a_module_under_two_names_loses_the_one_that_is_not_used(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_module("first", (graph.placeholder("x"),)))
+    module = lesson.GraphModule({"first": nn.ReLU()}, graph)
+    module.second = module.first
+    module.delete_all_unused_submodules()
+    equal([*module._modules], ["first"])
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+COPIES = pytest.mark.parametrize(
+    "duplicate",
+    [copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+
+
+@COPIES
+@pytest.mark.parametrize(
+    "name", ["EveryOpcode", "AnythingToAFunction", "SmallResNet", "Constants", "DeepNesting"]
+)
+def test_a_copy_computes_the_same(lesson, duplicate, name):
+    specimen = zoo.SMALL[name]()
+    module = lesson.GraphModule(specimen.model, fx.Tracer().trace(specimen.model), "Model")
+    twin = duplicate(module)
+    same_graph(twin.graph, module.graph)
+    equal((twin.code, twin.training), (module.code, module.training))
+    equal(list(twin.state_dict()), list(module.state_dict()))
+    same_numbers(twin(*specimen.inputs), specimen.eager())
+
+
+@pytest.mark.beyond("it is a GraphModule")
+@COPIES
+def test_a_copy_has_the_name_of_its_class(lesson, duplicate):
+    equal(type(duplicate(sine(lesson, class_name="Sine"))).__name__, "Sine")
+
+
+def test_a_deep_copy_has_its_own_graph_and_parameters(lesson):
+    model, graph = nested()
+    module = lesson.GraphModule(model, graph)
+    twin = copy.deepcopy(module)
+    holds(twin.scale is not module.scale and twin.graph is not module.graph, "nothing is shared")
+    equal(len(list(twin.parameters())), len(list(module.parameters())))
+
+
+def test_a_copy_is_edited_alone(lesson):
+    module = sine(lesson)
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        only_call(twin.graph).target = torch.cos
+        twin.recompile()
+        x = torch.rand(2)
+        same_numbers((module(x), twin(x)), (x.sin(), x.cos()))
+
+
+def test_a_copy_keeps_the_metadata(lesson):
+    module = sine(lesson)
+    module.meta["key"] = [1]
+    twin = copy.deepcopy(module)
+    equal(twin.meta, {"key": [1]})
+    holds(twin.meta["key"] is not module.meta["key"], "a copy of it")
+
+
+@pytest.mark.beyond("a deep copy has what the graph names, and nothing else")
+def test_a_deep_copy_keeps_attributes(lesson):
+    module = sine(lesson)
+    module.label = "mine"
+    equal(getattr(copy.deepcopy(module), "label", None), "mine")
+
+
+IN_PLACE = "it stores the code and traces that, which makes `add` of `iadd`"
+
+
+@pytest.mark.beyond(IN_PLACE)
+def test_pickling_keeps_operators_in_place(lesson):
+    module = lesson.GraphModule({}, call(operator.iadd, "x", 1, inputs="x"))
+    twin = pickle.loads(pickle.dumps(module))
+    same_graph(twin.graph, module.graph)
+    x = torch.zeros(2)
+    twin(x)
+    same_numbers(x, torch.ones(2))
+
+
+@pytest.mark.beyond("what a trace can't follow can't be stored")
+def test_pickling_traces_nothing(lesson):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(len, (x,)))
+    equal(pickle.loads(pickle.dumps(lesson.GraphModule({}, graph)))([1, 2]), 2)
+
+
+def test_operators_of_aten_are_pickled(lesson):
+    module = lesson.GraphModule({}, call(torch.ops.aten.relu.default, "x", inputs="x"))
+    equal(
+        only_call(pickle.loads(pickle.dumps(module)).graph).target,
+        torch.ops.aten.relu.default,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec:FutureWarning")
+def test_a_module_with_pytrees_is_pickled(lesson):
+    model, graph, inputs, _ = with_pytrees()
+    twin = pickle.loads(pickle.dumps(lesson.GraphModule(model, graph)))
+    same_numbers(twin(*inputs), model(*inputs))
+
+
+def test_a_long_graph_is_pickled(lesson):
+    def many(x):
+        for _ in range(2000):
+            x = torch.relu(x)
+        return x
+
+    twin = pickle.loads(pickle.dumps(lesson.GraphModule({}, traced(many))))
+    equal(len(twin.graph.nodes), 2002)
+
+
+# --- tracing, and what comes later ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["EveryOpcode", "Operators", "ReturnsStructure", "SliceByProxy"])
+def test_a_trace_of_the_module_is_its_graph(lesson, name):
+    model = zoo.SMALL[name]().model
+    graph = fx.Tracer().trace(model)
+    same_graph(fx.Tracer().trace(lesson.GraphModule(model, graph)), graph)
+
+
+def test_a_lazy_module_generates_code_when_it_runs(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
+    x = torch.rand(2)
+    for function in (torch.cos, torch.tan):
+        only_call(module.graph).target = function
+        same_numbers(module(x), function(x))
+        module.recompile()
+
+
+def test_a_lazy_module_generates_code_when_it_is_asked_for_it(lesson):
+    holds(
+        "torch.sin" in lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x))).code, "the code"
+    )
+
+
+# --- what one sees --------------------------------------------------------------------------------
+
+
+def reshaped(x):
+    return torch.sin(x).reshape(7)
+
+
+def failing(lesson):
+    return lesson.GraphModule({}, traced(reshaped))
+
+
+@pytest.mark.beyond("the traceback is thrown away")
+def test_a_traceback_shows_the_generated_line(lesson):
+    module = failing(lesson)
+    try:
+        module(torch.rand(3))
+    except RuntimeError as error:
+        shown = "".join(traceback.format_exception(error))
+    holds("reshape = sin.reshape(7)" in shown, "the line of the code that failed", got=shown)
+
+
+def test_an_error_says_which_line_failed(lesson, capsys):
+    module = failing(lesson)
+    with pytest.raises(RuntimeError) as caught:
+        module(torch.rand(3))
+    said = "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
+    number = next(n for n, line in enumerate(module.code.splitlines(), 1) if "reshape" in line)
+    holds(
+        f"line {number} of" in said and "reshape = " in said,
+        "number and text of the line",
+        got=said,
+    )
+
+
+def test_an_error_inside_a_module_is_not_the_codes(lesson, capsys):
+    graph = fx.Graph()
+    graph.output(graph.call_module("linear", (graph.placeholder("x"),)))
+    with pytest.raises(RuntimeError) as caught:
+        lesson.GraphModule({"linear": nn.Linear(2, 2)}, graph)(torch.rand(3))
+    said = "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
+    holds("line" not in said.split("Traceback")[0], "it says nothing", got=said)
+
+
+def test_the_source_of_forward_is_found(lesson):
+    module = failing(lesson)
+    equal(lines(inspect.getsource(type(module).forward)), lines(module.code))
+
+
+@pytest.mark.beyond("the name of its file ends like that of a terminal, whose source nobody keeps")
+def test_the_source_of_a_traced_lambda_is_found(lesson):
+    module = sine(lesson)
+    equal(lines(inspect.getsource(type(module).forward)), lines(module.code))
+
+
+@pytest.mark.beyond("the source of every module that ever was is kept")
+def test_the_source_goes_with_the_module(lesson):
+    module = sine(lesson)
+    filename = type(module).forward.__code__.co_filename
+    holds(linecache.getlines(filename), "the source is found")
+    del module
+    gc.collect()
+    equal(linecache.getlines(filename), [])
+
+
+def test_print_readable_shows_shapes(lesson):
+    module = sine(lesson)
+    for node in module.graph.nodes:
+        node.meta["val"] = torch.rand(2, 3)
+    text = module.print_readable(print_output=False)
+    holds('sin: "f32[2, 3]" = torch.sin(x)' in text, "shape and type of each value", got=text)
+    strides = module.print_readable(print_output=False, include_stride=True, include_device=True)
+    holds('"f32[2, 3][3, 1]cpu"' in strides, "stride and device", got=strides)
+
+
+def test_print_readable_shows_graph_modules_inside(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    text = lesson.GraphModule({"inner": sine(lesson)}, graph).print_readable(print_output=False)
+    holds("    class inner(torch.nn.Module):" in text, "the class of the inner one", got=text)
+
+
+# --- a graph of another library -------------------------------------------------------------------
+
+
+class OwnNode:
+    """What the lesson needs to know about a node, and nothing else."""
+
+    type = None
+
+    def __init__(self, name, op, target, args=(), inputs=(), kwargs=None):
+        self.name, self.op, self.target = name, op, target
+        self.args, self.kwargs, self.all_input_nodes, self.meta = (
+            args,
+            kwargs or {},
+            list(inputs),
+            {},
+        )
+
+
+class OwnGraph:
+    def __init__(self, *nodes):
+        self.nodes = nodes
+
+
+@pytest.mark.beyond("it takes graphs of its own class")
+def test_a_graph_of_another_class(lesson):
+    x = OwnNode("x", "placeholder", "x")
+    relu = OwnNode("relu", "call_function", torch.relu, (x,), [x])
+    output = OwnNode("output", "output", "output", ([relu, x],), [relu, x])
+    x_value = torch.tensor([-1.0, 1.0])
+    module = lesson.GraphModule({}, OwnGraph(x, relu, output))
+    same_numbers(module(x_value), [x_value.relu(), x_value])
