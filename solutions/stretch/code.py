@@ -240,10 +240,10 @@ class CodeWriter(core.CodeWriter):
         if node.target is getattr and not is_identifier(node.args[1]):
             return f"getattr({self.arguments(node.args)})"
         text = super().expression(node)
-        first = self.argument(node.args[0]) if node.args else ""
-        is_sign = node.target is operator.pow and first.startswith("-")
-        if is_sign or (node.op == "call_method" and first[:1] in "-0123456789"):
-            return f"({first}){text.removeprefix(first)}"
+        if node.op == "call_method" or node.target is operator.pow:
+            first = self.argument(node.args[0])
+            if first[0] in ("-0123456789" if node.op == "call_method" else "-"):
+                return f"({first}){text.removeprefix(first)}"
         return text
 
     def argument(self, value: Any) -> str:

@@ -19,6 +19,18 @@ class Residual(nn.Module):
         return self.relu(self.bn(self.conv(x)) + x)
 
 
+class Scaled(nn.Module):
+    """A layer in a container, a parameter, and the way around them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4))
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.layers(x) * self.scale) + x
+
+
 class TwoBranches(nn.Module):
     """Two inputs that meet at the end, and a layer that both use."""
 

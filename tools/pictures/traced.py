@@ -11,11 +11,12 @@ from torch import fx, nn
 from drawing import Link, Node, Panel, Picture
 from drawing.listing import panel, target_of
 from kata.torchvision_compat import torchvision
+from solutions.stretch.code import CodeWriter
 from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import LowerReluTracer
 from solutions.stretch.proxy import Proxy
 from solutions.stretch.tracer import Tracer
-from tools.pictures.models import Nested, Net, Values, scaled
+from tools.pictures.models import Nested, Net, Scaled, Values, scaled
 
 
 def operations() -> Picture:
@@ -30,6 +31,22 @@ def operations() -> Picture:
             "takes the one before it, then the output."
         ),
         panels=(panel(graph),),
+    )
+
+
+def generated() -> Picture:
+    """Show beside each node the line that it becomes."""
+    graph = Tracer().trace(Scaled())
+    writer = CodeWriter(graph)
+    lines = {node.name: writer.statement(node) for node in graph.nodes}
+    return Picture(
+        title="A graph and its code",
+        description=(
+            "Seven nodes in a column, and beside each the line of code that it becomes: the call "
+            "of the layer, the parameter, the product, the activation, the sum and the return. "
+            "The placeholder has no line."
+        ),
+        panels=(panel(graph, note=lambda node: lines[node.name]),),
     )
 
 

@@ -1,0 +1,322 @@
+"""Answers to ``code``."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import re
+import types
+
+import torch
+from torch import nn
+
+from tests.suite.answers import right, wrong
+
+# --- wrong: names and values ----------------------------------------------------------------------
+
+
+@wrong(fails="test_a_path_is_written_as_python_reads_it", says="`self.0` is no Python")
+def paths_are_written_with_dots(lesson):
+    """Puts the path behind the base as it stands."""
+    lesson.attribute = lambda base, path: f"{base}.{path}"
+
+
+@wrong(fails="test_a_path_that_leads_to_something_else_is_not_written", says="another function's")
+def paths_are_believed(lesson):
+    """Writes module and name, without a look at what is there."""
+    reference = lesson.CodeWriter.reference
+
+    def believing(self, value):
+        path = lesson.qualified_name(value)
+        return path if path.startswith("torch.") else reference(self, value)
+
+    lesson.CodeWriter.reference = believing
+
+
+@wrong(fails="test_two_equal_objects_have_two_globals", says="tell objects apart by identity")
+def objects_are_told_apart_by_equality(lesson):
+    """Keeps the objects themselves in a dict, which asks whether they are equal."""
+    reference, first = lesson.CodeWriter.reference, {}
+
+    def remembering(self, value):
+        return reference(self, first.setdefault(value, value))
+
+    lesson.CodeWriter.reference = remembering
+
+
+@wrong(fails="test_anything_else_becomes_a_global", says="it got a second global")
+def a_global_is_made_each_time(lesson):
+    """Doesn't look whether the object has a name."""
+
+    def reference(self, value):
+        if isinstance(value, lesson_node):
+            return self.names[id(value)]
+        path = lesson.qualified_name(value)
+        if lesson.found_at(path) is value:
+            return path
+        name = self.unique_name(path)
+        self.globals[name] = value
+        return name
+
+    lesson_node = torch.fx.Node
+    lesson.CodeWriter.reference = reference
+
+
+@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
+def values_are_written_by_repr(lesson):
+    """Relies on ``repr`` for whatever is no node: an enum's is no Python."""
+    lesson.CodeWriter.argument = lambda self, value: repr(value)
+
+
+@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="(1) is the value again")
+def a_tuple_of_one_has_no_comma(lesson):
+    """Writes ``(1)`` for ``(1,)``."""
+    argument = lesson.CodeWriter.argument
+
+    def without_comma(self, value):
+        return argument(self, value).replace(",)", ")")
+
+    lesson.CodeWriter.argument = without_comma
+
+
+@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="a call of its class")
+def named_tuples_lose_their_class(lesson):
+    """Takes a named tuple for a tuple."""
+    argument = lesson.CodeWriter.argument
+
+    def plain(self, value):
+        return argument(self, tuple(value) if hasattr(value, "_fields") else value)
+
+    lesson.CodeWriter.argument = plain
+
+
+# --- wrong: lines ---------------------------------------------------------------------------------
+
+
+@wrong(fails="test_an_operator_computes_what_its_function_does", says="called as a function")
+def operators_are_functions(lesson):
+    """Calls ``operator.add`` by its name."""
+    lesson.OPERATORS.clear()
+
+
+@wrong(fails="test_a_function_is_called_as_torch_writes_it", says="alpha = 2")
+def keyword_arguments_are_dropped(lesson):
+    """Writes the positional arguments, and forgets the others."""
+    arguments = lesson.CodeWriter.arguments
+    lesson.CodeWriter.arguments = lambda self, args, kwargs=None: arguments(self, args)
+
+
+@wrong(fails="test_methods_and_attributes_are_written_with_a_dot", says="x.relu(x)")
+def a_method_gets_its_owner_twice(lesson):
+    """Writes the owner in front of the dot, and once more as an argument."""
+    expression = lesson.CodeWriter.expression
+
+    def twice(self, node):
+        if node.op != "call_method":
+            return expression(self, node)
+        owner = self.argument(node.args[0])
+        return f"{owner}.{node.target}({self.arguments(node.args, node.kwargs)})"
+
+    lesson.CodeWriter.expression = twice
+
+
+@wrong(
+    fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="input_1 = input"
+)
+def a_parameter_is_not_given_its_node_s_name(lesson):
+    """Writes nothing for a placeholder, though ``input`` is the name of a builtin."""
+    statement = lesson.CodeWriter.statement
+    lesson.CodeWriter.statement = lambda self, node: (
+        "" if node.op == "placeholder" else statement(self, node)
+    )
+
+
+@wrong(
+    fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="flags = (1, None)"
+)
+def defaults_are_dropped(lesson):
+    """Writes the parameters without their default values."""
+    parameters = lesson.CodeWriter.parameters
+    lesson.CodeWriter.parameters = lambda self: [each.split(" =")[0] for each in parameters(self)]
+
+
+@wrong(fails="test_an_annotation_of_any_kind_is_kept", says="the annotation became text")
+def annotations_become_text(lesson):
+    """Compiles under the ``from __future__ import annotations`` of the lesson's own file."""
+
+    def compiled(generated):
+        namespace = dict(generated.globals)
+        exec("from __future__ import annotations\n" + generated.src, namespace)
+        return namespace["forward"]
+
+    lesson.compiled = compiled
+
+
+# --- wrong: values that are freed -----------------------------------------------------------------
+
+
+@wrong(fails="test_the_last_uses_are_those_of_torch", says="nothing is freed")
+def nothing_is_freed(lesson):
+    """Keeps every value until the end."""
+    lesson.last_uses = lambda graph: {node: [] for node in graph.nodes}
+
+
+@wrong(fails="test_values_are_freed_after_their_last_use", says="no later line needs it")
+def values_are_freed_after_their_first_use(lesson):
+    """Walks forward: whoever takes a value first is said to be the last."""
+
+    def last_uses(graph):
+        seen, freed = set(), {}
+        for node in graph.nodes:
+            freed[node] = [each for each in node.all_input_nodes if each not in seen]
+            seen.update(freed[node])
+        return freed
+
+    lesson.last_uses = last_uses
+
+
+@wrong(
+    fails="test_a_value_that_nobody_takes_is_freed_by_its_own_node",
+    says="the last that needs itself",
+)
+def unused_values_are_kept(lesson):
+    """Frees inputs alone."""
+    last_uses = lesson.last_uses
+    lesson.last_uses = lambda graph: {
+        node: [each for each in freed if each is not node]
+        for node, freed in last_uses(graph).items()
+    }
+
+
+# --- wrong: modules -------------------------------------------------------------------------------
+
+
+@wrong(fails="test_each_module_has_its_own_code_and_its_own_name", says="both run one `forward`")
+def all_modules_share_a_class(lesson):
+    """Sets ``forward`` on ``GraphModule`` itself."""
+    init = lesson.GraphModule.__init__
+
+    def __init__(self, root, graph, class_name="GraphModule"):
+        init(self, root, graph, class_name)
+        lesson.GraphModule.forward = type(self).forward
+        self.__class__ = lesson.GraphModule
+
+    lesson.GraphModule.__init__ = __init__
+
+
+@wrong(fails="test_the_module_has_what_the_graph_names_and_nothing_else", says="unused")
+def the_whole_root_is_copied(lesson):
+    """Takes all of the root's modules."""
+    init = lesson.GraphModule.__init__
+
+    def __init__(self, root, graph, class_name="GraphModule"):
+        init(self, root, graph, class_name)
+        for name, module in root.named_children() if isinstance(root, nn.Module) else ():
+            setattr(self, name, module)
+
+    lesson.GraphModule.__init__ = __init__
+
+
+@wrong(
+    fails="test_the_module_has_what_the_graph_names_and_nothing_else",
+    says="the parameter itself, not a copy",
+)
+def parameters_are_copied(lesson):
+    """Installs copies: an optimizer of the root would not see them."""
+    install = lesson.install
+    lesson.install = lambda module, target, value: install(module, target, copy.deepcopy(value))
+
+
+@wrong(fails="test_a_module_that_holds_another_target_is_left_alone", says="the root was changed")
+def targets_are_set_though_they_are_there(lesson):
+    """Registers a tensor once more, on a module of the root that is installed already."""
+
+    def install(module, target, value):
+        *path, name = target.split(".")
+        for each in path:
+            if not hasattr(module, each):
+                module.add_module(each, nn.Module())
+            module = getattr(module, each)
+        if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
+            vars(module).pop(name, None)
+            module.register_buffer(name, value)
+        else:
+            setattr(module, name, value)
+
+    lesson.install = install
+
+
+@wrong(fails="test_recompile_follows_an_edit_of_the_graph", says="`code` is the new source")
+def the_code_is_that_of_the_first_graph(lesson):
+    """Compiles again, and keeps the text."""
+    recompile = lesson.GraphModule.recompile
+
+    def keeping(self):
+        before = vars(self).get("code")
+        generated = recompile(self)
+        self.code = before or self.code
+        return generated
+
+    lesson.GraphModule.recompile = keeping
+
+
+# --- right ----------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def last_uses_from_the_users(lesson):
+    """Asks each value for the last of its users, by their positions."""
+
+    def last_uses(graph):
+        position = {node: number for number, node in enumerate(graph.nodes)}
+        last = {node: max([node, *node.users], key=position.__getitem__) for node in graph.nodes}
+        return {
+            node: [each for each in (*node.all_input_nodes, node) if last[each] is node]
+            for node in graph.nodes
+        }
+
+    lesson.last_uses = last_uses
+
+
+@right(core_only=True)
+def names_are_numbered_per_candidate(lesson):
+    """Counts on from the number that a candidate had last."""
+
+    def unique_name(self, candidate):
+        legal = re.sub(r"\W", "_", candidate)
+        legal = f"_{legal}" if legal[:1].isdigit() else legal
+        numbers = vars(self).setdefault("numbers", {})
+        count = numbers.setdefault(legal, itertools.count(1))
+        name = legal
+        while name in self.used_names:
+            name = f"{legal}_{next(count)}"
+        self.used_names.add(name)
+        return name
+
+    lesson.CodeWriter.unique_name = unique_name
+
+
+@right(core_only=True)
+def a_forward_of_the_instance(lesson):
+    """Leaves the class alone, and binds the function to the module."""
+
+    def recompile(self):
+        generated = lesson.python_code(self.graph)
+        self.code = generated.src
+        self.forward = types.MethodType(lesson.compiled(generated), self)
+        return generated
+
+    lesson.GraphModule.recompile = recompile
+
+
+@right(core_only=True)
+def paths_are_folded(lesson):
+    """Writes a path from left to right with ``reduce``."""
+    import keyword
+
+    def step(base, name):
+        dotted = name.isidentifier() and name not in keyword.kwlist
+        return f"{base}.{name}" if dotted else f'getattr({base}, "{name}")'
+
+    lesson.attribute = lambda base, path: functools.reduce(step, path.split("."), base)
