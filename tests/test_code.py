@@ -69,9 +69,7 @@ def test_two_equal_objects_have_two_globals(lesson):
 
 def test_a_global_is_not_called_like_a_node(lesson):
     graph = fx.Graph()
-    x = graph.placeholder("x")
-    value = graph.call_function(math.sqrt, (x,), name="math_sqrt")
-    graph.output(value)
+    graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
     equal(runnable(lesson, graph)(4.0), 2.0)
 
 

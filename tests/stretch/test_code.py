@@ -557,8 +557,9 @@ def test_an_error_says_which_line_failed(lesson, capsys):
 def test_an_error_inside_a_module_is_not_the_codes(lesson, capsys):
     graph = fx.Graph()
     graph.output(graph.call_module("linear", (graph.placeholder("x"),)))
+    module = lesson.GraphModule({"linear": nn.Linear(2, 2)}, graph)
     with pytest.raises(RuntimeError) as caught:
-        lesson.GraphModule({"linear": nn.Linear(2, 2)}, graph)(torch.rand(3))
+        module(torch.rand(3))
     said = "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
     holds("line" not in said.split("Traceback")[0], "it says nothing", got=said)
 
