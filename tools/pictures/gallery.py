@@ -8,6 +8,7 @@ from drawing import Picture
 from tools.pictures.measured import memory
 from tools.pictures.traced import (
     arguments,
+    generated,
     lowered,
     module_paths,
     operations,
@@ -19,6 +20,7 @@ from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
     "operations": operations,
+    "generated": generated,
     "memory": memory,
     "module_paths": module_paths,
     "arguments": arguments,
