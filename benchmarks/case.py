@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kata.layers import has_core
 from lessons import LESSONS
 
 Call = Callable[[], Any]
@@ -76,8 +75,8 @@ def sides_of(lesson: str, case: Case) -> dict[str, Any]:
     """Who is timed on a case: torch, our reference, and its core where it can do the case."""
     ours = importlib.import_module(f"solutions.stretch.{lesson}")
     sides = {"torch": torch_side(lesson, case), "ours": ours}
-    core = importlib.import_module(f"solutions.{lesson}") if has_core(lesson) else None
-    return sides | {"core": core} if core and can_do(core, case, sides["torch"]) else sides
+    core = importlib.import_module(f"solutions.{lesson}")
+    return sides | {"core": core} if can_do(core, case, sides["torch"]) else sides
 
 
 def can_do(core: Any, case: Case, theirs: Any) -> bool:

@@ -36,7 +36,7 @@ import libcst as cst
 import pytest
 from mutmut.mutation.file_mutation import create_mutations
 
-from kata.layers import has_core, lesson_files, suites
+from kata.layers import lesson_files, suites
 from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
 from tests.suite.answers import run_suite
@@ -274,7 +274,7 @@ def main() -> int:
     parser.add_argument("lessons", nargs="*", choices=[*NAMES, []], help="all if none is named")
     wanted = parser.parse_args().lessons or NAMES
     for lesson in wanted:  # loads torch and the suite before the first fork
-        for impl in ("core", "solutions") if has_core(lesson) else ("solutions",):
+        for impl in ("core", "solutions"):
             if Judge(lesson, impl).killer():
                 print(f"{lesson}: the reference itself fails")
                 return 1
