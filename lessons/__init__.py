@@ -36,6 +36,13 @@ LESSONS = (
         summary="write a value that records what is done to it",
     ),
     Lesson(
+        name="graph",
+        title="Nodes that know their users",
+        minutes=45,
+        needs=(),
+        summary="write the nodes, and the list that can be edited",
+    ),
+    Lesson(
         name="code",
         title="A graph becomes Python again",
         minutes=45,

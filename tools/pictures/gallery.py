@@ -15,11 +15,12 @@ from tools.pictures.traced import (
     resnet18,
     signature,
 )
-from tools.pictures.transformed import inlined, inverted, partitions, two_branches
+from tools.pictures.transformed import edited, inlined, inverted, partitions, two_branches
 from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
     "operations": operations,
+    "edited": edited,
     "generated": generated,
     "memory": memory,
     "module_paths": module_paths,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -13,6 +14,7 @@ from torch.fx import GraphModule
 from drawing import Link, Picture
 from drawing.listing import panel
 from kata.torchvision_compat import torchvision
+from solutions.stretch.graph import Graph
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import invert
 from solutions.stretch.split_module import split_module
@@ -21,6 +23,37 @@ from tools.pictures.models import Residual, TwoBranches
 
 CALLS = ("call_function", "call_method", "call_module")
 PARTITIONS = 4
+
+
+def edited() -> Picture:
+    """Replace a node by another one, step by step, and say who uses each."""
+    graph: Any = Graph()
+    x = graph.placeholder("x")
+    relu = graph.call_function(torch.relu, (x,))
+    graph.output(graph.call_function(operator.add, (relu, x)))
+    panels = [panel(graph, "before", note=users_of)]
+    with graph.inserting_after(relu):
+        tanh = graph.call_function(torch.tanh, (x,))
+    panels.append(panel(graph, "tanh is inserted", marks={"tanh": "new"}, note=users_of))
+    relu.replace_all_uses_with(tanh)
+    panels.append(panel(graph, "its users change over", note=users_of))
+    graph.erase_node(relu)
+    panels.append(panel(graph, "relu is erased", note=users_of))
+    return Picture(
+        title="A node is replaced by another one",
+        description=(
+            "The same graph four times. Before, relu takes x, and add takes relu and x. Then tanh "
+            "stands behind relu and takes x too; nobody uses it. Then add takes tanh, and nobody "
+            "uses relu. At the end relu is gone, and no longer among the users of x."
+        ),
+        panels=tuple(panels),
+    )
+
+
+def users_of(node: fx.Node) -> str:
+    """Who uses a node, in words; nothing for the output."""
+    names = ", ".join(user.name for user in node.users)
+    return f"used by {names or 'nobody'}" if node.op != "output" else ""
 
 
 def inlined() -> Picture:

@@ -1,0 +1,59 @@
+"""Building, editing and cleaning up a graph: what each node costs."""
+
+from __future__ import annotations
+
+from benchmarks.case import Call, Family, sizes
+from tests.models.graph import chain, rebuilt, same_state, unused
+
+BUILDING = Family("building a graph", 1.1)
+EDITING = Family("replacing each node", 1.1)
+COPYING = Family("copying a graph", 1.1)
+DEAD_CODE = Family("erasing dead code", 1.1)
+# Editing is written in C++ in torch; the rest is Python on both sides.
+PARITY, TWICE = 1.0, 2.0
+
+
+def building(count: int):
+    return case(lambda graph: lambda: chain(graph, count))
+
+
+def editing(count: int):
+    return case(lambda graph: lambda: rebuilt(graph), count)
+
+
+def copying(count: int):
+    def copied(graph):
+        new = type(graph)()
+        return lambda: (new.graph_copy(graph, {}), new)[1]
+
+    return case(copied, count)
+
+
+def dead_code(count: int):
+    def cleaned(graph):
+        unused(graph)
+        return lambda: (graph.eliminate_dead_code(), graph)[1]
+
+    return case(cleaned, count)
+
+
+def case(work, count: int = 0):
+    """Time what ``work`` returns for a graph, which has so many nodes."""
+
+    def prepare(lesson) -> Call:
+        graph = lesson.Graph()
+        return work(chain(graph, count) if count else graph)
+
+    return {"prepare": prepare, "same": same_state}
+
+
+CASES = [
+    *sizes(BUILDING, building, {300: PARITY, 1000: PARITY, 3000: PARITY}),
+    *sizes(EDITING, editing, {300: TWICE, 1000: TWICE, 3000: TWICE}),
+    *sizes(COPYING, copying, {300: TWICE, 1000: TWICE, 3000: TWICE}),
+    *sizes(DEAD_CODE, dead_code, {300: PARITY, 1000: PARITY, 3000: PARITY}),
+]
+
+
+def test_graph(case, side, time):
+    time(case, side)

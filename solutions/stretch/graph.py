@@ -1,0 +1,445 @@
+"""Unlike the core: a graph that holds up where torch's does.
+
+- Arguments can't be changed behind the back of their users: containers in them are immutable.
+- What was erased stays out of the list, also as a place to insert at.
+- Nodes can be compared: ``x < y`` if ``x`` comes first. ``find_nodes`` finds them by opcode and
+  target.
+- Graphs can be copied and pickled, at any length.
+- A graph in a module knows what the module has: ``lint`` checks the targets, dead code elimination
+  keeps calls that have an effect and goes into subgraphs, and hooks of the module hear of edits.
+- Single arguments are set by position and by name; ``normalized_arguments`` names them all.
+- A name can belong to an object. The graph prints as a table, and keeps a code generator.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+from torch._library.utils import is_impure
+from torch.fx.node import map_aggregate
+from torch.fx.operator_schemas import normalize_function, normalize_module
+
+from .. import graph as core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Graph", "Namespace", "Node", "map_aggregate", "map_arg"]
+
+GAP = 1 << 32  # between the positions of two neighbours, for those that come between them
+
+
+def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Return an argument with ``fn(node)`` in the place of each node; its containers immutable.
+
+    In torch: ``torch.fx.node.map_arg``.
+    """
+    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, core.Node) else leaf)
+
+
+class Namespace(core.Namespace):
+    """The core's, in which a name can belong to an object. In torch: ``_Namespace``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name_of: dict[Any, str] = {}
+
+    def create_name(self, candidate: str, obj: Any = None) -> str:
+        """Return the name of an object, which it gets at the first time; or a new name.
+
+        >>> namespace = Namespace()
+        >>> [namespace.create_name("x", each) for each in (max, max, min, None)]
+        ['x', 'x', 'x_1', 'x_2']
+        """
+        if obj is None:
+            return super().create_name(candidate)
+        if obj not in self.name_of:
+            self.name_of[obj] = super().create_name(candidate)
+        return self.name_of[obj]
+
+
+@functools.total_ordering
+class Node(core.Node):
+    """The core's node, for all that is done to one. In torch: ``torch.fx.Node``.
+
+    >>> graph = Graph()
+    >>> x, y = graph.placeholder("x"), graph.placeholder("y")
+    >>> x < y, max(y, x)
+    (True, y)
+    """
+
+    graph: Graph
+    map_arg = staticmethod(map_arg)
+    position = 0  # the root's
+
+    def __lt__(self, other: Any) -> bool:
+        return self.position < other.position
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Node:
+        copy.deepcopy(self.graph, memo)
+        return memo[id(self)]
+
+    @property
+    def name(self) -> str:
+        """The name. Hooks of the module hear of a new one, once for each user."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        for user in getattr(self, "users", ()):
+            self.graph.call_hooks("_replace_hooks", old=self, new=name, user=user)
+        self._name = name
+
+    @property
+    def stack_trace(self) -> str | None:
+        """Where it was recorded, if that was recorded: the innermost frame is the last."""
+        return self.meta.get("stack_trace")
+
+    @stack_trace.setter
+    def stack_trace(self, trace: str | None) -> None:
+        self.meta["stack_trace"] = trace
+
+    # Arguments
+
+    def update_arg(self, idx: int, arg: Any) -> None:
+        """Set one positional argument."""
+        args = list(self.args)
+        args[idx] = arg
+        self.args = tuple(args)
+
+    def insert_arg(self, idx: int, arg: Any) -> None:
+        """Insert a positional argument in front of one, or behind the last.
+
+        Raises:
+            IndexError: There is no such place. In torch an ``AssertionError``.
+        """
+        if not 0 <= idx <= len(self.args):
+            raise IndexError(f"{self} has {len(self.args)} arguments: no place {idx} to insert at")
+        self.args = (*self.args[:idx], arg, *self.args[idx:])
+
+    def update_kwarg(self, key: str, arg: Any) -> None:
+        """Set one keyword argument."""
+        self.kwargs = {**self.kwargs, key: arg}
+
+    def normalized_arguments(
+        self,
+        root: nn.Module,
+        arg_types: tuple[Any] | None = None,
+        kwarg_types: dict[str, Any] | None = None,
+        normalize_to_only_use_kwargs: bool = False,
+    ) -> Any:
+        """Return the arguments of a call of a function or module by the names that it gives them.
+
+        Args:
+            root: What module names refer to.
+            arg_types: Types of the arguments, where the function has several signatures.
+            kwarg_types: Types of the keyword arguments.
+            normalize_to_only_use_kwargs: Whether positional arguments become keyword arguments.
+
+        Returns:
+            Arguments and keyword arguments, or ``None`` if the signature isn't known.
+        """
+        target: Any = self.target
+        only = normalize_to_only_use_kwargs
+        if self.op == "call_function":
+            return normalize_function(target, self.args, self.kwargs, arg_types, kwarg_types, only)
+        if self.op == "call_module":
+            return normalize_module(root, target, self.args, self.kwargs, only)
+        return None
+
+    def replace_input_with(self, old_input: core.Node, new_input: core.Node) -> None:
+        """Put one node in the place of another; hooks of the module hear of it."""
+        self.graph.call_hooks("_replace_hooks", old=old_input, new=new_input.name, user=self)
+        super().replace_input_with(old_input, new_input)
+
+    def replace_all_uses_with(
+        self,
+        replace_with: core.Node,
+        delete_user_cb: Callable[[Any], bool] | None = None,
+        *,
+        propagate_meta: bool = False,
+    ) -> list[core.Node]:
+        """Let the users of this node use another one instead, and return those users.
+
+        Args:
+            replace_with: The other node.
+            delete_user_cb: Whether a user changes over; without it, all do.
+            propagate_meta: Whether the other node gets this one's metadata. It must have none.
+
+        Raises:
+            ValueError: It has metadata. In torch an ``AssertionError``.
+        """
+        if propagate_meta:
+            if replace_with.meta:
+                raise ValueError(f"{replace_with} has metadata, which would be mixed with {self}'s")
+            replace_with.meta.update(self.meta)
+        return super().replace_all_uses_with(replace_with, delete_user_cb)
+
+    # Place
+
+    def prepend(self, x: core.Node) -> None:
+        """Move a node of the same graph to the place in front of this one.
+
+        Raises:
+            RuntimeError: One of them was erased. In torch the list is damaged.
+        """
+        for node in (self, x):
+            if node._erased:
+                raise RuntimeError(f"{node} was erased: it has no place in the graph")
+        super().prepend(x)
+        self.graph.number(x)
+
+    # Effects
+
+    def is_impure(self, impure_random: bool = True) -> bool:
+        """Return whether the node is needed even if nobody uses its result.
+
+        Args:
+            impure_random: Whether that is so for functions that draw random numbers.
+
+        torch knows it for its own functions; a module says so in an attribute ``_is_impure``.
+        """
+        if self.op == "call_function":
+            target: Any = self.target
+            args, kwargs = self.args, self.kwargs
+            return is_impure(target, args=args, kwargs=kwargs, impure_random=impure_random)
+        if self.op == "call_module" and self.graph.owning_module is not None:
+            module = self.graph.owning_module.get_submodule(self.target)
+            return getattr(module, "_is_impure", False)
+        return super().is_impure()
+
+
+class Graph(core.Graph):
+    """The core's graph, for all that is done to one. In torch: ``torch.fx.Graph``.
+
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> y = graph.output([x])
+    >>> list(copy.deepcopy(graph).nodes)
+    [x, output]
+    """
+
+    node_type = Node
+    _codegen: Any = None
+
+    def __init__(
+        self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
+    ) -> None:
+        super().__init__(owning_module, tracer_cls, tracer_extras)
+        self._graph_namespace = Namespace()
+
+    # Nodes
+
+    def create_node(
+        self,
+        op: str,
+        target: Callable[..., Any] | str,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> core.Node:
+        """Create a node at the insertion point; hooks of the module hear of it.
+
+        Raises:
+            TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
+        """
+        if not isinstance(args or (), tuple) or not isinstance(kwargs or {}, dict):
+            raise TypeError(f"{op} of {target!r}: a tuple and a dict, not {args!r} and {kwargs!r}")
+        node = super().create_node(op, target, args, kwargs, name, type_expr)
+        self.call_hooks("_create_node_hooks", node)
+        return node
+
+    def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
+        """Create a node for an attribute; warn if the graph's module has none of that name."""
+        self.warn_if_missing(qualified_name)
+        return super().get_attr(qualified_name, type_expr)
+
+    def call_module(
+        self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
+    ) -> core.Node:
+        """Create a node for a call; warn if the graph's module has no submodule of that name."""
+        self.warn_if_missing(module_name)
+        return super().call_module(module_name, args, kwargs, type_expr)
+
+    def warn_if_missing(self, path: str) -> None:
+        """Warn if the graph has a module that lacks an attribute."""
+        if self.owning_module is not None and attribute_at(self.owning_module, path) is None:
+            kind = type(self.owning_module).__name__
+            warnings.warn(f"no {path} in the graph's {kind}: add it there", stacklevel=3)
+
+    def erase_node(self, to_erase: core.Node) -> None:
+        """Take a node that nobody uses out of the graph; warn if that was done already."""
+        if to_erase.graph is self and to_erase._erased:
+            warnings.warn(f"{to_erase} was erased already", stacklevel=2)
+            return
+        super().erase_node(to_erase)
+        self.call_hooks("_erase_node_hooks", to_erase)
+
+    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[core.Node]:
+        """Return the nodes of an opcode, and of a target if one is given, in the graph's order.
+
+        In torch: without an order if ``sort`` is false, and a function needs a target.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> calls = [graph.call_method(name, (x,)) for name in ("relu", "tanh", "relu")]
+        >>> graph.find_nodes(op="call_method", target="relu")
+        [relu, relu_1]
+        """
+        found = (node for node in self.nodes if node.op == op)
+        return [node for node in found if target is None or node.target == target]
+
+    def number(self, node: Any) -> None:
+        """Give a node a position between those of its neighbours; if there is none, all anew."""
+        before, after = node.prev, node.next
+        if after is self._root:
+            node.position = before.position + GAP
+        elif before is self._root:
+            node.position = after.position - GAP
+        else:
+            node.position = (before.position + after.position) // 2
+        if node.position == before.position:
+            for index, each in enumerate(self.nodes, start=1):
+                each.position = index * GAP
+
+    # Whole graphs
+
+    def graph_copy(
+        self, g: core.Graph, val_map: dict[core.Node, Any], return_output_node: bool = False
+    ) -> Any:
+        """Copy the nodes of another graph, but for its output, to the insertion point.
+
+        Args:
+            g: The other graph.
+            val_map: From nodes of ``g`` to what stands for them here; is filled in the course.
+            return_output_node: Whether to return the output of ``g`` besides.
+
+        Returns:
+            What stands for the result of ``g``, or ``None`` if ``g`` has no output.
+        """
+        result = super().graph_copy(g, val_map)
+        output = next((node for node in g.nodes if node.op == "output"), None)
+        return (result, output) if return_output_node and output else result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        """Copy all nodes; what refers to one of them elsewhere gets its copy. No module owns it."""
+        result = type(self)(None, self._tracer_cls, self._tracer_extras)
+        result._codegen = copy.deepcopy(self._codegen, memo)
+        table: dict[core.Node, core.Node] = {}
+        for node in self.nodes:
+            table[node] = result.node_copy(node, table.__getitem__)
+        memo.update({id(old): new for old, new in [(self, result), *table.items()]})
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the nodes one after another; in the arguments each stands by its number."""
+        numbers = {node: Numbered(index) for index, node in enumerate(self.nodes)}
+        return {
+            "origin": (self.owning_module, self._tracer_cls, self._tracer_extras),
+            "steps": [(node.op, node.target, node.name, node.type, node.meta) for node in numbers],
+            "arguments": [map_arg((node.args, node.kwargs), numbers.get) for node in numbers],
+            "codegen": self._codegen,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(*state["origin"])  # type: ignore[misc]
+        self._codegen = state["codegen"]
+        nodes: list[core.Node] = []
+        for op, target, name, type_expr, meta in state["steps"]:
+            nodes.append(self.create_node(op, target, (), {}, name, type_expr))
+            nodes[-1].meta = meta
+
+        def node_at(leaf: Any) -> Any:
+            return nodes[leaf.index] if isinstance(leaf, Numbered) else leaf
+
+        for node, arguments in zip(nodes, state["arguments"], strict=True):
+            node.set_arguments(*map_aggregate(arguments, node_at))
+
+    def lint(self) -> None:
+        """Check that the graph can run, and that its module has what the nodes name.
+
+        Raises:
+            RuntimeError: It can't run; or there is no such attribute, or it is no module.
+        """
+        super().lint()
+        for node in self.nodes if self.owning_module is not None else ():
+            found = attribute_at(self.owning_module, node.target)
+            is_missing = node.op in ("get_attr", "call_module") and found is None
+            if is_missing or (node.op == "call_module" and not isinstance(found, nn.Module)):
+                kind = "module" if node.op == "call_module" else "attribute"
+                owner = type(self.owning_module).__name__
+                raise RuntimeError(f"{node} names {node.target}: the {owner} has no such {kind}")
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
+        """Erase what nobody uses; also in the graphs that the module has and the nodes name."""
+        changed = super().eliminate_dead_code(is_impure_node)
+        paths = dict.fromkeys(node.target for node in self.find_nodes(op="get_attr"))
+        children = [attribute_at(self.owning_module, path) for path in paths]
+        for child in children:
+            if isinstance(getattr(child, "graph", None), core.Graph):
+                changed |= child.graph.eliminate_dead_code()
+                child.recompile()
+        return changed
+
+    def print_tabular(self) -> None:
+        """Print the nodes as a table. In torch it needs the package ``tabulate``.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> graph.print_tabular()
+        opcode       name  target  args  kwargs
+        -----------  ----  ------  ----  ------
+        placeholder  x     x       ()    {}
+        """
+        rows = [(node.op, node.name, node.target, node.args, node.kwargs) for node in self.nodes]
+        for row in table(["opcode", "name", "target", "args", "kwargs"], rows):
+            print(row)
+
+    # Code
+
+    def set_codegen(self, codegen: Any) -> None:
+        """Keep what turns the graph into code."""
+        self._codegen = codegen
+
+    def process_inputs(self, *args: Any) -> Any:
+        """Return the inputs of the graph for the arguments of the module."""
+        return self._codegen.process_inputs(*args) if self._codegen else args
+
+    def process_outputs(self, out: Any) -> Any:
+        """Return the module's result for that of the graph."""
+        return self._codegen.process_outputs(out) if self._codegen else out
+
+    def call_hooks(self, kind: str, *args: Any, **kwargs: Any) -> None:
+        """Call the hooks of one kind that the graph's module has."""
+        for hook in getattr(self.owning_module, kind, None) or ():
+            hook(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Stands for a node in the arguments of another, by its number in the graph."""
+
+    index: int
+
+
+def attribute_at(module: nn.Module | None, path: Any) -> Any:
+    """Return what a path leads to, or ``None``."""
+    try:
+        return functools.reduce(getattr, str(path).split("."), module)
+    except AttributeError:
+        return None
+
+
+def table(head: list[str], rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the lines of a table, its columns as wide as they have to be."""
+    cells = [head, *([str(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    pairs = [zip(row, widths, strict=True) for row in cells]
+    return ["  ".join(cell.ljust(width) for cell, width in pair).rstrip() for pair in pairs]

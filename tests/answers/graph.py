@@ -1,0 +1,368 @@
+"""Answers to ``graph``."""
+
+from __future__ import annotations
+
+import re
+
+from tests.suite.answers import right, wrong
+
+
+def link(lesson, node, args, kwargs, inputs) -> None:
+    """Write all that belongs together, for answers that find the inputs in their own way."""
+    node._args, node._kwargs = lesson.map_arg((args, kwargs), lambda each: each)
+    node._inputs = {each: each for each in inputs}
+    for each in node._inputs:
+        each.users[node] = None
+
+
+def inputs_in(lesson, *values) -> list:
+    found: list = []
+    lesson.map_arg(values, found.append)
+    return found
+
+
+# --- wrong: arguments and users -------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_an_argument_that_goes_away_loses_its_user",
+    says="the old arguments still count the node as a user",
+)
+def users_are_only_added(lesson):
+    """Adds itself to the new inputs, and stays a user of the old ones."""
+
+    def set_arguments(self, args, kwargs):
+        link(lesson, self, args, kwargs, inputs_in(lesson, args, kwargs))
+
+    lesson.Node.set_arguments = set_arguments
+
+
+@wrong(
+    fails="test_a_value_that_is_used_again_comes_last_among_the_users",
+    says="comes last among the users, as if it were new",
+)
+def only_the_difference_is_written(lesson):
+    """Leaves the inputs alone that stay: the order of the users becomes another one."""
+
+    def set_arguments(self, args, kwargs):
+        inputs = inputs_in(lesson, args, kwargs)
+        for each in set(self._inputs) - set(inputs):
+            del each.users[self]
+        link(lesson, self, args, kwargs, inputs)
+
+    lesson.Node.set_arguments = set_arguments
+
+
+@wrong(
+    fails="test_a_list_that_changes_later_changes_no_node",
+    says="the node holds the caller's own list",
+)
+def arguments_are_kept_as_they_come(lesson):
+    """Finds the inputs, and keeps the containers of the caller."""
+    set_arguments = lesson.Node.set_arguments
+
+    def keeping(self, args, kwargs):
+        set_arguments(self, args, kwargs)
+        self._args, self._kwargs = args, kwargs
+
+    lesson.Node.set_arguments = keeping
+
+
+@wrong(fails="test_inputs_are_found_at_any_depth", says="expected: [a, b, c, d]")
+def only_the_top_level_is_searched(lesson):
+    """Looks at the arguments themselves, and not into lists."""
+
+    def set_arguments(self, args, kwargs):
+        for each in self._inputs:
+            del each.users[self]
+        values = [*args, *kwargs.values()]
+        link(lesson, self, args, kwargs, [v for v in values if isinstance(v, lesson.Node)])
+
+    lesson.Node.set_arguments = set_arguments
+
+
+@wrong(fails="test_a_node_is_a_user_of_its_inputs", says="[['z'], ['z'], []]")
+def keyword_arguments_are_forgotten(lesson):
+    """Searches the positional arguments alone."""
+
+    def set_arguments(self, args, kwargs):
+        for each in self._inputs:
+            del each.users[self]
+        link(lesson, self, args, kwargs, inputs_in(lesson, args))
+
+    lesson.Node.set_arguments = set_arguments
+
+
+@wrong(fails="test_an_input_is_replaced_wherever_it_is", says="'key': (x,)")
+def only_positional_arguments_are_replaced(lesson):
+    """Leaves the old input in the keyword arguments."""
+
+    def replace_input_with(self, old_input, new_input):
+        swap = {old_input: new_input}
+        self.args = lesson.map_arg(self.args, lambda node: swap.get(node, node))
+
+    lesson.Node.replace_input_with = replace_input_with
+
+
+@wrong(fails="test_all_users_change_over", says="dictionary changed size during iteration")
+def the_users_change_while_they_are_counted(lesson):
+    """Goes through ``self.users``, which shrinks with each user that changes over."""
+
+    def replace_all_uses_with(self, replace_with):
+        return [user.replace_input_with(self, replace_with) or user for user in self.users]
+
+    lesson.Node.replace_all_uses_with = replace_all_uses_with
+
+
+# --- wrong: the list ------------------------------------------------------------------------------
+
+
+@wrong(fails="test_a_node_moves_next_to_another", says="the names, in order")
+def append_goes_by_the_end_of_the_graph(lesson):
+    """Takes ``append`` for that of a list."""
+    lesson.Node.append = lambda self, x: self.graph._root.prepend(x)
+
+
+@wrong(
+    fails="test_nodes_may_come_and_go_during_an_iteration",
+    says="a list of them knows no newcomers",
+)
+def iteration_goes_over_a_copy(lesson):
+    """Writes down all nodes first: what comes during the iteration isn't seen."""
+    walk = lesson.NodeList.__iter__
+    lesson.NodeList.__iter__ = lambda self: iter(list(walk(self)))
+
+
+@wrong(fails="test_new_nodes_go_to_the_insertion_point", says="directly behind it, each time")
+def new_nodes_queue_up_behind_a_node(lesson):
+    """Puts each new node behind the one before it, in front of the node's old neighbour."""
+    point = lesson.InsertPoint
+
+    def inserting_after(self, n=None):
+        return point(self, n.next.prepend if n else self._root.prepend)
+
+    lesson.Graph.inserting_after = inserting_after
+
+
+# --- wrong: names ---------------------------------------------------------------------------------
+
+
+@wrong(fails="test_names_are_legal_and_there_is_one_of_each", says="'x_8' for 'x'")
+def numbers_count_from_one(lesson):
+    """Takes the first number that is free."""
+
+    def create_name(self, candidate):
+        name = re.sub("[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
+        name = f"_{name}" if name[0].isdigit() else name
+        base, number = re.sub(r"_\d+$", "", name), 0
+        while name in self.used or name in lesson.RESERVED:
+            number += 1
+            name = f"{base}_{number}"
+        self.used.add(name)
+        return name
+
+    lesson.Namespace.create_name = create_name
+
+
+@wrong(fails="test_names_are_legal_and_there_is_one_of_each", says="'list_1' for 'list'")
+def names_of_python_are_allowed(lesson):
+    """Takes any name that is free: the code of the graph will hide ``list``, or not compile."""
+    lesson.RESERVED.clear()
+
+
+# --- wrong: creating, erasing, copying ------------------------------------------------------------
+
+
+@wrong(fails="test_a_node_that_cannot_be_is_refused", says="the node was created")
+def any_opcode_will_do(lesson):
+    """Trusts the caller."""
+
+    def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None):
+        name = self._graph_namespace.create_name(name or lesson.name_for(target))
+        node = lesson.Node(self, name, op, target, args or (), kwargs or {}, type_expr)
+        self._insert(node)
+        self._len += 1
+        return node
+
+    lesson.Graph.create_node = create_node
+
+
+@wrong(
+    fails="test_a_node_that_is_used_is_not_erased",
+    says="its users were left without it",
+)
+def a_node_is_erased_under_its_users(lesson):
+    """Takes it out of the list, whoever uses it."""
+    erase_node = lesson.Graph.erase_node
+
+    def erase(self, to_erase):
+        users, to_erase.users = to_erase.users, {}
+        erase_node(self, to_erase)
+        to_erase.users = users
+
+    lesson.Graph.erase_node = erase
+
+
+@wrong(fails="test_a_node_that_is_erased_uses_nothing", says="the users")
+def an_erased_node_stays_a_user(lesson):
+    """Takes the node out of the list, and leaves its arguments: its inputs can't go any more."""
+
+    def erase_node(self, to_erase):
+        if to_erase.graph is not self:
+            raise RuntimeError("another graph")
+        if to_erase.users:
+            raise RuntimeError(f"{to_erase} stays: the users are {list(to_erase.users)}")
+        to_erase.prev.next, to_erase.next.prev = to_erase.next, to_erase.prev
+        to_erase._erased = True
+        self._len -= 1
+
+    lesson.Graph.erase_node = erase_node
+
+
+@wrong(fails="test_a_copy_has_everything_but_the_place", says="the metadata is copied")
+def a_copy_shares_the_metadata(lesson):
+    """What a pass notes on one of the two stands on both."""
+    node_copy = lesson.Graph.node_copy
+
+    def sharing(self, node, arg_transform=lambda x: x):
+        result = node_copy(self, node, arg_transform)
+        result.meta = node.meta
+        return result
+
+    lesson.Graph.node_copy = sharing
+
+
+@wrong(fails="test_a_graph_is_copied_into_another", says="the names, in order")
+def what_is_given_is_copied_too(lesson):
+    """Copies the inputs as well, though the caller said what stands for them."""
+
+    def graph_copy(self, g, val_map):
+        for node in g.nodes:
+            if node.op == "output":
+                return lesson.map_arg(node.args[0], val_map.get)
+            val_map[node] = self.node_copy(node, val_map.get)
+        return None
+
+    lesson.Graph.graph_copy = graph_copy
+
+
+# --- wrong: looking after a graph -----------------------------------------------------------------
+
+
+@wrong(
+    fails="test_dead_code_goes_and_its_inputs_with_it",
+    says="from the last node to the first",
+)
+def dead_code_is_sought_forwards(lesson):
+    """Comes to an input before its only user is gone, and leaves it."""
+
+    def eliminate_dead_code(self, is_impure_node=None):
+        self.lint()
+        is_impure = is_impure_node or lesson.Node.is_impure
+        before = len(self.nodes)
+        for node in self.nodes:
+            if not node.users and not is_impure(node):
+                self.erase_node(node)
+        return len(self.nodes) < before
+
+    lesson.Graph.eliminate_dead_code = eliminate_dead_code
+
+
+@wrong(fails="test_lint_finds_what_cannot_run", says="it was not found")
+def lint_goes_by_names(lesson):
+    """Asks whether a node of that name was there, and not whether it was this one."""
+
+    def lint(self):
+        seen = set()
+        for node in self.nodes:
+            if node.name in seen or not {each.name for each in node.all_input_nodes} <= seen:
+                raise RuntimeError(f"{node} is wrong")
+            seen.add(node.name)
+
+    lesson.Graph.lint = lint
+
+
+# --- right ----------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def inputs_by_a_walk_of_its_own(lesson):
+    """Finds the inputs with a generator, and links them afterwards."""
+
+    def walk(value):
+        if isinstance(value, lesson.Node):
+            yield value
+        elif isinstance(value, slice):
+            yield from walk([value.start, value.stop, value.step])
+        elif isinstance(value, tuple | list | dict):
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from walk(each)
+
+    def set_arguments(self, args, kwargs):
+        for each in self._inputs:
+            each.users.pop(self)
+        link(lesson, self, args, kwargs, dict.fromkeys(walk((args, kwargs))))
+
+    lesson.Node.set_arguments = set_arguments
+
+
+@right(core_only=True)
+def names_taken_apart_at_the_last_underscore(lesson):
+    """Splits a name with ``rpartition``, and keeps the numbers in the set of the names."""
+
+    def create_name(self, candidate):
+        name = "".join(each if each.isalnum() and each.isascii() else "_" for each in candidate)
+        name = re.sub("_+", "_", name) if name != candidate else name
+        name = ("_" if not name or name[0].isdigit() else "") + (name or "unnamed")
+        base, _, digits = name.rpartition("_")
+        is_numbered = bool(base) and digits.isdecimal()
+        base = base if is_numbered else name
+        fresh = is_numbered and name not in self.used
+        number = int(digits) if fresh else self.last_number.setdefault(base, 0)
+        while name in self.used | lesson.RESERVED:
+            number += 1
+            name = f"{base}_{number}"
+        self.last_number[base] = number
+        self.used.add(name)
+        return name
+
+    lesson.Namespace.create_name = create_name
+
+
+@right(core_only=True)
+def iteration_in_two_loops(lesson):
+    """Writes both directions out, and steps on before it looks."""
+
+    def forwards(self):
+        node = self.graph._root
+        while (node := node.next) is not self.graph._root:
+            if not node._erased:
+                yield node
+
+    def backwards(self):
+        node = self.graph._root
+        while (node := node.prev) is not self.graph._root:
+            if not node._erased:
+                yield node
+
+    lesson.NodeList.__iter__, lesson.NodeList.__reversed__ = forwards, backwards
+
+
+@right
+def dead_code_by_a_list_of_candidates(lesson):
+    """Erases what has no users, and looks at its inputs next."""
+
+    def eliminate_dead_code(self, is_impure_node=None):
+        self.lint()
+        is_impure = is_impure_node or (lambda node: node.is_impure())
+        dead = [node for node in self.nodes if not node.users and not is_impure(node)]
+        changed = bool(dead)
+        while dead:
+            node = dead.pop()
+            inputs = node.all_input_nodes
+            self.erase_node(node)
+            dead += [each for each in inputs if not each.users and not is_impure(each)]
+        return changed
+
+    (base,) = [each for each in lesson.Graph.__mro__ if each.__base__ is object]
+    base.eliminate_dead_code = eliminate_dead_code

@@ -1,0 +1,283 @@
+"""The same edits on two graphs, by hand and by chance, and what is compared afterwards."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx, nn
+
+from tests.suite import holds
+
+# What a graph refuses; torch's own errors are AssertionErrors here and there.
+REFUSALS = (AssertionError, RuntimeError, ValueError)
+REASSIGNED = "a node that uses a value again comes last among the users, as if it were new"
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+# --- what is compared -----------------------------------------------------------------------------
+
+
+def state(graph: Any) -> dict[str, Any]:
+    """All that can be seen of a graph, in words: those of two graphs can be compared."""
+    nodes = list(graph.nodes)
+    return {
+        "the names, in order": [node.name for node in nodes],
+        "the names, backwards": [node.name for node in reversed(graph.nodes)],
+        "the number of nodes": len(graph.nodes),
+        "the steps": {node.name: (node.op, node.target, node.type) for node in nodes},
+        "the arguments": {node.name: f"{node.args}, {dict(node.kwargs)}" for node in nodes},
+        "the inputs": {node.name: [each.name for each in node.all_input_nodes] for node in nodes},
+        "the users": {node.name: [each.name for each in node.users] for node in nodes},
+        "what is printed": str(graph),
+    }
+
+
+def same_state(ours: Any, theirs: Any, after: str = "", **words: Any) -> None:
+    """Fail with the first thing in which two graphs differ."""
+    expected, got = state(theirs), state(ours)
+    for aspect, value in expected.items():
+        different = differing(got[aspect], value)
+        what = f"{aspect}{' after ' * bool(after)}{after}: {different[1]}"
+        holds(got[aspect] == value, what, got=different[0], **words)
+
+
+def differing(got: Any, expected: Any) -> tuple[Any, Any]:
+    """The parts in which two values differ: of dicts the first item, of texts the first line."""
+    if isinstance(expected, dict) and [*got] == [*expected]:
+        parts = ((f"{key}: {got[key]}", f"{key}: {expected[key]}") for key in expected)
+    elif isinstance(expected, str):
+        parts = zip(f"{got}\n".splitlines(), f"{expected}\n".splitlines(), strict=False)
+    else:
+        return got, expected
+    return next(((ours, theirs) for ours, theirs in parts if ours != theirs), (got, expected))
+
+
+def same_edits(lesson: Any, edit: Callable[[Any], Any], **words: Any) -> None:
+    """Run a function on a new graph of the lesson and on one of torch, and compare all of it."""
+    ours, theirs = lesson.Graph(), fx.Graph()
+    got, expected = outcome(edit, ours), outcome(edit, theirs)
+    same_state(ours, theirs, **words)
+    holds(got == expected, f"it returns {expected}", got=got, **words)
+
+
+def outcome(edit: Callable[[Any], Any], graph: Any) -> str:
+    """What a function returned, or that it refused."""
+    try:
+        return repr(edit(graph))
+    except NotImplementedError:
+        raise
+    except REFUSALS:
+        return "an error"
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+CANDIDATES = {
+    "twice": ["x", "x", "x"],
+    "numbered": ["x_7", "x", "x", "x_7", "x_2", "x", "x"],
+    "illegal": ["layer1.0.conv1", "a--b", "1x", "", "é"],
+    "reserved": ["list", "for", "torch", "list_1", "list", "inf"],
+    "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_", "a__3", "a__3"],
+    "leading zeros": ["x_007", "x", "x", "x_007"],
+}
+METHODS = ("avgPool2d", "__call__", "layer1.0", "ReLU", "x_3", "max")
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+def diamond(graph: Any) -> Any:
+    """Build ``x``, two nodes that use it, their sum, and the output; return the graph."""
+    x = graph.placeholder("x")
+    left, right = graph.call_method("relu", (x,)), graph.call_function(torch.tanh, (x,))
+    graph.output(graph.call_function(operator.add, (left, right)))
+    return graph
+
+
+def copied(lesson: Any, graph: fx.Graph) -> Any:
+    """A graph of the lesson with the nodes of one of torch's."""
+    result, table = lesson.Graph(), {}
+    for node in graph.nodes:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), table.__getitem__)
+        table[node] = result.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+    return result
+
+
+def chain(graph: Any, count: int) -> Any:
+    """Build so many nodes, each of which uses the one before it and the input."""
+    last = x = graph.placeholder("x")
+    for _ in range(count):
+        last = graph.call_function(operator.add, (last, x))
+    graph.output(last)
+    return graph
+
+
+def too_late(graph: Any) -> None:
+    graph.output_node().append(next(iter(graph.nodes)))
+
+
+def of_another_graph(graph: Any) -> None:
+    graph.call_method("relu", (diamond(type(graph)()).output_node().prev,))
+
+
+def of_one_name(graph: Any) -> None:
+    graph.placeholder("y").name = "x"
+
+
+FAULTS = {"late": too_late, "foreign": of_another_graph, "of one name": of_one_name}
+
+
+def rebuilt(graph: Any) -> Any:
+    """Replace each call by another one, as a transform does."""
+    for node in [node for node in graph.nodes if node.op == "call_function"]:
+        with graph.inserting_after(node):
+            new = graph.call_method("add", node.args)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+    return graph
+
+
+def swapped(graph: Any) -> None:
+    """Let the users of the first node change over to a new one: as many as there are nodes."""
+    x = next(iter(graph.nodes))
+    with graph.inserting_before(x):
+        x.replace_all_uses_with(graph.placeholder("new"))
+
+
+def unused(graph: Any) -> Any:
+    """Let the output use nothing: all but the input and the output is dead code then."""
+    graph.output_node().args = (None,)
+    return graph
+
+
+class Owner(nn.Module):
+    """What the nodes of a graph may name: modules, parameters, and ``None``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.noisy = nn.Linear(2, 2), nn.ReLU()
+        self.noisy._is_impure = True
+        self.nothing = None
+
+
+# --- edits by chance ------------------------------------------------------------------------------
+
+FUNCTIONS = (operator.add, torch.relu, getattr, max, torch.Tensor.__add__, nn.functional.linear)
+NAMES = ("x", "layer1.0.conv1", "weight", "list", "__call__", "x_2", "add", "output", "linearOut")
+CONSTANTS = (1, 0.5, None, "text", ..., torch.float32)
+
+
+class Editor:
+    """Edits a graph by chance; two of one seed do the same, as long as their graphs agree."""
+
+    def __init__(self, graph: Any, seed: int) -> None:
+        self.graph, self.chance = graph, random.Random(seed)
+        for name in ("x", "y"):
+            graph.placeholder(name)
+
+    def edits(self, count: int) -> Iterator[str]:
+        """Make so many edits, and say after each what it was."""
+        for _ in range(count):
+            edit = self.chance.choice(EDITS)
+            try:
+                yield edit(self)
+            except NotImplementedError:
+                raise
+            except REFUSALS:
+                yield f"an error in {edit.__name__}"
+
+    def node(self) -> Any:
+        return self.chance.choice(list(self.graph.nodes))
+
+    def argument(self, depth: int = 2) -> Any:
+        if not depth or self.chance.random() < 0.6:
+            return self.node() if self.chance.random() < 0.7 else self.chance.choice(CONSTANTS)
+        parts = [self.argument(depth - 1) for _ in range(self.chance.randrange(4))]
+        kinds = (tuple, list, lambda parts: dict(zip("abcd", parts, strict=False)))
+        makers = (*kinds, lambda parts: slice(*parts[:2], None), lambda parts: Pair(parts, 1))
+        return self.chance.choice(makers)(parts)
+
+    def args(self) -> tuple[Any, ...]:
+        return tuple(self.argument() for _ in range(self.chance.randrange(4)))
+
+    def kwargs(self) -> dict[str, Any]:
+        return {key: self.argument() for key in self.chance.sample("abc", self.chance.randrange(2))}
+
+    def create(self) -> str:
+        node = self.chance.choice((None, self.node()))
+        place = self.chance.choice((self.graph.inserting_before, self.graph.inserting_after))
+        with place(node):
+            made = [self.created() for _ in range(self.chance.randrange(1, 3))]
+        return f"creating {made} with `{place.__name__}({node})`"
+
+    def created(self) -> Any:
+        op = self.chance.choice(("placeholder", "get_attr", "call_function", "call_function"))
+        op = self.chance.choice((op, "call_method", "call_module", "output", "nonsense"))
+        target = self.chance.choice(FUNCTIONS if op == "call_function" else NAMES)
+        name = self.chance.choice((None, None, *NAMES))
+        if op == "nonsense":
+            name = "refused"  # torch hands the name out before it looks at the opcode
+        args = (self.argument(),) if op == "output" else self.args()
+        kind = self.chance.choice((None, None, int, torch.Tensor, list[int]))
+        return self.graph.create_node(op, target, args, self.kwargs(), name, kind)
+
+    def set_args(self) -> str:
+        node = self.node()
+        node.args = (self.argument(), *self.args())
+        return f"setting the args of {node}"
+
+    def set_kwargs(self) -> str:
+        node = self.node()
+        node.kwargs = self.kwargs()
+        return f"setting the kwargs of {node}"
+
+    def replace_input(self) -> str:
+        node, new = self.node(), self.node()
+        old = self.chance.choice([*node.all_input_nodes, self.node()])
+        node.replace_input_with(old, new)
+        return f"{node}.replace_input_with({old}, {new})"
+
+    def replace_uses(self) -> str:
+        old, new = self.node(), self.node()
+        return f"{old}.replace_all_uses_with({new}), which returns {old.replace_all_uses_with(new)}"
+
+    def move(self) -> str:
+        node, other = self.node(), self.node()
+        self.chance.choice((node.prepend, node.append))(other)
+        return f"moving {other} next to {node}"
+
+    def erase(self) -> str:
+        unused = [node for node in self.graph.nodes if not node.users]
+        node = self.chance.choice([self.node(), *unused])
+        if len(self.graph.nodes) > 3:
+            self.graph.erase_node(node)
+        return f"erasing {node}"
+
+    def copy(self) -> str:
+        node, stand_in = self.node(), self.node()
+        copied = self.graph.node_copy(node, lambda each: stand_in)
+        return f"copying {node} to {copied}, with {stand_in} for its inputs"
+
+    def lint(self) -> str:
+        self.graph.lint()
+        return "lint"
+
+
+EDITS = (Editor.create,) * 3 + (Editor.set_args, Editor.set_kwargs, Editor.replace_input)
+EDITS += (Editor.replace_uses, Editor.move, Editor.erase, Editor.copy, Editor.lint)
+
+
+def same_script(lesson: Any, seed: int, count: int = 40) -> None:
+    """Make the same edits, by chance, on a graph of the lesson and on one of torch."""
+    ours, theirs = Editor(lesson.Graph(), seed), Editor(fx.Graph(), seed)
+    for got, expected in zip(ours.edits(count), theirs.edits(count), strict=True):
+        holds(got == expected, expected, got=got)
+        same_state(ours.graph, theirs.graph, expected)

@@ -1,0 +1,487 @@
+"""``graph``: what torch's graph does besides, and where ours holds up better."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import pickle
+
+import pytest
+import torch
+from torch import fx, nn
+
+from tests.models.graph import (
+    Owner,
+    chain,
+    diamond,
+    rebuilt,
+    same_edits,
+    same_script,
+    state,
+    swapped,
+    unused,
+)
+from tests.suite import equal, growth, holds, refuses, warns_of
+
+
+def placeholders(lesson, names: str):
+    graph = lesson.Graph()
+    return [graph, *map(graph.placeholder, names)]
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_name_can_belong_to_an_object(lesson):
+    namespace = lesson.Graph()._graph_namespace
+    objects = (max, min, max, None)
+    equal([namespace.create_name("m", each) for each in objects], ["m", "m_1", "m", "m_2"])
+
+
+@pytest.mark.beyond("the newline stays in the name, and in the code")
+def test_a_newline_at_the_end_is_no_part_of_a_name(lesson):
+    holds(lesson.Graph().create_node("placeholder", "x", name="x\n").name.isidentifier(), "a name")
+
+
+@pytest.mark.beyond("the node is called None, and the code can't be compiled")
+def test_none_is_a_name_of_something_else(lesson):
+    equal(lesson.Graph().create_node("placeholder", "x", name="None").name, "None_1")
+
+
+@pytest.mark.beyond("the name is handed out before the target is looked at")
+def test_a_node_that_is_refused_takes_no_name(lesson):
+    graph = lesson.Graph()
+    with refuses(ValueError):
+        graph.call_function("relu")
+    equal(graph.call_method("relu").name, "relu")
+
+
+@pytest.mark.beyond("it asks the object for a __name__ that it doesn't have")
+def test_a_function_without_a_name_can_be_called(lesson):
+    line = lesson.Graph().call_function(functools.partial(max, 1)).format_node()
+    holds("functools.partial" in line, "the line names its class", got=line)
+
+
+@pytest.mark.beyond("it prints the line of the source on which the lambda stands")
+def test_a_lambda_is_printed_as_one(lesson):
+    line = lesson.Graph().call_function(lambda x: x).format_node()
+    holds(f"target={__name__}.<lambda>]" in line, "the module, and <lambda>", got=line)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change", [lambda args: args[0].append(1), lambda args: args[1].update(key=2)]
+)
+def test_a_container_in_the_arguments_cannot_be_changed(lesson, change):
+    graph, x = placeholders(lesson, "x")
+    node = graph.call_function(max, ([x], {"key": x}))
+    with refuses((TypeError, NotImplementedError), cause="the users don't know of it"):
+        change(node.args)
+
+
+def test_one_argument_is_set(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        node = graph.call_function(max, (x, 1), {"key": x})
+        node.update_arg(1, [y])
+        node.update_kwarg("key", y)
+        node.insert_arg(2, y)
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_an_argument_has_no_place_behind_the_end(lesson, place):
+    graph, x = placeholders(lesson, "x")
+    with refuses((AssertionError, IndexError)):
+        graph.call_function(max, (x, 1)).insert_arg(place, x)
+
+
+@pytest.mark.beyond("the new input comes last, and the list stays the caller's")
+def test_an_argument_that_is_inserted_is_like_any_other(lesson):
+    graph, x, y = placeholders(lesson, "xy")
+    node, parts = graph.call_function(max, (y,)), [x]
+    node.insert_arg(0, parts)
+    parts.append(1)
+    equal((node.all_input_nodes, repr(node.args)), ([x, y], "([x], y)"))
+
+
+@pytest.mark.parametrize("args", [{"args": [1]}, {"kwargs": [1]}, {"args": "ab"}], ids=str)
+def test_arguments_of_another_type_are_refused(lesson, args):
+    with refuses((AssertionError, TypeError)):
+        lesson.Graph().create_node("call_function", max, **args)
+
+
+@pytest.mark.parametrize("only_kwargs", [False, True])
+def test_arguments_get_the_names_of_the_signature(lesson, only_kwargs):
+    def edit(graph):
+        x = graph.placeholder("x")
+        calls = [
+            graph.call_function(nn.functional.relu, (x,)),
+            graph.call_module("linear", (x,)),
+            graph.call_method("relu", (x,)),
+        ]
+        words = {"normalize_to_only_use_kwargs": only_kwargs}
+        return [node.normalized_arguments(Owner(), **words) for node in calls]
+
+    same_edits(lesson, edit)
+
+
+def test_overloads_are_told_apart_by_types(lesson):
+    def edit(graph):
+        node = graph.call_function(torch.add, (graph.placeholder("x"), 1))
+        return node.normalized_arguments(nn.Module(), (torch.Tensor, int), {})
+
+    same_edits(lesson, edit)
+
+
+def test_a_stack_trace_is_metadata(lesson):
+    _, x = placeholders(lesson, "x")
+    equal(x.stack_trace, None)
+    x.stack_trace = "a line"
+    equal(x.meta, {"stack_trace": "a line"})
+
+
+# --- replacing ------------------------------------------------------------------------------------
+
+
+def test_a_user_may_be_left_out(lesson):
+    def edit(graph):
+        x = graph.placeholder("x")
+        wrapped = graph.call_method("wrap", (x,))
+        graph.output([x, wrapped])
+        return x.replace_all_uses_with(wrapped, lambda user: user is not wrapped)
+
+    same_edits(lesson, edit)
+
+
+def test_metadata_can_go_along(lesson):
+    _, x, y = placeholders(lesson, "xy")
+    x.meta["note"] = 1
+    x.replace_all_uses_with(y, propagate_meta=True)
+    equal(y.meta, {"note": 1})
+    with refuses((AssertionError, ValueError)):
+        x.replace_all_uses_with(y, propagate_meta=True)
+
+
+def hooked(lesson, kind: str):
+    """A graph in a module with a hook, and the list of what it heard."""
+    heard, owner = [], nn.Module()
+    hook = [lambda *args, **kwargs: heard.append((*map(str, args), *map(str, kwargs.values())))]
+    object.__setattr__(owner, kind, hook)
+    return lesson.Graph(owner), heard
+
+
+def test_hooks_hear_of_nodes_that_come(lesson):
+    graph, heard = hooked(lesson, "_create_node_hooks")
+    graph.placeholder("x"), graph.call_method("relu")
+    equal(heard, [("x",), ("relu",)])
+
+
+def test_hooks_hear_of_nodes_that_go(lesson):
+    graph, heard = hooked(lesson, "_erase_node_hooks")
+    graph.erase_node(graph.placeholder("x"))
+    equal(heard, [("x",)])
+
+
+def test_hooks_hear_of_replacements_and_names(lesson):
+    graph, heard = hooked(lesson, "_replace_hooks")
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    user = graph.call_method("relu", (x,))
+    x.replace_all_uses_with(y)
+    user.replace_input_with(y, x)
+    x.name = "z"
+    equal(heard, [("x", "y", "relu"), ("y", "x", "relu"), ("x", "z", "relu")])
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def test_nodes_are_compared_by_their_order(lesson):
+    _, x, y = placeholders(lesson, "xy")
+    equal((x < y, y < x, x <= x, y > x, x >= y), (True, False, True, True, False))
+    y.append(x)
+    equal((x < y, sorted([x, y])), (False, [y, x]))
+
+
+@pytest.mark.parametrize("where", ["inserting_before", "inserting_after"])
+def test_the_order_holds_between_any_two(lesson, where):
+    graph, x, y = placeholders(lesson, "xy")
+    for node in (y if where == "inserting_before" else x, None):
+        with getattr(graph, where)(node):
+            for _ in range(100):
+                graph.placeholder("new")
+    equal(sorted(reversed(graph.nodes)), list(graph.nodes))
+
+
+def test_nodes_are_found_by_opcode_and_target(lesson):
+    def edit(graph):
+        x, relu, tanh, *_ = diamond(graph).nodes
+        relu.prepend(graph.call_function(torch.tanh, (x,)))
+        tanh.target = torch.relu
+        wanted = [("placeholder", None), ("call_function", torch.tanh), ("call_method", "relu")]
+        wanted += [("call_function", torch.relu), ("get_attr", None), ("call_method", "tanh")]
+        return [graph.find_nodes(op=op, target=target) for op, target in wanted]
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.beyond("it wants a target for functions")
+def test_all_functions_are_found_without_a_target(lesson):
+    equal(len(chain(lesson.Graph(), 5).find_nodes(op="call_function")), 5)
+
+
+# --- what was erased ------------------------------------------------------------------------------
+
+
+def test_erasing_twice_is_worth_a_warning(lesson):
+    graph, x = placeholders(lesson, "x")
+    graph.erase_node(x)
+    with warns_of("x", "erased"):
+        graph.erase_node(x)
+    equal(len(graph.nodes), 0)
+
+
+def forwards_and_back(graph):
+    return len(list(graph.nodes)), len(list(reversed(graph.nodes)))
+
+
+@pytest.mark.beyond("the list loses the nodes that took its place")
+def test_an_erased_node_does_not_come_back(lesson):
+    graph = diamond(lesson.Graph())
+    *_, add, output = graph.nodes
+    graph.erase_node(output)
+    graph.call_method("new", (add,))
+    with refuses(RuntimeError, "output", "erased"):
+        add.append(output)
+    equal(forwards_and_back(graph), (5, 5))
+
+
+@pytest.mark.beyond("the new node is in the list forwards, and not backwards")
+def test_nothing_is_inserted_at_an_erased_node(lesson):
+    graph = diamond(lesson.Graph())
+    output = graph.output_node()
+    with graph.inserting_before(output):
+        graph.erase_node(output)
+        with refuses(RuntimeError, "output", "erased"):
+            graph.call_method("new")
+    equal(forwards_and_back(graph), (4, 4))
+
+
+@pytest.mark.beyond("the error names the node and its users, and no way out")
+def test_the_error_of_a_node_that_is_used_says_the_way_out(lesson):
+    graph = diamond(lesson.Graph())
+    with refuses(RuntimeError, "x", "relu", "tanh", "replace_all_uses_with"):
+        graph.erase_node(next(iter(graph.nodes)))
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def test_a_graph_can_be_copied(lesson):
+    graph = diamond(lesson.Graph(tracer_cls=fx.Tracer))
+    graph.output_node().meta["note"] = 1
+    graph.output_node().type = int
+    twin = copy.deepcopy(graph)
+    equal(state(twin), state(graph))
+    equal((twin.output_node().meta, twin._tracer_cls), ({"note": 1}, fx.Tracer))
+
+
+def test_a_long_graph_can_be_copied(lesson):
+    equal(len(copy.deepcopy(chain(lesson.Graph(), 3000)).nodes), 3002)
+
+
+@pytest.mark.beyond("the node's copy is in another graph")
+def test_what_refers_to_a_node_refers_to_its_copy(lesson):
+    graph, x = placeholders(lesson, "x")
+    for node, twin in (copy.deepcopy((x, graph)), reversed(copy.deepcopy((graph, x)))):
+        holds(list(twin.nodes) == [node], "the node is in the graph")
+
+
+@pytest.mark.beyond("it is a Graph of torch's")
+def test_a_copy_is_of_the_same_class(lesson):
+    class Special(lesson.Graph):
+        pass
+
+    equal(type(copy.deepcopy(Special())), Special)
+
+
+def test_the_output_is_returned_if_asked_for(lesson):
+    source = diamond(lesson.Graph())
+    value, output = lesson.Graph().graph_copy(source, {}, return_output_node=True)
+    equal((value.name, output), ("add", source.output_node()))
+    equal(lesson.Graph().graph_copy(lesson.Graph(), {}, return_output_node=True), None)
+
+
+def test_a_graph_can_be_pickled(lesson):
+    graph = diamond(lesson.Graph())
+    graph.output_node().args = ({"key": [1, *graph.output_node().all_input_nodes]},)
+    graph.output_node().meta["note"] = 1
+    twin = pickle.loads(pickle.dumps(graph))
+    equal(state(twin), state(graph))
+    equal(twin.output_node().meta, {"note": 1})
+    equal(twin.call_method("relu").name, "relu_1")
+
+
+@pytest.mark.beyond("a RecursionError: each node holds the next")
+def test_a_long_graph_can_be_pickled(lesson):
+    equal(len(pickle.loads(pickle.dumps(chain(lesson.Graph(), 1000))).nodes), 1002)
+
+
+# --- the module of a graph ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "is_fine"),
+    [
+        ("get_attr", "linear.weight", True),
+        ("get_attr", "linear", True),
+        ("get_attr", "linear.scale", False),
+        ("get_attr", "nothing", False),
+        ("call_module", "linear", True),
+        ("call_module", "linear.weight", False),
+        ("call_module", "nowhere", False),
+        ("call_method", "nowhere", True),
+    ],
+)
+def test_lint_looks_for_the_targets(lesson, op, target, is_fine):
+    graph = lesson.Graph(Owner())
+    graph.create_node(op, target)
+    if is_fine:
+        graph.lint()
+        return
+    with refuses(RuntimeError, target, cause="nothing was found"):
+        graph.lint()
+
+
+@pytest.mark.parametrize("path", ["nowhere", "linear.nowhere"])
+def test_an_attribute_that_is_missing_is_worth_a_warning(lesson, path):
+    with warns_of("get_attr" if lesson.Graph is fx.Graph else path):
+        lesson.Graph(Owner()).get_attr(path)
+    lesson.Graph(Owner()).get_attr("linear.weight")
+    lesson.Graph().get_attr(path)
+
+
+@pytest.mark.beyond("an AttributeError, where a warning was meant")
+def test_a_module_that_is_missing_is_worth_a_warning(lesson):
+    with warns_of("nowhere"):
+        lesson.Graph(Owner()).call_module("nowhere")
+
+
+IMPURE = [torch._assert, operator.setitem, torch.rand, torch.ops.aten.add_.Tensor]
+PURE = [torch.add, torch.relu, operator.add, torch.ops.aten.add.Tensor, getattr]
+
+
+def test_functions_with_an_effect_are_not_dead(lesson):
+    def edit(graph):
+        x = graph.placeholder("x")
+        graph.call_function(torch._assert, (graph.call_method("all", (x,)), "no"))
+        for each in [*IMPURE, *PURE]:
+            graph.call_function(each, (x,))
+        graph.eliminate_dead_code()
+
+    same_edits(lesson, edit)
+
+
+def test_a_random_number_may_be_dead(lesson):
+    node = lesson.Graph().call_function(torch.ops.aten.rand.default, ((2,),))
+    equal((node.is_impure(), node.is_impure(impure_random=False)), (True, False))
+
+
+def test_a_module_says_that_it_has_an_effect(lesson):
+    owner = Owner()
+    graph = lesson.Graph(owner)
+    graph.call_module("linear", (graph.placeholder("x"),)), graph.call_module("noisy")
+    equal(graph.eliminate_dead_code(), True)
+    equal([node.name for node in graph.nodes], ["x", "noisy"])
+
+
+@pytest.mark.beyond("it insists on a module, and raises an AssertionError")
+def test_modules_may_be_dead_in_a_graph_without_a_module(lesson):
+    graph, x = placeholders(lesson, "x")
+    graph.call_module("relu", (x,))
+    equal(graph.eliminate_dead_code(), True)
+
+
+def test_dead_code_of_subgraphs_goes_as_well(lesson):
+    class Child(fx.GraphModule):
+        """A graph module that takes a graph of any class."""
+
+        graph = recompiled = None
+
+        def __init__(self):
+            nn.Module.__init__(self)
+            self.graph = chain(lesson.Graph(), 2)
+            self.graph.output_node().args = ()
+
+        def recompile(self):
+            self.recompiled = True
+
+    owner = nn.Module()
+    owner.named, owner.unnamed = Child(), Child()
+    graph = lesson.Graph(owner)
+    graph.output(graph.get_attr("named"))
+    equal((graph.eliminate_dead_code(), graph.eliminate_dead_code()), (True, False))
+    equal([len(child.graph.nodes) for child in (owner.named, owner.unnamed)], [2, 4])
+    holds(owner.named.recompiled, "it is recompiled")
+
+
+# --- showing, and code ----------------------------------------------------------------------------
+
+
+@pytest.mark.beyond("it needs the package tabulate")
+def test_a_graph_is_printed_as_a_table(lesson, capsys):
+    graph, x = placeholders(lesson, "x")
+    graph.output([x])
+    graph.print_tabular()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    equal(lines[0], ["opcode", "name", "target", "args", "kwargs"])
+    equal(lines[2:], [["placeholder", "x", "x", "()", "{}"], ["output"] * 3 + ["([x],)", "{}"]])
+
+
+def test_inputs_and_results_go_through_the_code_generator(lesson):
+    class Reversing(fx.graph.CodeGen):
+        def process_inputs(self, *args):
+            return args[::-1]
+
+        def process_outputs(self, out):
+            return [out]
+
+    graph = lesson.Graph()
+    equal((graph.process_inputs(1, 2), graph.process_outputs(3)), ((1, 2), 3))
+    graph.set_codegen(Reversing())
+    for each in (graph, copy.deepcopy(graph)):
+        equal((each.process_inputs(1, 2), each.process_outputs(3)), ((2, 1), [3]))
+
+
+# --- at length ------------------------------------------------------------------------------------
+
+
+WORK = {
+    "building": lambda graph, count: lambda: chain(graph, count),
+    "dead code": lambda graph, count: unused(chain(graph, count)).eliminate_dead_code,
+    "replacing": lambda graph, count: functools.partial(rebuilt, chain(graph, count)),
+    "copying": lambda graph, count: lambda: type(graph)().graph_copy(chain(graph, count), {}),
+    "linting": lambda graph, count: chain(graph, count).lint,
+    "printing": lambda graph, count: chain(graph, count).__str__,
+    "pickling": lambda graph, count: lambda: pickle.dumps(chain(graph, count)),
+    "users": lambda graph, count: functools.partial(swapped, chain(graph, count)),
+}
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_the_work_grows_with_the_number_of_nodes(lesson, work):
+    def sized(count):
+        return work(lesson.Graph(), count)
+
+    grown = growth(sized, 100)
+    holds(grown < 2.2, "twice the nodes, twice the lines of Python that run", got=grown)
+
+
+@pytest.mark.parametrize("first", range(100, 1100, 100))
+def test_edits_by_chance_at_length(lesson, first):
+    for seed in range(first, first + 10):
+        same_script(lesson, seed, count=60)

@@ -1,0 +1,299 @@
+"""``graph``: the same edits leave your graph and torch's in the same state."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+import torch
+from torch import fx
+
+from kata.torchvision_compat import torchvision
+from tests import zoo
+from tests.models import graph as cases
+from tests.models.graph import copied, diamond, same_edits, same_script, same_state
+from tests.suite import equal, holds, refuses
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("candidates", cases.CANDIDATES.values(), ids=cases.CANDIDATES)
+def test_names_are_legal_and_there_is_one_of_each(lesson, candidates):
+    theirs = fx.graph._Namespace()
+    namespace = lesson.Namespace()
+    for candidate in candidates:
+        got, expected = namespace.create_name(candidate), theirs.create_name(candidate, None)
+        holds(got == expected, f"{expected!r} for {candidate!r} of {candidates}", got=got)
+
+
+# --- arguments and users --------------------------------------------------------------------------
+
+
+def nodes(lesson, *names):
+    """Nodes that are in no list yet: they can have arguments and users all the same."""
+    graph = lesson.Graph()
+    return [lesson.Node(graph, name, "placeholder", name, (), {}) for name in names]
+
+
+def users_of(*nodes):
+    return [[user.name for user in node.users] for node in nodes]
+
+
+def test_a_node_is_a_user_of_its_inputs(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    z.args, z.kwargs = (y, y), {"other": x}
+    equal(users_of(x, y, z), [["z"], ["z"], []])
+    equal(z.all_input_nodes, [y, x], hint="positional arguments come first")
+
+
+def test_inputs_are_found_at_any_depth(lesson):
+    a, b, c, d, user = nodes(lesson, "a", "b", "c", "d", "user")
+    user.args = ([a, (1, b)], {"key": slice(None, c)}, cases.Pair(d, 2))
+    equal(user.all_input_nodes, [a, b, c, d])
+    holds(isinstance(user.args[2], cases.Pair), "a named tuple stays one", got=user.args[2])
+
+
+def test_an_argument_that_goes_away_loses_its_user(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    z.args = (x, y)
+    z.args = (y, 1)
+    gone = (lambda users: users[0] == ["z"], "the old arguments still count the node as a user")
+    equal(users_of(x, y), [[], ["z"]], cause=gone)
+    equal(z.all_input_nodes, [y])
+
+
+def test_a_value_that_is_used_again_comes_last_among_the_users(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    y.args = z.args = (x,)
+    y.args = (x, 1)
+    equal(users_of(x), [["z", "y"]], cause=(lambda users: users == [["y", "z"]], cases.REASSIGNED))
+
+
+def test_a_list_that_changes_later_changes_no_node(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    parts = [x]
+    z.args = (parts,)
+    parts.append(y)
+    stale = (lambda args: len(args) == 2, "the node holds the caller's own list")
+    equal(list(z.args[0]), [x], cause=stale, hint="`map_arg` makes new containers")
+
+
+def test_an_input_is_replaced_wherever_it_is(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    z.args, z.kwargs = (x, [x, 1]), {"key": (x,)}
+    z.replace_input_with(x, y)
+    equal(repr((z.args, dict(z.kwargs))), "((y, [y, 1]), {'key': (y,)})")
+    equal(users_of(x, y), [[], ["z"]])
+
+
+def test_all_users_change_over(lesson):
+    x, y, one, other = nodes(lesson, "x", "y", "one", "other")
+    one.args, other.args = (x,), (1, x)
+    equal(x.replace_all_uses_with(y), [one, other], hint="the users that changed are returned")
+    equal(users_of(x, y), [[], ["one", "other"]])
+    y.replace_all_uses_with(one)
+    equal(users_of(y, one), [[], ["one", "other"]], hint="a user may become its own")
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+def test_nodes_come_in_the_order_in_which_they_were_created(lesson):
+    graph = diamond(lesson.Graph())
+    names = ["x", "relu", "tanh", "add", "output"]
+    equal([node.name for node in graph.nodes], names)
+    equal([node.name for node in reversed(graph.nodes)], names[::-1])
+    equal(len(graph.nodes), 5)
+
+
+@pytest.mark.parametrize("method", ["prepend", "append"])
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("moved", range(5))
+def test_a_node_moves_next_to_another(lesson, method, place, moved):
+    def edit(graph):
+        nodes = list(diamond(graph).nodes)
+        getattr(nodes[place], method)(nodes[moved])
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize("edit", [lambda x, y: x.prepend(y), lambda x, y: x.graph.erase_node(y)])
+def test_a_node_of_another_graph_is_left_alone(lesson, edit):
+    x, y = (lesson.Graph().placeholder(name) for name in "xy")
+    with refuses((AssertionError, RuntimeError, ValueError), cause="the other graph lost a node"):
+        edit(x, y)
+
+
+def test_nodes_may_come_and_go_during_an_iteration(lesson):
+    def edit(graph):
+        seen = []
+        for node in diamond(graph).nodes:
+            seen.append(node.name)
+            if node.name == "relu":
+                node.replace_all_uses_with(node.prev)
+                graph.erase_node(node)
+                with graph.inserting_before(node.next):
+                    graph.call_method("before", (node.prev,))
+                with graph.inserting_after(node.next):
+                    graph.call_method("behind", (node.prev,))
+        return seen
+
+    same_edits(lesson, edit, hint="go from node to node: a list of them knows no newcomers")
+
+
+# --- creating and erasing -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [*cases.METHODS, *cases.FUNCTIONS])
+def test_a_name_comes_from_the_target(lesson, target):
+    op = "call_method" if target in cases.METHODS else "call_function"
+    same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
+
+
+def test_each_kind_of_node_has_its_shortcut(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
+        graph.call_module("linear", (x,), {"key": y}, torch.Tensor)
+        top = graph.call_function(max, (x, y), name="y.Z")
+        graph.output((graph.get_attr("linear.weight"), top), tuple)
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize(
+    ("op", "target"), [("call", "x"), ("call_function", "relu"), ("call_method", torch.relu)]
+)
+def test_a_node_that_cannot_be_is_refused(lesson, op, target):
+    graph = lesson.Graph()
+    with refuses((AssertionError, ValueError), cause="the node was created"):
+        graph.create_node(op, target, name="x")
+    equal(len(graph.nodes), 0)
+
+
+@pytest.mark.parametrize("place", [None, 0, 2, 4])
+@pytest.mark.parametrize("where", ["inserting_before", "inserting_after"])
+def test_new_nodes_go_to_the_insertion_point(lesson, where, place):
+    def edit(graph):
+        node = None if place is None else list(diamond(graph).nodes)[place]
+        with getattr(graph, where)(node):
+            graph.get_attr("first"), graph.get_attr("second")
+        graph.get_attr("afterwards")
+
+    same_edits(lesson, edit, hint="behind a node: directly behind it, each time")
+
+
+def test_insertion_points_are_nested_and_end_with_an_error(lesson):
+    def edit(graph):
+        x, *_, output = diamond(graph).nodes
+        with suppress(KeyError), graph.inserting_before(output):
+            with graph.inserting_after(x):
+                graph.get_attr("inner")
+            graph.get_attr("outer")
+            raise KeyError
+        graph.get_attr("last")
+
+    same_edits(lesson, edit)
+
+
+def test_an_insertion_point_without_a_block_stays(lesson):
+    def edit(graph):
+        graph.inserting_before(graph.placeholder("x"))
+        graph.get_attr("first"), graph.get_attr("second")
+
+    same_edits(lesson, edit, hint="it begins with the call, not with the block")
+
+
+def test_a_node_that_is_used_is_not_erased(lesson):
+    graph = diamond(lesson.Graph())
+    x = next(iter(graph.nodes))
+    with refuses(RuntimeError, "x", "relu", "tanh", cause="its users were left without it"):
+        graph.erase_node(x)
+    equal(len(graph.nodes), 5)
+
+
+def test_a_node_that_is_erased_uses_nothing(lesson):
+    graph = diamond(lesson.Graph())
+    for node in reversed(graph.nodes):
+        graph.erase_node(node)
+    equal((len(graph.nodes), list(graph.nodes)), (0, []))
+
+
+# --- whole graphs ---------------------------------------------------------------------------------
+
+
+def test_a_copy_has_everything_but_the_place(lesson):
+    graph, other = lesson.Graph(), lesson.Graph()
+    x, y = graph.placeholder("x"), other.placeholder("x")
+    node = graph.call_module("linear", (x, [x]), {"key": x}, torch.Tensor)
+    node.meta["note"] = 1
+    copy = other.node_copy(node, lambda each: y)
+    equal(f"{copy.format_node()} {copy.args}", f"{node.format_node()} {node.args}")
+    equal((copy.all_input_nodes, copy.type), ([y], torch.Tensor))
+    holds(copy.meta == node.meta and copy.meta is not node.meta, "the metadata is copied")
+
+
+def test_a_graph_is_copied_into_another(lesson):
+    def edit(graph):
+        source = diamond(type(graph)())
+        x = graph.placeholder("input")
+        table = {next(iter(source.nodes)): x}
+        result = graph.graph_copy(source, table)
+        return result, [f"{old} becomes {new}" for old, new in table.items()]
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
+def test_graphs_of_models_are_copied(lesson, name):
+    model = torchvision.models.resnet18() if name == "ResNet18" else zoo.SMALL[name]().model
+    traced = fx.Tracer().trace(model)
+    graph = lesson.Graph()
+    result = graph.graph_copy(copied(lesson, traced), {})
+    graph.output(result, traced.output_node().type)
+    same_state(graph, traced)
+
+
+def test_the_output_is_the_last_node(lesson):
+    graph = diamond(lesson.Graph())
+    equal(graph.output_node().name, "output")
+    graph.get_attr("behind")
+    with refuses((AssertionError, RuntimeError), cause="something else was returned"):
+        graph.output_node()
+
+
+def test_lint_passes_a_graph_that_can_run(lesson):
+    diamond(lesson.Graph()).lint()
+
+
+@pytest.mark.parametrize("fault", cases.FAULTS.values(), ids=cases.FAULTS)
+def test_lint_finds_what_cannot_run(lesson, fault):
+    graph = diamond(lesson.Graph())
+    fault(graph)
+    with refuses(RuntimeError, cause="it was not found"):
+        graph.lint()
+
+
+def test_dead_code_goes_and_its_inputs_with_it(lesson):
+    def edit(graph):
+        relu = list(diamond(graph).nodes)[1]
+        with graph.inserting_after(relu):
+            dead = graph.call_method("dead", (relu,))
+        with graph.inserting_after(dead):
+            graph.call_method("too", (dead, dead))
+        return graph.eliminate_dead_code(), graph.eliminate_dead_code()
+
+    same_edits(lesson, edit, hint="from the last node to the first")
+
+
+def test_what_is_impure_stays(lesson):
+    def edit(graph):
+        graph.placeholder("unused")
+        graph.call_method("print_", ()), graph.call_method("relu", ())
+        return graph.eliminate_dead_code(lambda node: node.name != "relu")
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_edits_by_chance(lesson, seed):
+    same_script(lesson, seed)
