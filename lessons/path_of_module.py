@@ -1,8 +1,7 @@
 """Name a module by its path.
 
-A graph has no pointers into the model, only names: a ``call_module`` node says
-``"layer1.0.conv2"``. So the first thing a tracer needs is the way back, from a module object to
-its path below the root.
+A graph contains no modules, only their paths: the target of a ``call_module`` node is
+``"layer1.0.conv2"``. So the first thing that a tracer needs is the path of a given module object.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PathOfModule:
-    """The part of a tracer that knows modules by name; stands in front of ``TracerBase``."""
+    """The mixin of a tracer that finds paths; list it before ``TracerBase`` as a base."""
 
     root: nn.Module
 
@@ -25,14 +24,14 @@ class PathOfModule:
             mod: A module somewhere below ``self.root``, or the root itself.
 
         Returns:
-            The path, such as ``"layer1.0.conv2"``; ``""`` for the root. Modules are told apart by
-            identity: equal is not the same. Where several paths lead to one module, the first one
-            in the order of ``named_modules()``, which finishes a branch before the next one.
+            The path, such as ``"layer1.0.conv2"``; ``""`` for the root. Modules are compared by
+            identity, not with ``==``. If several paths lead to one module, the first one in the
+            order of ``named_modules()``, which is depth first.
 
         Raises:
             NameError: The root doesn't hold this module.
 
-        At the next call ``self.root`` may be another module. Nothing is written on the modules.
+        ``self.root`` may be another module at the next call. The modules are not modified.
 
         In torch: ``torch.fx.Tracer.path_of_module``.
 

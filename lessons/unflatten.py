@@ -136,7 +136,7 @@ def relative_to(ancestor: str, path: str) -> str:  # given
     return path.removeprefix(f"{ancestor}.")
 
 
-# What export writes on a node that a pass inserted: nobody knows which module it belongs to.
+# What export writes on a node that a pass inserted: its module is unknown.
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 
 
@@ -217,7 +217,7 @@ def state_names(
 def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
     """Run a plain program call by call, with the first two steps alone.
 
-    It stands on guesses that the other steps replace: a module is called once and returns its
+    It makes two assumptions that the later steps drop: each module is called once, and returns its
     last value. What is returned takes the leaves of the arguments, and returns a tuple of leaves.
 
     >>> import torch
@@ -482,7 +482,7 @@ def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str
 
     A module stands at the ``name`` of its call. A name on ``paths``, or on the way to a module or
     to state, that no call has becomes a plain ``nn.Module``. Children are registered in the order
-    of ``paths``, and whatever isn't listed comes after.
+    of ``paths``; those that aren't listed come after.
 
     Args:
         root: the outline, with a module for every call.

@@ -1,9 +1,9 @@
 """Record the order in which modules and parameters are used.
 
-A model registers its layers in one order and uses them in another. One symbolic trace tells: a
-tracer enters modules and creates proxies in the very order of the real run. The tracer belongs to
-somebody else, so there is no subclass: two methods of that one object are replaced while the trace
-runs, and put back afterwards.
+A model registers its layers in one order and uses them in another. A symbolic trace shows the
+second: a tracer enters modules and creates proxies in the same order as the real run. The tracer is
+the caller's object, so there is no subclass: two of its methods are replaced during the trace, and
+restored afterwards.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ class ExecOrderTracer:
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
         ``call_function`` or ``call_method`` node uses those among its positional arguments, by
         their names in the root: a proxy stands for a parameter if its node's target is the
-        parameter's name, whatever its opcode. What is nested in a list or passed by keyword isn't
-        looked at. Other nodes use none.
+        parameter's name, of any opcode. Arguments nested in a list or passed by keyword are
+        ignored. Other nodes use none.
 
         Args:
             info: the record.

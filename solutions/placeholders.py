@@ -1,9 +1,8 @@
 """Turn a signature into placeholders.
 
-To record a function one has to call it, and to call it one needs arguments. They are proxies,
-and each stands for a ``placeholder`` node: one for every name in the signature. ``*args`` is
-the odd one. It gets a single proxy, so the function has to be called as if its ``*args`` were
-an ordinary argument.
+To trace a function, call it with proxies. Each parameter in the signature gets one proxy and one
+``placeholder`` node. So do ``*args`` and ``**kwargs``: each gets a single proxy, and a proxy can't
+be unpacked. So the function has to be called as if they were ordinary parameters.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "
 
 
 class Placeholders:
-    """The part of a tracer that makes the inputs of a graph; stands in front of ``TracerBase``."""
+    """The mixin of a tracer that creates placeholders; list it before ``TracerBase`` as a base."""
 
     root: nn.Module
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Record a placeholder for every parameter of a function, and say how to call it with them.
+        """Create a placeholder for each parameter of a function; return how to call it with them.
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
-            is_module: Whether the first parameter, whatever its name, is ``self.root`` and no
-                placeholder.
-            concrete_args: Handed on to ``proxy_placeholder``. Only the stretch uses it.
+            is_module: Whether the first parameter is ``self.root`` and gets no placeholder. Its
+                name doesn't matter.
+            concrete_args: Passed to ``proxy_placeholder``. Only the stretch uses it.
 
         Returns:
             A pair of ``call`` and ``args``; ``call(*args)`` runs the function on root and proxies.
@@ -63,14 +62,14 @@ class Placeholders:
         return call_by_position(root_fn, len(args)), args
 
     def proxy_placeholder(self, parameter: Input, concrete_args: Any = None) -> Any:
-        """Record a placeholder, and return its proxy.
+        """Create a placeholder node, and return its proxy.
 
         Args:
-            parameter: What the placeholder says.
+            parameter: The target, the default and the type of the node.
             concrete_args: Only the stretch uses it.
 
-        The node is made by ``self.create_proxy``, for a subclass may override it. Its argument
-        ``type_expr`` takes the annotation. In torch: ``Tracer._proxy_placeholder``.
+        The node is created by ``self.create_proxy``, because a subclass may override it; pass the
+        annotation as ``type_expr``. In torch: ``Tracer._proxy_placeholder``.
         """
         return self.create_proxy(  # type: ignore[attr-defined]  # TracerBase's
             "placeholder", parameter.target, parameter.default, {}, type_expr=parameter.annotation
@@ -78,7 +77,7 @@ class Placeholders:
 
 
 class Input(NamedTuple):
-    """What a placeholder says of one parameter: its target, its args and its type.
+    """One parameter as a placeholder node has it: the node's target, args and type.
 
     Attributes:
         target: the parameter's name, with its stars if it has any.
@@ -95,11 +94,11 @@ def inputs_of(fn: Callable[..., Any]) -> list[Input]:
     """Return the parameters of a function in the order in which a call fills its variables.
 
     Args:
-        fn: The function. If ``functools.wraps`` has decorated it, the one inside counts.
+        fn: The function. For a decorated function (``functools.wraps``), the one inside is used.
 
     Returns:
-        Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. What has stars
-        is given no annotation: that speaks of the elements.
+        Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. The last two
+        get no annotation, because theirs is the type of the elements.
 
     >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
     ['x', 'y', '*rest', '**options']
@@ -119,13 +118,13 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
     """Return a function that does the same and takes all its parameters by position.
 
     Args:
-        fn: The function, which stays as it is. If its parameters can be passed by position already,
+        fn: The function; it is not modified. If its parameters can be passed by position already,
             or if it is decorated, it is returned itself.
-        count: How many parameters it has, ``*args`` and ``**kwargs`` among them.
+        count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
-    A proxy cannot be unpacked, so ``fn(*proxy)`` is no way to fill ``*args``. But inside a function
-    ``args`` is a variable like any other, right behind the named ones: counting it among them is
-    enough. In torch: ``_patch_function``.
+    A proxy can't be unpacked, so ``fn(*proxy)`` is not possible. But inside a function ``args`` is
+    a local variable like any other, stored right behind the named parameters. So it is enough to
+    create a code object that counts it among them. In torch: ``_patch_function``.
 
     >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
     [1, 2, 3]

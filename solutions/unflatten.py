@@ -147,7 +147,7 @@ def relative_to(ancestor: str, path: str) -> str:  # given
 
 # --- step 1: which nodes were recorded in which call of which module?
 
-# What export writes on a node that a pass inserted: nobody knows which module it belongs to.
+# What export writes on a node that a pass inserted: its module is unknown.
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 
 
@@ -209,8 +209,8 @@ def _with_stacks(nodes: Iterable[Node]) -> Iterator[_Stacked]:
             stack = ()
         elif not entries:
             raise RuntimeError(
-                f"node {node.name!r} of the exported graph has no nn_module_stack, so nobody knows "
-                "which module it belongs to; keep the metadata of nodes in passes over the graph"
+                f"node {node.name!r} of the exported graph has no nn_module_stack, so its module "
+                "is unknown; keep the metadata of nodes in passes over the graph"
             )
         elif NO_MODULE not in entries:
             stack = _levels(entries)
@@ -308,7 +308,7 @@ def state_names(
 def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
     """Run a plain program call by call, with the first two steps alone.
 
-    It stands on guesses that the other steps replace: a module is called once and returns its
+    It makes two assumptions that the later steps drop: each module is called once, and returns its
     last value. What is returned takes the leaves of the arguments, and returns a tuple of leaves.
 
     >>> import torch
@@ -644,7 +644,7 @@ def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str
 
     A module stands at the ``name`` of its call. A name on ``paths``, or on the way to a module or
     to state, that no call has becomes a plain ``nn.Module``. Children are registered in the order
-    of ``paths``, and whatever isn't listed comes after.
+    of ``paths``; those that aren't listed come after.
 
     Args:
         root: the outline, with a module for every call.
@@ -687,7 +687,7 @@ def graph_key(graph: Graph) -> Hashable:
 
 
 class _Result(NamedTuple):
-    """The result of the node with this number, whatever its name."""
+    """The result of the node with this number; its name doesn't matter."""
 
     number: int
 

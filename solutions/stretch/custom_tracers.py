@@ -1,8 +1,8 @@
 """Unlike the core: options reach the tracer, tags survive a copy, and three more tracers.
 
-- ``ModulePathTracer``, ``LowerReluTracer`` and ``TaggingTracer`` stand on the whole tracer, whose
-  options they take. ``create_proxy`` names its parameters, because the tracer looks for one of
-  them in the signature; and the tag is in ``node.meta`` too, which a copy of a graph takes along.
+- ``ModulePathTracer``, ``LowerReluTracer`` and ``TaggingTracer`` derive from the tracer of the
+  stretch, and take its options. ``create_proxy`` names its parameters, because the tracer looks for
+  one of them in the signature. The tag is also in ``node.meta``, which is copied with a graph.
 - ``LowerTracer`` looks inside modules of any types.
 - ``SourceLineTracer`` notes the line of your code that asked for a node.
 - ``OutOfPlaceTracer`` refuses what changes a tensor in place.
@@ -39,7 +39,7 @@ __all__ = [
 class ModulePathTracer(core.ModulePathTracer, Tracer):
     """Record, for each node, the path of the module whose ``forward`` made it.
 
-    It is the core's, but for the signature of ``create_proxy``.
+    It is the core's, except for the signature of ``create_proxy``.
 
     >>> tracer = ModulePathTracer(param_shapes_constant=True)
     >>> graph = tracer.trace(nn.Sequential(nn.ReLU()))
@@ -217,7 +217,7 @@ class OutOfPlaceTracer(Tracer):
 
     In place are: methods and functions whose name ends in one underscore (``add_``), augmented
     operators (``operator.iadd``, ``operator.setitem``), modules and functions with
-    ``inplace=True``, whatever writes to ``out=``, and operators whose schema says so.
+    ``inplace=True``, calls with ``out=``, and operators whose schema says so.
 
     In torch: ``Tracer.check_mutable_operations``, which judges functions by their schemas, and
     doesn't look at methods and modules.

@@ -1,7 +1,8 @@
 """Unlike the core: ``CompleteExecOrderTracer``, which misses no use of a parameter.
 
-It mends what the core does as torch does: it sees parameters wherever they are among the arguments,
-it isn't deceived by names, and a module that is called again keeps its usages.
+The core does what torch does, including its mistakes. This tracer finds parameters anywhere among
+the arguments, compares parameters and not names, and keeps the usages of a module that is called
+again.
 """
 
 # ruff: noqa: PLC0414 - what isn't replaced is passed on

@@ -5,7 +5,7 @@
   constants that were stored on the module are gone.
 - ``node.meta["nn_module_stack"]`` tells of a new node where the call was.
 - An unknown target is a ``NameError`` that lists near names.
-- The recorder stands on the whole tracer, so wrapped functions stay calls.
+- The recorder derives from the stretch's tracer, so wrapped functions stay calls.
 """
 
 from __future__ import annotations

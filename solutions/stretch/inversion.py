@@ -6,7 +6,7 @@
   They are computed once while inverting, so that zeros are found; for that nothing may run that
   changes a tensor or draws random numbers.
 - Functions written in Python become a step once they are registered.
-- A module with a method ``inverse`` is a step, whatever it does inside. Coupling layers are made
+- A module with a method ``inverse`` is one step. Coupling layers are made
   for this: each changes one half of its input by an amount that depends on the other half alone,
   so that the amount can be computed again and taken away. What computes it needs no inverse.
 """

@@ -96,7 +96,7 @@ class Placeholders(core.Placeholders):
 
 
 def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
-    """Return what the traced code sees for a concrete leaf, once the graph checks the leaf."""
+    """Return what the traced code gets for a concrete leaf, and let the graph check it."""
     if isinstance(leaf, PHBase):
         hand_over_attributes(leaf, proxy.node)
         return proxy
@@ -114,7 +114,7 @@ def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
 
 
 def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
-    """Set on the node what the user has set on a placeholder of his own."""
+    """Copy the attributes that the user has set on a placeholder to the node."""
     for name in dir(placeholder) if placeholder is not PH else ():
         value = getattr(placeholder, name)
         if not name.startswith("__") and not callable(value) and not hasattr(node, name):
@@ -122,7 +122,7 @@ def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
 
 
 def numbered_input(tracer: Placeholders, number: int, value: Any) -> Proxy:
-    """Record an input of a function that says nothing about its inputs but ``*args``."""
+    """Create an input of a function that takes ``*args`` alone."""
     proxy: Proxy = core.Placeholders.proxy_placeholder(tracer, Input(f"input_{number}", (), None))
     if isinstance(value, PHBase):
         hand_over_attributes(value, proxy.node)
@@ -134,7 +134,7 @@ def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
     if len(names) != len(values):
         raise RuntimeError(
             f"got {len(values)} concrete arguments, but expected {len(names)} "
-            f"({', '.join(names)}): give one for each, torch.fx.PH for what shall stay an input"
+            f"({', '.join(names)}): give one for each, and torch.fx.PH for each that stays an input"
         )
     return dict(zip(names, values, strict=True))
 

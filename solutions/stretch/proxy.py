@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Proxy(core.Proxy):
-    """The core's proxy, for all that code does to one.
+    """The core's proxy, with every operation that code may apply to one.
 
     In torch: ``torch.fx.Proxy``.
 

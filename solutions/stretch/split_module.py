@@ -1,4 +1,4 @@
-"""Unlike the core: cuts whatever torch cuts, more of it, and says what it can't cut.
+"""Unlike the core: splits everything that torch splits, and more, and refuses the rest clearly.
 
 - Autocast and gradients may be switched in the graph: each partition switches for itself what it
   needs (``propagate_regions``).
@@ -93,7 +93,7 @@ def split_module(
         m: the model to cut.
         root_m: the model that ``m`` was traced from. It is not used; torch's signature has it.
         split_callback: the partition number of a node; it is asked once per call, in the order of
-            the graph, whatever the graph holds.
+            the graph, also if the graph switches modes.
         qualname_map: a dict to fill with the old path of every module called in the result.
         keep_original_order: call the submodules in the order in which the graph reaches them, and
             read parameters where they are needed.
@@ -296,9 +296,9 @@ def stitch_graph(
 ) -> GraphModule:
     """Unlike the core's: the code of the submodules isn't generated again, and names may be taken.
 
-    A ``GraphModule`` that generates its code lets those inside generate theirs. So plain modules
-    stand in for the submodules until the code of the outer module is there; but for those that get
-    something from the original, such as the ``weight`` of its own ``submod_0``.
+    A ``GraphModule`` that generates its code makes those inside generate theirs. So plain modules
+    take the place of the submodules until the code of the outer module exists, except for those
+    that get an attribute of the original, such as the ``weight`` of its own ``submod_0``.
 
     Raises:
         RuntimeError: the graph reads an attribute that has the name of a submodule.

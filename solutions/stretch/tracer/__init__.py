@@ -5,10 +5,10 @@
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
   tracing in their own thread, and the last trace to end restores them.
 - After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
-- What can't be traced is refused: another thing than a module or a Python function, a class
-  without the method, a module that takes the place of another.
+- What can't be traced is refused: anything that is neither a module nor a Python function, a class
+  without the method, a module that replaces another during the trace.
 - Generated code knows its source, graph modules that compile late can be traced, stack traces
-  leave these files out, tracers can be copied, nodes are made with fewer questions asked.
+  leave these files out, tracers can be copied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SOLUTIONS = str(Path(core.__file__).parent)
 
 
 class ModuleStack(OrderedDict[str, tuple[str, Any]]):
-    """The calls that are running. Each node gets a copy, by a shorter way than usual."""
+    """The calls in progress; ``copy.copy`` of it is fast, because each node gets a copy."""
 
     def __copy__(self) -> OrderedDict[str, tuple[str, Any]]:
         return OrderedDict(self)
@@ -51,7 +51,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
     Args:
         autowrap_modules: Their public functions are recorded as calls wherever the traced code
             finds them.
-        autowrap_functions: Likewise, single functions.
+        autowrap_functions: Single functions that are recorded as calls in the same way.
         param_shapes_constant: Whether ``shape``, ``size()`` and the like of a parameter are
             numbers, so that code may branch on them, and not proxies.
 
@@ -149,7 +149,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
             yield
 
     def path_of_module(self, mod: nn.Module) -> str:
-        """Return the path of a module, which a graph can have for one module only.
+        """Return the path of a module; in one graph each path stands for one module.
 
         Raises:
             NameError: Another module had the path earlier in this trace.
@@ -163,7 +163,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         return path
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Do so like the core; with ``param_shapes_constant`` a parameter knows its shape."""
+        """Return what the core does; with ``param_shapes_constant``, a ``ParameterProxy``."""
         proxy = super().getattr(attr, attr_val, parameter_proxy_cache)
         if not self.param_shapes_constant or type(proxy) is not Proxy:
             return proxy
@@ -190,7 +190,7 @@ def symbolic_trace(
     Args:
         root: A module or a function.
         concrete_args: Arguments that are known now, so that code may branch on them, and
-            containers that shall be taken apart, with ``torch.fx.PH`` for what stays an input.
+            containers to flatten, with ``torch.fx.PH`` for each leaf that stays an input.
 
     In torch: ``torch.fx.symbolic_trace``.
 
@@ -208,7 +208,7 @@ def symbolic_trace(
 
 @contextmanager
 def rollback_on_error(tracer: Tracer) -> Iterator[None]:
-    """Leave nothing of a failed trace on the tracer, but the code so far on some errors."""
+    """Restore the tracer if the trace fails; attach the code so far to data-dependent errors."""
     before: tuple[Any, ...] = tracer.num_calls.copy(), tracer.node_name_to_scope.copy(), {}
     try:
         yield

@@ -1,9 +1,9 @@
-"""What is different in Python while a trace runs, and nothing else.
+"""The patches that are active while a trace runs.
 
-All of it is global: methods of ``nn.Module``, functions in the globals of modules. So a name is
-patched once, however many traces run, and the last trace to end undoes all patches. Traces may be
-nested, and may overlap in any order. What a patch does depends on who asks: a call of a module on
-the trace that *this thread* runs, a call of a wrapped function on the tracer of its arguments.
+They are global: methods of ``nn.Module``, functions in the globals of modules. So each name is
+patched once, even if several traces run, and the last trace to end restores all of them. Traces
+may be nested, and may overlap in any order. A patched method of ``nn.Module`` calls the tracer of
+the current thread; a wrapped function calls the tracer of the proxies among its arguments.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 # A name belongs to a class, or to the globals of a module.
 Owner = type | dict[str, Any]
 
-# What a name means where nothing has that name.
+# The value of a name that doesn't exist.
 MISSING: Any = object()
 
-# What becomes of a call of a module, and of a look at its attributes, in this thread.
+# What a module call and an attribute read are sent to in this thread.
 RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
 
 
 class Patches(dict[tuple[int, str], tuple[Owner, str, Any, Any]]):
-    """All patched names in this process: owner, name, the value before, the value now."""
+    """All patched names in this process: owner, name, original value, patched value."""
 
-    # torch.compile calls these two when it compiles something in the middle of a trace. What torch
-    # itself notes, its flag and its patcher, can't be called; it stays.
+    # torch.compile calls these two when it compiles something during a trace. Torch's own flag and
+    # patcher, which aren't callable, keep their values.
 
     def revert_all_patches(self) -> None:
-        """Undo the patches for a while."""
+        """Restore the originals temporarily."""
         for owner, name, before, now in self.values():
             assign(owner, name, before if callable(now) else now)
 
@@ -60,7 +60,7 @@ LOCK = threading.RLock()  # for changes of these two
 
 
 class Recording:
-    """One trace in progress: its tracer, and where it has looked for functions to wrap."""
+    """One trace in progress: its tracer, and the namespaces searched for functions to wrap."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._call, self.getattr = _recorders(tracer)
@@ -68,7 +68,7 @@ class Recording:
         self._searched: set[int] = set()
 
     def call(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        """Let the tracer decide what a call of a module comes to."""
+        """Send a call of a module to the tracer."""
         self.autowrap(getattr(module.forward, "__globals__", {}))
         return self._call(module, *args, **kwargs)
 
@@ -83,7 +83,7 @@ class Recording:
 
 @contextmanager
 def recording(tracer: Tracer) -> Iterator[Recording]:
-    """Let the tracer see what this thread does while the block runs."""
+    """Send module calls and attribute reads of this thread to a tracer while the block runs."""
     record = Recording(tracer)
     token = RECORDERS.set((record.call, record.getattr))
     with LOCK:
@@ -102,7 +102,7 @@ def recording(tracer: Tracer) -> Iterator[Recording]:
 
 
 def patch_everything() -> None:
-    """Patch all that is different while any trace runs."""
+    """Patch every name that is patched while any trace runs."""
     flag_owner, flag = tracing_flag()
     patch(vars(flag_owner), flag, True)
     patch(vars(torch_fx), "CURRENT_PATCHER", PATCHES)
@@ -125,7 +125,7 @@ def getattr_of_module(module: nn.Module, name: str) -> Any:
 
 
 def wrap(owner: Owner, name: str, by_all: bool = True) -> None:
-    """Let calls with a proxy be recorded, of a function or, where a class owns it, a method.
+    """Record calls with proxies of a function, or of a method if a class owns it.
 
     Args:
         owner: Where it has the name.
@@ -161,14 +161,14 @@ def patch(owner: Owner, name: str, value: Any) -> None:
 
 
 def original(owner: Owner, name: str) -> Any:
-    """Return what a name means when nobody traces, built in though it may be."""
-    with LOCK:  # or another thread could patch or restore it between the two looks
+    """Return the value of a name without patches; it may be a builtin."""
+    with LOCK:  # or another thread could patch or restore it between the two lookups
         value = PATCHES.get((id(owner), name), (0, 0, lookup(owner, name)))[2]
     return getattr(builtins, name, MISSING) if value is MISSING else value
 
 
 def lookup(owner: Owner, name: str) -> Any:
-    """Return the value that a name has right now."""
+    """Return the current value of a name."""
     return owner.get(name, MISSING) if isinstance(owner, dict) else getattr(owner, name)
 
 

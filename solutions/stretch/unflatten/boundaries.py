@@ -67,22 +67,22 @@ class BoundaryReplacements:
                 written = min(node for node in target.users if node > value and _is_in_place(node))
                 if written < reader:
                     return target
-                # Or else somebody still wants what it held before.
+                # Unless the value from before is still needed.
                 if not any(value < other < written for other in readers(target)):
                     write_back(target, value, after=value)
                     return target
         return None
 
     def _copy(self, value: Node) -> Node:
-        """The same operation once more."""
+        """Compute the value a second time."""
         if value not in self.copies:
             obstacle = _obstacle(value, self.before)
             if obstacle:
                 raise RuntimeError(
                     f"the value {value.name!r} ({value.target}) crosses the border of "
                     f"{self.call.name!r}, but is neither an argument nor a result of that call, "
-                    f"and it can't be computed twice, for {obstacle}; pass it, or don't preserve "
-                    "the signature of this module"
+                    f"and it can't be computed twice, because {obstacle}; pass it, or don't "
+                    "preserve the signature of this module"
                 )
             with value.graph.inserting_before(self.before):
                 copied = value.graph.node_copy(value, lambda node: self._of(node, self.before))
@@ -104,7 +104,7 @@ def _history(target: Node, last: Node) -> list[Node]:
 
 
 def _obstacle(value: Node, before: Node) -> str:
-    """Why a value would be another one if it were computed once more; empty if it wouldn't."""
+    """Why a value would differ if it were computed a second time; empty if it wouldn't."""
     if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
         return "it is random"
     for source in (value, *value.all_input_nodes):
@@ -120,7 +120,7 @@ def _owner(value: Node) -> Node:
 
 
 def _writers(value: Node) -> Iterator[Node]:
-    """The operations that write to a value, be it through views of it."""
+    """The operations that write to a value, directly or through views of it."""
     for user in value.users:
         if user.args and user.args[0] is value and is_view(user):
             if _is_in_place(user):

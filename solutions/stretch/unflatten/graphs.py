@@ -103,7 +103,7 @@ def _free_name(owner: nn.Module, name: str) -> str:
 
 
 def share_equal_bodies(root: ModuleCall) -> None:
-    """Let calls of one module that do the same share a module, whatever name it was called by.
+    """Let calls of one module that do the same share a module, also across its several names.
 
     Strict export writes down which names are one module: those have one key on the module stack.
     """

@@ -94,7 +94,7 @@ def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
 
 
 def readers(value: Node) -> Iterator[Node]:
-    """The operations that read a value, be it through views of it."""
+    """The operations that read a value, directly or through views of it."""
     for user in value.users:
         if user.op != "output":
             yield user

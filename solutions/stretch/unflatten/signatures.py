@@ -1,8 +1,8 @@
 """Unlike the core: calls whose signature is preserved take and return what the eager module did.
 
 ``torch.export.export(..., preserve_module_call_signature=...)`` notes how a module was called.
-Such a module can be swapped for another one. So whatever crosses its border must be one of its
-arguments or results, and must cross in the structure that the eager module had. All of this is
+Such a module can be swapped for another one. So every value that crosses its border must be one of
+its arguments or results, in the structure that the eager module had. All of this is
 written into the flat graph; the steps of the core know nothing of signatures.
 """
 
@@ -48,8 +48,8 @@ def preserve_signatures(
         written: what ``restore_mutations`` writes back: the last value of each placeholder.
 
     Raises:
-        RuntimeError: what crosses the border can't be computed twice, for it is random, or made of
-            what is mutated in between.
+        RuntimeError: a value that crosses the border can't be computed twice, because it is random,
+            or computed from something that is mutated in between.
 
     In torch: ``_ModuleFrame.remap_input``, ``_IVals`` and ``_generate_flatten_spec``.
     """

@@ -1,4 +1,4 @@
-"""Unlike the core: operations with side effects, which decomposing strings on a token."""
+"""Unlike the core: operations with side effects, which decomposition orders with a token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def has_tokens(signature: ExportGraphSignature) -> bool:
 def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
     """Call operations with side effects directly.
 
-    ``run_decompositions`` strings such operations on a token, so that their order shows in the
-    values: ``token, *results = with_effects(token, operation, *args)``. In a tree of modules the
-    order is that of the calls, and nobody has a token to begin with.
+    ``run_decompositions`` passes a token through such operations, so that their order is a data
+    dependency: ``token, *results = with_effects(token, operation, *args)``. In a tree of modules
+    the order is that of the calls, and there is no first token.
 
     Args:
         graph: a flat graph whose ``output`` node returns no tokens any more. It is changed.
