@@ -63,9 +63,6 @@ class Interpreter(core.Interpreter):
         super().__init__(module, garbage_collect_values, graph)
         self.garbage_collect_values = garbage_collect_values
         self.submodules: dict[str, nn.Module] = dict(module.named_modules())
-        for node in self.graph.nodes if garbage_collect_values else ():
-            if not node.users and node.op != "output":
-                self.user_to_last_uses.setdefault(node, []).append(node)
 
     def run(
         self,
@@ -87,8 +84,6 @@ class Interpreter(core.Interpreter):
         >>> Interpreter(module).run(None, initial_env={add: 5})
         10
         """
-        if enable_io_processing:
-            args = self.graph.process_inputs(*args)
         return self.run_in({**(initial_env or {})}, args, enable_io_processing)
 
     def boxed_run(self, args_list: list[Any]) -> Any:
@@ -97,25 +92,32 @@ class Interpreter(core.Interpreter):
         Raises:
             RuntimeError: There are more values than placeholders, or fewer.
         """
-        placeholders = self.graph.find_nodes(op="placeholder")
+        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
         if len(args_list) != len(placeholders):
+            fault = "missing" if len(args_list) < len(placeholders) else "extra"
             raise RuntimeError(
-                f"Interpreter.boxed_run expected {len(placeholders)} arguments for placeholders "
-                f"but received {len(args_list)}: it takes one for each, in order"
+                f"boxed_run got {len(args_list)} values for {len(placeholders)} placeholders "
+                f"({fault} arguments): pass one for each, in order"
             )
         env = dict(zip(placeholders, args_list, strict=True))
         args_list.clear()
-        return self.run_in(env, (), enable_io_processing=True)
+        return self.run_in(env, (), True)
 
     def run_in(self, env: dict[Node, Any], args: Args, enable_io_processing: bool) -> Any:
         """Run the graph on top of these values, which are freed after their last use as well."""
-        self.env, self.args_iter = env, iter(args)
+        # A graph of `lessons/graph.py` takes its values as they are.
+        is_processed = enable_io_processing and hasattr(self.graph, "process_inputs")
+        self.env = env
+        self.args_iter = iter(self.graph.process_inputs(*args) if is_processed else args)
         result = self.run_nodes()
-        return self.graph.process_outputs(result) if enable_io_processing else result
+        return self.graph.process_outputs(result) if is_processed else result
 
     def execute(self, n: Node) -> None:
-        if n not in self.env:
-            super().execute(n)
+        if n in self.env:
+            return
+        super().execute(n)
+        if self.garbage_collect_values and not n.users and n.op != "output":
+            del self.env[n]
 
     def explain(self, error: Exception, n: Node) -> None:
         """Put the node, and the line of the model that it comes from, into the message.
@@ -125,7 +127,8 @@ class Interpreter(core.Interpreter):
         if not self.extra_traceback:
             return
         words = f"While executing {n.format_node()}"
-        words += f"\nOriginal traceback:\n{n.stack_trace}" if n.stack_trace else ""
+        if "stack_trace" in n.meta:
+            words += f"\nOriginal traceback:\n{n.meta['stack_trace']}"
         match error.args:
             case str(message), *rest if not isinstance(error, KeyError):
                 error.args = (f"{message}\n\n{words}", *rest)
@@ -225,7 +228,6 @@ class ShapeProp(core.ShapeProp, Interpreter):
     def __init__(self, gm: GraphModule, fake_mode: Any = None) -> None:
         super().__init__(gm)
         self.fake_mode: Any = detect_fake_mode() if fake_mode is None else fake_mode
-        self.real_module, self.fake_module = gm, None
         if self.fake_mode is not None:
             from torch._dynamo.utils import deepcopy_to_fake_tensor  # takes seconds
 
@@ -245,15 +247,16 @@ class ShapeProp(core.ShapeProp, Interpreter):
             return super().run_node(n)
         from torch.fx.experimental import symbolic_shapes as symbols  # takes a second
 
-        self.module = self.fake_module
+        self.module, real_module = self.fake_module, self.module
         try:
             with self.fake_mode, enable_python_dispatcher():
                 value = super().run_node(n)
         finally:
-            self.module = self.real_module
+            self.module = real_module
         symbols.rebind_unbacked(self.fake_mode.shape_env, n, value)
         bindings = symbols.compute_unbacked_bindings(self.fake_mode.shape_env, value)
-        n.meta |= {"unbacked_bindings": bindings} if bindings else {}
+        if bindings:
+            n.meta["unbacked_bindings"] = bindings
         return value
 
     def describe(self, a: Any) -> Any:
@@ -272,37 +275,33 @@ class ShapeProp(core.ShapeProp, Interpreter):
 
 def qparams(a: Tensor) -> dict[str, Any]:
     """Return what turns the integers of a quantised tensor into the numbers they stand for."""
+    scheme = {"qscheme": a.qscheme()}
     if "per_tensor" in str(a.qscheme()):
-        return {"qscheme": a.qscheme(), "scale": a.q_scale(), "zero_point": a.q_zero_point()}
-    return {
-        "qscheme": a.qscheme(),
-        "scale": a.q_per_channel_scales().tolist(),
-        "zero_point": a.q_per_channel_zero_points().tolist(),
-        "axis": a.q_per_channel_axis(),
-    }
+        return scheme | {"scale": a.q_scale(), "zero_point": a.q_zero_point()}
+    scales, zero_points = a.q_per_channel_scales().tolist(), a.q_per_channel_zero_points().tolist()
+    return scheme | {"scale": scales, "zero_point": zero_points, "axis": a.q_per_channel_axis()}
 
 
 class GpuClock(Interpreter):
     """Lets the GPU take the time of what it computes: Python goes on before it is done."""
 
     def run_nodes(self) -> Any:
-        self.events: dict[Node, tuple[Any, Any]] = {}
+        self.events: list[tuple[Node, Any, Any]] = []
         value = super().run_nodes()
-        if self.events:
-            torch.cuda.synchronize()
-        for node, (start, end) in self.events.items():
+        for node, start, end in self.events:
+            end.synchronize()
             node.meta["seconds"] = start.elapsed_time(end) / 1e3
         return value
 
     def run_node(self, n: Node) -> Any:
         if not torch.cuda.is_available():
             return super().run_node(n)
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         value = super().run_node(n)
         end.record()
         if any(each.is_cuda for each in tensors_in(value)):
-            self.events[n] = start, end
+            self.events.append((n, start, end))
         return value
 
 

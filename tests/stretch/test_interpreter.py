@@ -90,9 +90,9 @@ def test_arguments_in_a_list_are_freed_after_their_last_use(lesson):
     equal((arguments, seen), ([], [None]))
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_list_of_another_length_is_refused(lesson, count):
-    with refuses(RuntimeError, "2", str(count)):
+@pytest.mark.parametrize(("count", "fault"), [(1, "missing"), (3, "extra")])
+def test_a_list_of_another_length_is_refused(lesson, count, fault):
+    with refuses(RuntimeError, "2", str(count), f"{fault} arguments"):
         lesson.Interpreter(traced(lambda x, y: x + y)).boxed_run([1] * count)
 
 
