@@ -2,9 +2,9 @@
 
 A graph is a function as data. Each node is one step: what is called, and with which arguments, and
 an argument may be another node. The order of the nodes is the order in which they run, so they are
-a linked list: whoever edits a graph inserts, moves and erases in the middle. And whoever replaces a
-value asks who uses it, so each node knows its users. That is the arguments read the other way
-round, and stays true since one method writes both.
+a linked list: editing a graph means inserting, moving and erasing in the middle. Replacing a value
+means asking who uses it, so each node also knows its users. Users are the arguments read backwards,
+and they stay correct because one method writes both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
-# No node has one of these names, since generated code means something else by them.
+# Names that mean something else in the code that a graph becomes.
 RESERVED = {*keyword.kwlist, *vars(builtins), "inf", "nan", "NoneType", "torch", "device"}
 RESERVED |= {"fx_pytree", "pytree"}
 NO_DEFAULT = inspect.Signature.empty
@@ -64,13 +64,14 @@ class Namespace:
         self.last_number: dict[str, int] = {}
 
     def create_name(self, candidate: str) -> str:
-        """Return a name that is not used yet: the candidate, if it can be.
+        """Return a name that is not used yet: the candidate, if possible.
 
-        Characters that no name may have become ``_``, several of them a single one. An empty
-        candidate becomes ``_unnamed``, and one that begins with a digit gets a ``_`` in front. What
-        is then used already, or is ``RESERVED``, gets the next number that makes a new name: it is
-        a base and perhaps a number, as in ``relu_3``, and counting goes on after the last number
-        that was handed out for its base, which is 0 at first.
+        Each run of characters that are illegal in a name becomes one ``_``. An empty candidate
+        becomes ``_unnamed``, and one that begins with a digit gets a ``_`` in front.
+
+        If the result is used already, or is ``RESERVED``, it needs another number. A name is a base
+        and perhaps a number, as in ``relu_3``. For each base the number of its latest name is
+        remembered (0 if that has none), and counting goes on from there until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "x_7", "x", "layer1.0", "list", "")]
@@ -153,10 +154,10 @@ class Node:
     def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Set both kinds of arguments, and make the users of other nodes agree with them.
 
-        This alone writes ``_args``, ``_kwargs``, ``_inputs`` and anybody's ``users``. First the
-        node stops being a user of its old inputs, then it becomes the last user of each new one:
-        a value that it goes on using counts as new. Afterwards a list that the caller passed may
-        change without the node noticing. In torch: ``Node._update_args_kwargs``.
+        No other method writes ``_args``, ``_kwargs``, ``_inputs`` or the ``users`` of any node.
+        First the node stops being a user of its old inputs, then it becomes the last user of each
+        new one, even of those it had before. Containers are copied: if the caller changes a list
+        afterwards, the node keeps what it was given. In torch: ``Node._update_args_kwargs``.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -181,18 +182,18 @@ class Node:
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments."""
         arguments = self.args, self.kwargs
-        replaced = map_arg(arguments, lambda node: new_input if node is old_input else node)
+        replaced = self.map_arg(arguments, lambda node: new_input if node is old_input else node)
         self.set_arguments(*replaced)
 
     def replace_all_uses_with(
         self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None
     ) -> list[Node]:
-        """Let the users of this node use another one instead, and return those users.
+        """Make the users of this node use another node instead, and return those users.
 
         Args:
             replace_with: The other node. If it is a user of this one, it becomes a user of itself,
-                unless ``delete_user_cb`` says no.
-            delete_user_cb: Whether a user changes over; without it, all do.
+                unless ``delete_user_cb`` excludes it.
+            delete_user_cb: Called with each user: whether to change it. By default all are.
 
         The node itself stays in the graph.
 
@@ -211,8 +212,7 @@ class Node:
     def prepend(self, x: Node) -> None:
         """Move a node of the same graph to the place in front of this one.
 
-        A node is never in the list twice: ``x`` leaves the place that it had. A node in front of
-        itself stays where it is.
+        It is taken out of its old place. Moving a node in front of itself changes nothing.
 
         Raises:
             ValueError: ``x`` belongs to another graph. In torch an ``AssertionError``.
@@ -277,8 +277,8 @@ class Node:
 class NodeList:
     """The nodes of a graph in their order.
 
-    While an iteration is under way, nodes may be inserted, moved and erased, its current one, too:
-    it goes on from there, and doesn't come to nodes that are erased by then.
+    Nodes may be inserted, moved and erased during an iteration, even the current one: the iteration
+    goes on from where that node is or was, and skips nodes that have been erased.
 
     In torch: ``torch.fx.graph._node_list``.
     """
@@ -306,7 +306,7 @@ class NodeList:
 
 
 class InsertPoint:  # given
-    """The place for new nodes: from now on, or in a ``with`` block.
+    """The place for new nodes, from now on; at the end of a ``with`` block the old one is back.
 
     In torch: ``torch.fx.graph._InsertPoint``.
     """
@@ -452,22 +452,20 @@ class Graph:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def inserting_before(self, n: Node | None = None) -> InsertPoint:
-        """Let new nodes go in front of a node: from now on, or in a ``with`` block.
+        """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
 
         Args:
-            n: The node; without one, new nodes go to the beginning of the graph.
-
-        In torch: a context manager as well, and it works from the call on.
+            n: The node; by default new nodes go to the beginning of the graph.
         """
         return InsertPoint(self, n.prepend if n else self._root.append)
 
     def inserting_after(self, n: Node | None = None) -> InsertPoint:
-        """Let new nodes go behind a node: from now on, or in a ``with`` block.
+        """Insert new nodes behind a node: from this call on, or until a ``with`` block ends.
 
-        Each of them goes directly behind it, in front of those that came there before.
+        Each goes directly behind it, so the one created last comes first.
 
         Args:
-            n: The node; without one, new nodes go to the end of the graph.
+            n: The node; by default new nodes go to the end of the graph.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -479,7 +477,7 @@ class Graph:
         return InsertPoint(self, n.append if n else self._root.prepend)
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take a node that nobody uses out of the graph. It is no user any more.
+        """Remove a node that nobody uses from the graph, and from the users of its inputs.
 
         Raises:
             RuntimeError: It is in another graph, or it has users: the error names the node, its
@@ -515,8 +513,8 @@ class Graph:
 
         Args:
             g: The other graph.
-            val_map: From nodes of ``g`` to what stands for them here; is filled in the course. A
-                node that is in there already isn't copied.
+            val_map: From nodes of ``g`` to what stands for them here. It gets an entry for each
+                node that is copied; a node that has one already isn't copied.
 
         Returns:
             What stands for the result of ``g``, or ``None`` if ``g`` has no output.
@@ -536,11 +534,11 @@ class Graph:
         return None
 
     def lint(self) -> None:
-        """Check that the graph can run: an argument comes first, and a name means one node.
+        """Check that every node comes before its users, and that every name is unique.
 
         Raises:
             RuntimeError: Two nodes have one name; or an argument is of another graph, or comes
-                later than its user. The error names both. In torch the targets are checked, too.
+                after its user. The error names both nodes. In torch targets are checked, too.
         """
         seen: dict[str, Node] = {}
         for node in self.nodes:
@@ -554,7 +552,7 @@ class Graph:
             seen[node.name] = node
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erase what nobody uses, and what is not used any more then; return whether it was any.
+        """Erase unused nodes, and those that become unused by it; return whether there were any.
 
         Args:
             is_impure_node: Whether a node is needed even if nobody uses its result; by default

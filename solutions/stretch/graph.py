@@ -1,12 +1,12 @@
 """Unlike the core: a graph that holds up where torch's does.
 
-- Arguments can't be changed behind the back of their users: containers in them are immutable.
-- What was erased stays out of the list, also as a place to insert at.
+- Containers in arguments are immutable, so that users can't become wrong unnoticed.
+- An erased node can't get back into the list, and nothing is inserted next to it.
 - Nodes can be compared: ``x < y`` if ``x`` comes first. ``find_nodes`` finds them by opcode and
   target.
 - Graphs can be copied and pickled, at any length.
-- A graph in a module knows what the module has: ``lint`` checks the targets, dead code elimination
-  keeps calls that have an effect and goes into subgraphs, and hooks of the module hear of edits.
+- A graph knows its module: ``lint`` checks the targets, dead code elimination keeps calls that have
+  an effect and goes into subgraphs, and the module's hooks are called for each edit.
 - Single arguments are set by position and by name; ``normalized_arguments`` names them all.
 - A name can belong to an object. The graph prints as a table, and keeps a code generator.
 """
@@ -50,7 +50,7 @@ class Namespace(core.Namespace):
         self.name_of: dict[Any, str] = {}
 
     def create_name(self, candidate: str, obj: Any = None) -> str:
-        """Return the name of an object, which it gets at the first time; or a new name.
+        """Return the name of an object, the same each time; without an object, a new name.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name("x", each) for each in (max, max, min, None)]
@@ -86,7 +86,7 @@ class Node(core.Node):
 
     @property
     def name(self) -> str:
-        """The name. Hooks of the module hear of a new one, once for each user."""
+        """The name. If it changes, the module's hooks are called, once for each user."""
         return self._name
 
     @name.setter
@@ -97,7 +97,7 @@ class Node(core.Node):
 
     @property
     def stack_trace(self) -> str | None:
-        """Where it was recorded, if that was recorded: the innermost frame is the last."""
+        """The Python stack at which the node was recorded, innermost frame last, or ``None``."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -153,7 +153,7 @@ class Node(core.Node):
         return None
 
     def replace_input_with(self, old_input: core.Node, new_input: core.Node) -> None:
-        """Put one node in the place of another; hooks of the module hear of it."""
+        """Replace an input by another node, and call the module's hooks."""
         self.graph.call_hooks("_replace_hooks", old=old_input, new=new_input.name, user=self)
         super().replace_input_with(old_input, new_input)
 
@@ -164,11 +164,11 @@ class Node(core.Node):
         *,
         propagate_meta: bool = False,
     ) -> list[core.Node]:
-        """Let the users of this node use another one instead, and return those users.
+        """Make the users of this node use another node instead, and return those users.
 
         Args:
             replace_with: The other node.
-            delete_user_cb: Whether a user changes over; without it, all do.
+            delete_user_cb: Called with each user: whether to change it. By default all are.
             propagate_meta: Whether the other node gets this one's metadata. It must have none.
 
         Raises:
@@ -244,7 +244,7 @@ class Graph(core.Graph):
         name: str | None = None,
         type_expr: Any = None,
     ) -> core.Node:
-        """Create a node at the insertion point; hooks of the module hear of it.
+        """Create a node at the insertion point, and call the module's hooks.
 
         Raises:
             TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
@@ -296,7 +296,7 @@ class Graph(core.Graph):
         return [node for node in found if target is None or node.target == target]
 
     def number(self, node: Any) -> None:
-        """Give a node a position between those of its neighbours; if there is none, all anew."""
+        """Give a node a position between its neighbours'; renumber all if there is none left."""
         before, after = node.prev, node.next
         if after is self._root:
             node.position = before.position + GAP
@@ -317,8 +317,8 @@ class Graph(core.Graph):
 
         Args:
             g: The other graph.
-            val_map: From nodes of ``g`` to what stands for them here; is filled in the course.
-            return_output_node: Whether to return the output of ``g`` besides.
+            val_map: From nodes of ``g`` to what stands for them here.
+            return_output_node: Whether to return the output node of ``g`` as well.
 
         Returns:
             What stands for the result of ``g``, or ``None`` if ``g`` has no output.
@@ -328,7 +328,7 @@ class Graph(core.Graph):
         return (result, output) if return_output_node and output else result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
-        """Copy all nodes; what refers to one of them elsewhere gets its copy. No module owns it."""
+        """Copy the nodes. What is copied along and refers to one of them refers to its copy."""
         result = type(self)(None, self._tracer_cls, self._tracer_extras)
         result._codegen = copy.deepcopy(self._codegen, memo)
         table: dict[core.Node, core.Node] = {}
@@ -369,12 +369,15 @@ class Graph(core.Graph):
         """
         super().lint()
         for node in self.nodes if self.owning_module is not None else ():
-            found = attribute_at(self.owning_module, node.target)
-            is_missing = node.op in ("get_attr", "call_module") and found is None
-            if is_missing or (node.op == "call_module" and not isinstance(found, nn.Module)):
-                kind = "module" if node.op == "call_module" else "attribute"
-                owner = type(self.owning_module).__name__
-                raise RuntimeError(f"{node} names {node.target}: the {owner} has no such {kind}")
+            if node.op in ("get_attr", "call_module"):
+                kind = nn.Module if node.op == "call_module" else object
+                found = attribute_at(self.owning_module, node.target)
+                if found is None or not isinstance(found, kind):
+                    owner = type(self.owning_module).__name__
+                    what = "module" if node.op == "call_module" else "attribute"
+                    raise RuntimeError(
+                        f"{node} names {node.target}: the {owner} has no such {what}"
+                    )
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
         """Erase what nobody uses; also in the graphs that the module has and the nodes name."""
