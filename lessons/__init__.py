@@ -113,6 +113,13 @@ LESSONS = (
         summary="run a graph backwards, operation by inverse operation",
     ),
     Lesson(
+        name="rewriting",
+        title="Find a pattern, put another in its place",
+        minutes=60,
+        needs=("tracer",),
+        summary="find a pattern in a graph, and put another in its place",
+    ),
+    Lesson(
         name="split_module",
         title="Cut a graph into a pipeline",
         minutes=100,

@@ -15,7 +15,15 @@ from tools.pictures.traced import (
     resnet18,
     signature,
 )
-from tools.pictures.transformed import edited, inlined, inverted, partitions, two_branches
+from tools.pictures.transformed import (
+    edited,
+    fused,
+    inlined,
+    inverted,
+    partitions,
+    rewritten,
+    two_branches,
+)
 from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
@@ -31,6 +39,8 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "exec_order": exec_order,
     "inlined": inlined,
     "inverted": inverted,
+    "rewritten": rewritten,
+    "fused": fused,
     "two_branches": two_branches,
     "partitions": partitions,
     "exported": exported,

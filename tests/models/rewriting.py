@@ -1,0 +1,255 @@
+"""Graphs in which patterns are looked for, models to fuse, and how both are judged."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx.node import map_arg
+
+from tests.suite import equal, holds, same_numbers
+
+# --- functions ---------------------------------------------------------------------------------
+
+
+def relu(x):
+    return torch.relu(x)
+
+
+def tanh(x):
+    return torch.tanh(x)
+
+
+def twice(new):
+    """A function that uses a result twice."""
+
+    def function(a):
+        y = new(a)
+        return y * y
+
+    return function
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+def result_of(graph: Graph) -> Node:
+    """The node whose value a graph returns."""
+    (result,) = graph.output_node().all_input_nodes
+    return result
+
+
+def met(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
+    """What the pattern's nodes meet if it is tried on the function's result, all by name."""
+    matcher = lesson.Matcher(symbolic_trace(pattern).graph)
+    nodes_map: dict[Node, Any] = {}
+    result = result_of(symbolic_trace(function).graph)
+    is_met = matcher.match_node(matcher.anchor, result, nodes_map)
+    return {str(key): str(value) for key, value in nodes_map.items()} if is_met else None
+
+
+def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:
+    """The names of the nodes at which the pattern is found in the function's graph."""
+    found = lesson.match(pattern, symbolic_trace(function).graph)
+    return [str(each.nodes_map[each.anchor]) for each in found]
+
+
+def calls(graph: Graph) -> list[str]:
+    """What a graph's nodes call, in order, besides inputs and output."""
+    nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+    return [getattr(node.target, "__name__", node.target) for node in nodes]
+
+
+def same_computation(actual: Graph, expected: Graph, **words: Any) -> None:
+    """Fail unless two graphs compute the same, whatever their nodes are called and their order."""
+    numbers: dict[object, int] = {}
+    ours, theirs = (numbered(graph, numbers) for graph in (actual, expected))
+    holds(ours == theirs, f"what {listed(expected)} computes", got=listed(actual), **words)
+
+
+def numbered(graph: Graph, numbers: dict[object, int]) -> tuple[int, int]:
+    """The number of what a graph returns, and of its nodes; equal computations have one number."""
+    known: dict[Node, str] = {}
+    for node in graph.nodes:
+        arguments = map_arg((node.args, dict(sorted(node.kwargs.items()))), known.__getitem__)
+        target = node.name if node.op == "placeholder" else node.target
+        number = numbers.setdefault((node.op, target, repr(arguments)), len(numbers))
+        known[node] = f"#{number}"
+    return number, len(known)
+
+
+def listed(graph: Graph) -> str:
+    """The nodes of a graph, one on each line."""
+    return "\n".join(f"{node} = {node.target} {node.args}" for node in graph.nodes)
+
+
+def fresh(function: Callable) -> GraphModule:
+    """A module to edit."""
+    return symbolic_trace(function)
+
+
+def replaced(lesson: Any, function: Callable, pattern: Any, replacement: Any) -> GraphModule:
+    """The function's module after the replacement; its graph is sound."""
+    gm = fresh(function)
+    lesson.replace_pattern(gm, pattern, replacement)
+    gm.graph.lint()
+    return gm
+
+
+def becomes(
+    lesson: Any,
+    function: Callable,
+    pattern: Any,
+    replacement: Any,
+    expected: Callable,
+    **words: Any,
+) -> None:
+    """Fail unless the replacement makes of one function the other."""
+    gm = replaced(lesson, function, pattern, replacement)
+    same_computation(gm.graph, fresh(expected).graph, **words)
+    inputs = [torch.rand(3, 3) for _ in gm.graph.find_nodes(op="placeholder")]
+    same_numbers(gm(*inputs), expected(*inputs), hint="recompile the module")
+
+
+# --- models to fuse -------------------------------------------------------------------------------
+
+
+IMAGES = torch.rand(2, 3, 8, 8)
+
+
+def pair(**options: Any) -> list[nn.Module]:
+    """A convolution that keeps the shape of an image, and a batch norm."""
+    return [nn.Conv2d(3, 3, 3, padding=1, **options), nn.BatchNorm2d(3)]
+
+
+def settled(model: nn.Module, seed: int = 0) -> nn.Module:
+    """The model in eval mode, with statistics and parameters that no two channels share."""
+    chance = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if module.running_mean is not None:
+                module.running_mean.normal_(generator=chance)
+                module.running_var.uniform_(0.5, 2, generator=chance)
+            for parameter in module.parameters():
+                nn.init.uniform_(parameter, 0.5, 1.5, generator=chance)
+    return model.eval()
+
+
+def relative_error(actual: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest number."""
+    return ((actual - expected).abs().max() / expected.abs().max()).item()
+
+
+def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = None) -> GraphModule:
+    """Fail unless the fused model gives the same numbers, and has this many nodes."""
+    fused = lesson.fuse(model)
+    with torch.no_grad():
+        error = relative_error(fused(x), model(x))
+    holds(error <= 1e-5, "the numbers that the eager model gives", got=f"relative error {error}")
+    if nodes is not None:
+        equal(len(fused.graph.nodes), nodes)
+    return fused
+
+
+class Shared(nn.Module):
+    """One convolution that is called twice, each time before another batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = pair()
+        _, self.other = pair()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x)) + self.other(self.conv(x))
+
+
+class UnderTwoNames(Shared):
+    """The second call goes by another name of the convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.same = self.conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x)) + self.same(x)
+
+
+class Regularised(Shared):
+    """Reads the weight of its convolution."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x)) * self.conv.weight.sum()
+
+
+def hooked(number: int, kind: str) -> nn.Module:
+    """A pair of which one has a hook that changes its numbers."""
+    model = nn.Sequential(*pair())
+    hooks: dict[str, Callable] = {
+        "register_forward_hook": lambda module, args, result: result.relu(),
+        "register_forward_pre_hook": lambda module, args: (args[0].relu(),),
+    }
+    getattr(model[number], kind)(hooks[kind])
+    return model
+
+
+# --- planted patterns -----------------------------------------------------------------------------
+
+
+def pattern_to_plant(x: Any, y: Any) -> Any:
+    """Five calls, one of a list, and a value that is used twice."""
+    z = torch.relu(x + y)
+    return torch.sum(torch.stack([z, torch.tanh(z)]), dim=0)
+
+
+def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
+    """A random graph of some size with the pattern here and there, and the names of its results.
+
+    Among the rest are decoys: the pattern with a value that escapes, or with another literal.
+    """
+    chance = random.Random(seed)
+    graph = Graph()
+    values = [graph.placeholder(name) for name in "abc"]
+    places = []
+    while len(graph.nodes) < size:
+        x, y = chance.sample(values, 2)
+        kind = chance.choice(["call", "call", "pattern", "escape", "literal"])
+        if kind == "call":
+            function = chance.choice([torch.relu, torch.tanh, torch.sin])
+            values.append(graph.call_function(function, (x,)))
+            continue
+        total = graph.call_function(operator.add, (x, y))
+        z = graph.call_function(torch.relu, (total,))
+        both = [z, graph.call_function(torch.tanh, (z,))]
+        stacked = graph.call_function(torch.stack, (both,))
+        dim = -3 if kind == "literal" else 0
+        values.append(graph.call_function(torch.sum, (stacked,), {"dim": dim}))
+        if kind == "escape":
+            values.append(graph.call_function(torch.sin, (chance.choice([total, *both]),)))
+        if kind == "pattern":
+            places.append(values[-1].name)
+    graph.output(values[-1])
+    return GraphModule({}, graph), places
+
+
+def pattern_of(node: Node, depth: int) -> Graph:
+    """A pattern that is cut out of a graph: a node and what it is computed from, so far back."""
+    pattern = Graph(owning_module=node.graph.owning_module)
+    copies: dict[Node, Node] = {}
+
+    def copied(each: Node, depth: int) -> Node:
+        if each not in copies:
+            if depth < 0 or each.op == "placeholder":
+                copies[each] = pattern.placeholder(each.name)
+            else:
+                for source in each.all_input_nodes:
+                    copied(source, depth - 1)
+                copies[each] = pattern.node_copy(each, copies.__getitem__)
+        return copies[each]
+
+    pattern.output(copied(node, depth))
+    return pattern

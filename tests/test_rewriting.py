@@ -1,0 +1,301 @@
+"""``rewriting``: what your matcher finds and replaces, and what your fusion makes of a model."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import GraphModule, symbolic_trace
+
+from kata.torchvision_compat import torchvision
+from tests.models.rewriting import (
+    IMAGES,
+    becomes,
+    calls,
+    fused_right,
+    met,
+    pair,
+    places,
+    relu,
+    replaced,
+    settled,
+    tanh,
+    twice,
+)
+from tests.suite import equal, holds, is_value
+
+# --- step 1: one node of the pattern, and one of the graph ----------------------------------------
+
+ADD = lambda x, y: x + y
+ROWS = lambda x: torch.sum(x, dim=1)
+KEYWORDS = "the keyword arguments differ"
+TYPES = "equal in Python, and yet they compute different things: compare the types too"
+LENGTHS = "one list is longer than the other"
+
+
+# A pattern, a function, and what the nodes of the pattern meet at its result.
+MET = {
+    "a call the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
+    "a placeholder any node": (relu, lambda a: relu(a.sum(0)), {"relu": "relu", "x": "sum_1"}),
+    "a placeholder a literal": (ADD, lambda a: a + 2, {"add": "add", "x": "a", "y": "2"}),
+    "a placeholder a list": (
+        lambda x: torch.cat(x),
+        lambda a, b: torch.cat([a, b]),
+        {"cat": "cat", "x": "[a, b]"},
+    ),
+    "all calls on the way": (
+        lambda x, y: relu(x + y),
+        lambda a, b: relu(tanh(a) + b),
+        {"relu": "relu", "add": "add", "x": "tanh", "y": "b"},
+    ),
+    "elements of a list": (
+        lambda x, y: torch.cat([relu(x), y]),
+        lambda a, b: torch.cat([relu(a), b]),
+        {"cat": "cat", "relu": "relu", "x": "a", "y": "b"},
+    ),
+    "a literal an equal one": (ROWS, ROWS, {"sum_1": "sum_1", "x": "x"}),
+    "a placeholder one value, twice": (
+        lambda x: x + relu(x),
+        lambda a: a + relu(a),
+        {"add": "add", "x": "a", "relu": "relu"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MET)
+def test_a_pattern_meets_its_like(lesson, case):
+    pattern, function, expected = MET[case]
+    equal(met(lesson, pattern, function), expected)
+
+
+# A pattern, a function that it doesn't match, and why.
+NOT_MET = {
+    "a longer list": (lambda x: torch.cat([x]), lambda a, b: torch.cat([a, b]), LENGTHS),
+    "a shorter list": (lambda x, y: torch.cat([x, y]), lambda a: torch.cat([a]), LENGTHS),
+    "another function": (relu, lambda a: tanh(a), "the functions differ"),
+    "a namesake": (
+        lambda x, y: torch.add(x, y),
+        lambda a, b: a + b,
+        "the functions have only their name in common",
+    ),
+    "a method": (relu, lambda a: a.relu(), "a method is no function"),
+    "a call on the way": (
+        lambda x, y: relu(x + y),
+        lambda a, b: relu(a * b),
+        "only the last calls are the same",
+    ),
+    "the order": (
+        lambda x, y: relu(x) + y,
+        lambda a, b: a + relu(b),
+        "the arguments are in another order",
+    ),
+    "a literal": (lambda x: x + 2, lambda a: a + 3, "the literals differ"),
+    "its type": (lambda x: x + 1, lambda a: a + 1.0, TYPES),
+    "its type, of a bool": (lambda x: x + 1, lambda a: a + True, TYPES),
+    "a literal, not a node": (lambda x: x + 1, lambda a, b: a + b, "a node is no literal"),
+    "a node, not a literal": (lambda x: x + relu(x), lambda a: a + 1, "a literal is no call"),
+    "a keyword argument": (ROWS, lambda a: torch.sum(a, dim=0), KEYWORDS),
+    "another keyword argument": (ROWS, lambda a: torch.sum(a, dim=1, keepdim=True), KEYWORDS),
+    "an element": (
+        lambda x, y: torch.cat([relu(x), y]),
+        lambda a, b: torch.cat([tanh(a), b]),
+        "the elements differ",
+    ),
+    "two values": (lambda x: x + relu(x), lambda a, b: a + relu(b), "`x` met `a`, and then `b`"),
+    "two nodes for one": (
+        twice(relu),
+        lambda a: relu(a) * relu(a),
+        "one node of the pattern met two of the graph",
+    ),
+    "one node for two": (
+        lambda x: relu(x) * relu(x),
+        twice(relu),
+        "two nodes of the pattern met one of the graph",
+    ),
+    "one input for two": (ADD, lambda a: a + a, "two nodes of the pattern met one of the graph"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MET)
+def test_a_pattern_does_not_meet_what_differs(lesson, case):
+    pattern, function, reason = NOT_MET[case]
+    got = met(lesson, pattern, function)
+    holds(got is None, f"no match: {reason}", got=got)
+
+
+# --- step 2: what may be replaced -----------------------------------------------------------------
+
+
+def test_a_value_inside_is_used_inside_only(lesson):
+    _, _, add, relu, mul, _ = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph.nodes
+    equal(lesson.is_contained([add, relu]), True)
+    equal(lesson.is_contained([add, mul]), False, hint="who uses `add`?")
+    equal(lesson.is_contained([add]), True, hint="the anchor's users get the new value")
+
+
+def test_a_value_that_escapes_is_no_match(lesson):
+    def function(a, b):
+        y = a + b
+        return torch.relu(y) * y
+
+    got = places(lesson, lambda x, y: torch.relu(x + y), function)
+    seen = (is_value(["relu"]), "`mul` uses `add`, which would be erased")
+    equal(got, [], cause=seen, hint="ask `is_contained`")
+
+
+def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
+    def function(a):
+        y = tanh(a)
+        z = relu(y)
+        return y * z, z - 1
+
+    hint = "only what lies between inputs and result must not be used outside"
+    equal(places(lesson, relu, function), ["relu"], hint=hint)
+
+
+# --- step 3: all places in a graph ----------------------------------------------------------------
+
+
+def test_every_place_is_found_in_order(lesson):
+    function = lambda a, b: relu(a) * relu(relu(b))
+    equal(places(lesson, relu, function), ["relu", "relu_1", "relu_2"])
+
+
+@pytest.mark.parametrize("length", range(2, 6))
+def test_of_two_places_that_overlap_the_first_counts(lesson, length):
+    def function(a):
+        for _ in range(length):
+            a = relu(a)
+        return a
+
+    got = places(lesson, lambda x: relu(relu(x)), function)
+    expected = ["relu_1", "relu_3"][: length // 2]
+    cause = (lambda got: len(got) == length - 1, "places that overlap were kept")
+    equal(got, expected, cause=cause, hint="remember which nodes a match has taken")
+
+
+@pytest.mark.parametrize("form", [lambda p: p, symbolic_trace, lambda p: symbolic_trace(p).graph])
+def test_a_pattern_is_a_function_a_module_or_a_graph(lesson, form):
+    equal(places(lesson, form(relu), lambda a: relu(a) + 1), ["relu"])
+
+
+# --- step 4: another graph in its place -----------------------------------------------------------
+
+
+MINUS = lambda x, y: relu(x) - y, lambda x, y: relu(y) - x
+# A function, the pattern, what replaces it, and what the function becomes.
+REPLACED = {
+    "once": (lambda a: relu(a) + 1, relu, tanh, lambda a: tanh(a) + 1),
+    "everywhere": (
+        lambda a, b: relu(a) - relu(relu(b)),
+        relu,
+        tanh,
+        lambda a, b: tanh(a) - tanh(tanh(b)),
+    ),
+    "inputs in order": (lambda a, b: relu(a) - b, *MINUS, lambda a, b: relu(b) - a),
+    "inputs in the other order": (lambda a, b: relu(b) - a, *MINUS, lambda a, b: relu(a) - b),
+    "a literal": (lambda a: a + 3, ADD, lambda x, y: x * y, lambda a: a * 3),
+    "a list": (
+        lambda a, b: torch.cat([a, b]),
+        lambda x: torch.cat(x),
+        lambda x: torch.stack(x),
+        lambda a, b: torch.stack([a, b]),
+    ),
+    "a result with many users": (twice(relu), relu, tanh, twice(tanh)),
+    "by its input": (lambda a: relu(relu(a + 1)) * 2, relu, lambda x: x, lambda a: (a + 1) * 2),
+    "nothing": (lambda a: torch.cos(a) + 1, relu, tanh, lambda a: torch.cos(a) + 1),
+}
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_a_pattern_is_replaced(lesson, case):
+    becomes(lesson, *REPLACED[case])
+
+
+def test_a_match_whose_input_is_another_match(lesson):
+    pattern, new = (lambda x: relu(x + 1)), (lambda x: tanh(x) * 2)
+    function = lambda a: relu(relu(relu(a + 1) + 1) + 1)
+    hint = "the input of a match is the result of another, which is replaced too"
+    becomes(lesson, function, pattern, new, lambda a: tanh(tanh(tanh(a) * 2) * 2) * 2, hint=hint)
+
+
+def test_the_matches_are_returned(lesson):
+    gm = symbolic_trace(lambda a, b: relu(a) + relu(b))
+    _, _, relu_0, relu_1, *_ = gm.graph.nodes
+    found = lesson.replace_pattern(gm, relu, tanh)
+    holds(all(isinstance(each, lesson.Match) for each in found), "a list of `Match`", got=found)
+    equal([each.nodes_map[each.anchor] for each in found], [relu_0, relu_1])
+    equal(lesson.replace_pattern(gm, relu, tanh), [])
+
+
+def test_a_diamond_is_erased_whole(lesson):
+    def pattern(x):
+        y = tanh(x)
+        return relu(y) + torch.sigmoid(y)
+
+    cause = (lambda listing: "tanh" in listing, "nodes of the match are still there")
+    function = lambda a: pattern(a) * 2
+    becomes(lesson, function, pattern, relu, lambda a: relu(a) * 2, cause=cause)
+
+
+def test_a_module_may_be_part_of_a_pattern(lesson):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    pattern = symbolic_trace(nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
+    equal(calls(replaced(lesson, model, pattern, tanh).graph), ["tanh", "2"])
+
+
+def test_what_is_put_there_may_be_used_again(lesson):
+    new = symbolic_trace(lambda x: tanh(x) + 1)
+    before = calls(new.graph)
+    replaced(lesson, lambda a: relu(a) * relu(a), relu, new)
+    equal(calls(new.graph), before, hint="put a copy of it there")
+
+
+# --- step 5: fuse ---------------------------------------------------------------------------------
+
+
+def test_resnet18_is_fused(lesson):
+    model = settled(torchvision.models.resnet18())
+    fused = fused_right(lesson, model, torch.rand(2, 3, 64, 64), nodes=51)
+    names = list(fused.state_dict())
+    equal([name for name in names if "bn" in name or "running" in name], [])
+    equal(len(names), len(model.state_dict()) - 20 * 4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
+    fused = fused_right(lesson, settled(nn.Sequential(*pair(bias=bias))), IMAGES, nodes=3)
+    equal(list(fused.state_dict()), ["0.weight", "0.bias"])
+    holds(isinstance(fused, GraphModule), "a GraphModule", got=type(fused))
+
+
+def test_what_is_no_pair_stays(lesson):
+    conv, norm = pair()
+    fused_right(lesson, settled(nn.Sequential(conv, nn.ReLU(), norm)), IMAGES, nodes=5)
+    conv, norm = pair()
+    fused_right(lesson, settled(nn.Sequential(norm, conv)), IMAGES, nodes=4)
+
+
+def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = pair()
+
+        def forward(self, x):
+            y = self.conv(x)
+            return self.norm(y) + y
+
+    fused_right(lesson, settled(Model()), IMAGES, nodes=5)
+
+
+def test_the_model_is_not_changed(lesson):
+    model = settled(nn.Sequential(nn.Sequential(*pair()), nn.Sequential(*pair())))
+    before = copy.deepcopy(model.state_dict())
+    lesson.fuse(model)
+    after = model.state_dict()
+    equal(list(after), list(before), hint="fuse a copy")
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    equal(changed, [], cause=(bool, "the parameters of the model itself were changed"))
