@@ -70,4 +70,4 @@ def advice(rows: list[Standing]) -> Iterator[str]:
     name = row.lesson.name
     yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"
     yield f"  read docs/lessons/{name}.md, write in lessons/{name}.py"
-    yield f"  `kata watch {name}` judges it at each save; `kata hint {name}` helps"
+    yield f"  `kata watch {name}` judges each save; `kata hint {name}` helps"
