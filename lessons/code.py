@@ -43,7 +43,7 @@ def python_code(graph: Graph) -> PythonCode:
         graph: The graph; its ``get_attr`` and ``call_module`` nodes refer to ``self``.
 
     Each node is one line, ``name = …``. A placeholder is a parameter, the output the ``return``.
-    After a line, each value that no later line needs is set to ``None``, which frees it.
+    After a line, values that no later line needs are set to ``None``. An empty body is ``pass``.
 
     In torch: ``Graph.python_code("self")``.
 
@@ -83,6 +83,8 @@ def attribute(base: str, path: Any) -> str:
         base: The expression.
         path: Names with dots between them. One that Python doesn't take after a dot, such as
             ``0`` in ``nn.Sequential``, is fetched by ``getattr``.
+
+    In torch: ``torch.fx.graph._format_target``.
 
     >>> attribute("self", "layer1.0.conv1")
     'getattr(self.layer1, "0").conv1'
@@ -210,8 +212,8 @@ class CodeWriter:
         Args:
             node: It is a ``call_function``, ``call_method``, ``call_module`` or ``get_attr``.
 
-        A function in ``OPERATORS`` is written as an operator, and ``getattr`` of an identifier as
-        an attribute.
+        A function in ``OPERATORS`` is written as an operator, and ``getattr`` with two arguments
+        as an attribute.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x: x.T[0].sum(dim=0)).graph
@@ -221,16 +223,17 @@ class CodeWriter:
         raise NotImplementedError("code: return an expression for the value of a node")
 
     def statement(self, node: Node) -> str:
-        """Return the statement of a node; it is empty where the parameter has the node's name.
+        """Return the statement of a node.
+
+        A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement gives the
+        parameter the name of the node, and is empty if that is its name.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda input: input * 2).graph
         >>> [CodeWriter(graph).statement(node) for node in graph.nodes]
         ['input_1 = input', 'mul = input_1 * 2', 'return mul']
         """
-        raise NotImplementedError(
-            "code: return the statement of a node; it is empty where the parameter has the node's name"
-        )
+        raise NotImplementedError("code: return the statement of a node")
 
     def typed(self, name: str, node: Node) -> str:  # given
         """Return a name, with the annotation that its node carries."""
@@ -277,6 +280,8 @@ class CodeWriter:
 def compiled(generated: PythonCode) -> Callable[..., Any]:
     """Return the function ``forward`` whose source and globals are given.
 
+    In torch: ``torch.fx.graph_module._exec_with_source``.
+
     >>> compiled(PythonCode("def forward(self, x): return root(x)", {"root": math.sqrt}))(None, 4)
     2.0
     """
@@ -314,15 +319,14 @@ class GraphModule(nn.Module):
         raise NotImplementedError("code: write GraphModule.__init__")
 
     @property
-    def graph(self) -> Graph:
-        """The graph; who edits it calls ``recompile``, and another one is compiled at once."""
-        raise NotImplementedError(
-            "code: the graph; who edits it calls ``recompile``, and another one is compiled at once"
-        )
+    def graph(self) -> Graph:  # given
+        """The graph. Whoever edits it calls ``recompile``; a new one is compiled at once."""
+        return self._graph
 
     @graph.setter
-    def graph(self, graph: Graph) -> None:
-        raise NotImplementedError("code: write GraphModule.graph")
+    def graph(self, graph: Graph) -> None:  # given
+        self._graph = graph
+        self.recompile()
 
     def recompile(self) -> PythonCode:
         """Generate the code from the graph as it is now, and return it.
@@ -357,6 +361,8 @@ def install(module: nn.Module, target: str, value: Any) -> None:
         target: Names with dots between them.
         value: A parameter, a buffer or another tensor, which becomes a buffer, a module, or
             anything else. Nothing happens if it is there already.
+
+    In torch: ``torch.fx.graph_module._copy_attr``.
 
     >>> module = nn.Module()
     >>> install(module, "block.scale", torch.ones(2))
