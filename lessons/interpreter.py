@@ -88,8 +88,10 @@ class Interpreter:
 
         In torch: the message itself is extended.
         """
-        error.add_note(f"While executing {n.format_node()}")
-        error.add_note("With garbage_collect_values=False, env has the values of all nodes before")
+        error.add_note(
+            f"While executing {n.format_node()}\n"
+            "With garbage_collect_values=False, env has the values of all nodes before"
+        )
 
     def run_node(self, n: Node) -> Any:
         """Return the value of a node, from the method that is named like its opcode.
@@ -308,10 +310,10 @@ def memory(values: Any) -> int:  # given
 
 def table(graph: Graph) -> str:  # given
     """Return what the nodes cost as a table, a line a node."""
-    lines = [f"{'node':32}{'ms':>10}{'MB':>10}"]
+    lines = ["node                                    ms        MB"]
     for node in graph.nodes:
-        milliseconds, megabytes = node.meta["seconds"] * 1e3, node.meta["bytes"] / 1e6
-        lines.append(f"{node.name:32}{milliseconds:10.3f}{megabytes:10.3f}")
+        seconds, size = node.meta["seconds"], node.meta["bytes"]
+        lines.append(f"{node.name:32}{seconds * 1e3:10.3f}{size / 1e6:10.3f}")
     return "\n".join(lines)
 
 

@@ -28,7 +28,7 @@ from torch.fx.passes.shape_prop import TensorMetadata
 from torch.utils._pytree import tree_map_only
 
 from .. import interpreter as core
-from ..interpreter import last_uses, map_aggregate, table, tensors_in
+from ..interpreter import last_uses, tensors_in
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,12 +40,9 @@ __all__ = [
     "Interpreter",
     "Profiler",
     "ShapeProp",
-    "TensorMetadata",
     "Transformer",
     "last_uses",
-    "map_aggregate",
     "profile",
-    "table",
 ]
 
 
@@ -188,11 +185,7 @@ class Transformer(core.Transformer, Interpreter):
     def transform(self) -> GraphModule:
         with traceback.preserve_node_meta():
             module = super().transform()
-        old, new = self.graph.output_node(), self.new_graph.output_node()
-        new.meta.update(old.meta)
-        if old.type is not None:
-            new.type = old.type
-            module.recompile()
+        self.new_graph.output_node().meta.update(self.graph.output_node().meta)
         return module
 
     def run_node(self, n: Node) -> Any:
@@ -234,9 +227,9 @@ class ShapeProp(core.ShapeProp, Interpreter):
             self.fake_module = deepcopy_to_fake_tensor(gm, self.fake_mode)
 
     def propagate(self, *args: Any) -> Any:
-        if self.fake_mode is None:
-            return super().propagate(*args)
-        return super().propagate(*tree_map_only(Tensor, self.fake_mode.from_tensor, args))
+        if self.fake_mode is not None:
+            args = tree_map_only(Tensor, self.fake_mode.from_tensor, args)
+        return super().propagate(*args)
 
     def run_node(self, n: Node) -> Any:
         """Run a node and describe its value, in the fake mode if there is one.

@@ -21,7 +21,7 @@ LIMITS = {
     "proxy": 700,  # 350 besides TracerBase and its subclass, which are given
     "graph": 1650,  # 800 besides printing, shortcuts and attributes, which are given
     "code": 1250,  # 830 besides the tables and the helpers, which are given
-    "interpreter": 850,  # 350 besides what is given
+    "interpreter": 830,  # 370 besides what is given
     "path_of_module": 100,
     "create_arg": 330,
     "placeholders": 330,
