@@ -117,6 +117,20 @@ def the_users_change_while_they_are_counted(lesson):
 # --- wrong: the list ------------------------------------------------------------------------------
 
 
+@wrong(fails="test_a_node_moves_next_to_another", says="its old neighbours become each other's")
+def a_node_that_moves_stays_where_it_was(lesson):
+    """Links the node into its new place, and leaves its old neighbours pointing to it."""
+
+    def prepend(self, x):
+        if x.graph is not self.graph:
+            raise ValueError("another graph")
+        if x is not self:
+            x.prev, x.next = self.prev, self
+            x.prev.next = x.next.prev = x
+
+    lesson.Node.prepend = prepend
+
+
 @wrong(fails="test_a_node_moves_next_to_another", says="the names, in order")
 def append_goes_by_the_end_of_the_graph(lesson):
     """Takes ``append`` for that of a list."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from tests.suite import holds
 # What a graph refuses; torch's own errors are AssertionErrors here and there.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
 REASSIGNED = "a node that uses a value again comes last among the users, as if it were new"
+LINKS = "a node that moves leaves its old place: its old neighbours become each other's"
 
 
 class Pair(NamedTuple):
@@ -27,10 +28,10 @@ class Pair(NamedTuple):
 
 def state(graph: Any) -> dict[str, Any]:
     """All that can be seen of a graph, in words: those of two graphs can be compared."""
-    nodes = list(graph.nodes)
+    nodes = met_once(graph.nodes)
     return {
         "the names, in order": [node.name for node in nodes],
-        "the names, backwards": [node.name for node in reversed(graph.nodes)],
+        "the names, backwards": [node.name for node in met_once(reversed(graph.nodes))],
         "the number of nodes": len(graph.nodes),
         "the steps": {node.name: (node.op, node.target, node.type) for node in nodes},
         "the arguments": {node.name: f"{node.args}, {dict(node.kwargs)}" for node in nodes},
@@ -38,6 +39,16 @@ def state(graph: Any) -> dict[str, Any]:
         "the users": {node.name: [each.name for each in node.users] for node in nodes},
         "what is printed": str(graph),
     }
+
+
+def met_once(nodes: Iterable[Any]) -> list[Any]:
+    """The nodes of an iteration, which must not come to a node twice: it would never end."""
+    met: dict[Any, None] = {}
+    for node in nodes:
+        again = f"{node} again, after {', '.join(map(str, met))}"
+        holds(node not in met, "an iteration comes to each node once", got=again, hint=LINKS)
+        met[node] = None
+    return list(met)
 
 
 def same_state(ours: Any, theirs: Any, after: str = "", **words: Any) -> None:
