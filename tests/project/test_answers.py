@@ -16,14 +16,14 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from kata.judging import End, Ending, Report, Verdict
 from kata.showing import LINES, show
 from kata.terminal import open_console
-from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge
+from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge, judge_wrong_answers
+from tests.suite.answers import Verdict as JudgedVerdict
 from tests.suite.expect import WIDTH
 from tests.suite.reporting import content_of
 
@@ -36,9 +36,8 @@ SECONDS = 10  # what a learner's test may take
 LONG = ("split_module", "unflatten")
 
 
-def checked(answer: Answer, **options: Any) -> Verdict:
+def checked(answer: Answer, judged: JudgedVerdict) -> Verdict:
     """The verdict that ``kata check`` shows: the reports as JSON brings them, the core first."""
-    judged = judge(answer, **options)
     contents = [json.loads(json.dumps(content_of(report))) for report in judged.reports]
     reports = sorted((Report(**each) for each in contents), key=lambda each: each.is_stretch)
     planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
@@ -70,14 +69,14 @@ def assert_says(answer: Answer, text: str) -> None:
 
 @pytest.mark.parametrize("answer", WRONG, ids=str)
 def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, screen):
-    verdict = checked(answer, test=answer.fails)
+    verdict = checked(answer, judge_wrong_answers(answer.lesson)[str(answer)])
     assert verdict.of("failed"), f"{answer} passes {answer.fails}"
     assert_says(answer, screen(verdict))
 
 
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
 def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
-    verdict = checked(answer, marks=CORE)
+    verdict = checked(answer, judge(answer, marks=CORE))
     assert verdict.is_green(stretch=False), screen(verdict)
     # With no test of the stretch asked for, none is missing.
     assert screen(verdict).startswith(("done", "starred")), screen(verdict)
@@ -86,7 +85,7 @@ def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
 @pytest.mark.slow  # each meets a whole suite
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
 def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
-    verdict = checked(answer, marks=CORE if answer.core_only else WHOLE)
+    verdict = checked(answer, judge(answer, marks=CORE if answer.core_only else WHOLE))
     text = screen(verdict)
     assert verdict.is_green(stretch=not answer.core_only), text
     assert text.startswith(("done", "starred") if answer.core_only else "starred"), text
@@ -100,7 +99,7 @@ def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
     """Other tests fail as well, and some of them before the one that knows the mistake."""
 
     def told() -> tuple[str, str]:
-        verdict = checked(answer, plugins=[Patience()])
+        verdict = checked(answer, judge(answer, plugins=[Patience()]))
         return screen(verdict), "\n".join(report.text for report in verdict.of("failed"))
 
     shown, everything = in_a_fork(told)

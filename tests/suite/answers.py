@@ -25,6 +25,7 @@ import importlib
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -133,10 +134,15 @@ WHOLE = "not slow"
 CORE = "not slow and not stretch and not beyond"
 
 
-def judge(
-    answer: Answer, *, test: str = "", marks: str = WHOLE, plugins: Iterable[object] = ()
-) -> Verdict:
-    """Run the lesson's tests on an answer, or one of them, up to its first failure."""
+def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ()) -> Verdict:
+    """Run the lesson's tests on an answer."""
+    return run_suite(
+        *suites(answer.lesson), "-m", marks, plugins=[Loading(loader_of(answer)), *plugins]
+    )
+
+
+def loader_of(answer: Answer) -> Callable[[str], Implementation]:
+    """What gives the suite a fresh reference, changed by the answer."""
 
     def load(lesson: str) -> Implementation:
         implementation = fresh_reference(lesson, core=answer.is_of_the_core)
@@ -145,11 +151,37 @@ def judge(
                 answer.change(module)
         return implementation
 
-    files = suites(answer.lesson)
-    if test:
-        files = [f"{file}::{test}" for file in files if defines(file, test)]
-    stop = "-x" if test else "-q"
-    return run_suite(*files, stop, "-m", marks, plugins=[Loading(load), *plugins])
+    return load
+
+
+@cache
+def judge_wrong_answers(lesson: str) -> dict[str, Verdict]:
+    """Run for each wrong answer of a lesson the test that it names, up to its first failure."""
+    judged = InTurn([each for each in all_answers() if each.lesson == lesson and each.fails])
+    run_suite(*suites(lesson), "-m", WHOLE, plugins=[judged])
+    return judged.verdicts
+
+
+class InTurn:
+    """A plugin that lets answers meet their tests in one session: to collect it takes longer."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self.answers = answers
+        self.verdicts: dict[str, Verdict] = {}
+        self.verdict = Verdict()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        for answer in self.answers:
+            session.config.stash[LOADER] = cache(loader_of(answer))
+            self.verdict = self.verdicts[str(answer)] = Verdict()
+            for item in session.items:
+                if item.originalname == answer.fails and not self.verdict.count("failed"):
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.verdict.pytest_runtest_logreport(report)
 
 
 def defines(file: str, test: str) -> bool:
@@ -184,7 +216,4 @@ class Loading:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        known: dict[str, Implementation] = {}
-        config.stash[LOADER] = lambda lesson: (
-            known[lesson] if lesson in known else known.setdefault(lesson, self.load(lesson))
-        )
+        config.stash[LOADER] = cache(self.load)
