@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests import zoo
 from tests.zoo import Specimen
 
 WIDTH = 4
@@ -124,7 +125,7 @@ class Tree(nn.Module):
 
 def tree(seed: int) -> Specimen:
     """A random model in eval mode, and its inputs."""
-    torch.manual_seed(seed)
+    zoo.seed(seed)
     model = Tree(Growth(random.Random(seed))).eval()
     return Specimen(model, (torch.rand(2, WIDTH), torch.rand(2, WIDTH)), {})
 
@@ -164,7 +165,7 @@ class Wired(nn.Module):
 
 def wired(seed: int) -> Specimen:
     """A random model whose modules pass several values around, and its inputs."""
-    torch.manual_seed(seed)
+    zoo.seed(seed)
     model = Wired(random.Random(seed), depth=2)
     return Specimen(model, tuple(torch.rand(2, WIDTH) for _ in range(model.takes)), {})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -225,7 +226,12 @@ def record(lesson, model: nn.Module, tracer=None) -> Record:
 
 def golden(name: str) -> Record:
     """What torch's own watcher recorded of a model."""
-    return json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
+    return records()[name]
+
+
+@cache
+def records() -> dict[str, Record]:
+    return json.loads(GOLDEN.read_text(encoding="utf-8"))
 
 
 def same_record(actual: Record, expected: Record) -> None:

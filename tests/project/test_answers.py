@@ -22,7 +22,7 @@ import pytest
 from kata.judging import End, Ending, Report, Verdict
 from kata.showing import LINES, show
 from kata.terminal import open_console
-from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge, judge_wrong_answers
+from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge, judge_in_turn
 from tests.suite.answers import Verdict as JudgedVerdict
 from tests.suite.expect import WIDTH
 from tests.suite.reporting import content_of
@@ -69,14 +69,14 @@ def assert_says(answer: Answer, text: str) -> None:
 
 @pytest.mark.parametrize("answer", WRONG, ids=str)
 def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, screen):
-    verdict = checked(answer, judge_wrong_answers(answer.lesson)[str(answer)])
+    verdict = checked(answer, judge_in_turn(answer.lesson, wrong=True)[str(answer)])
     assert verdict.of("failed"), f"{answer} passes {answer.fails}"
     assert_says(answer, screen(verdict))
 
 
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
 def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
-    verdict = checked(answer, judge(answer, marks=CORE))
+    verdict = checked(answer, judge_in_turn(answer.lesson, wrong=False)[str(answer)])
     assert verdict.is_green(stretch=False), screen(verdict)
     # With no test of the stretch asked for, none is missing.
     assert screen(verdict).startswith(("done", "starred")), screen(verdict)

@@ -155,10 +155,16 @@ def loader_of(answer: Answer) -> Callable[[str], Implementation]:
 
 
 @cache
-def judge_wrong_answers(lesson: str) -> dict[str, Verdict]:
-    """Run for each wrong answer of a lesson the test that it names, up to its first failure."""
-    judged = InTurn([each for each in all_answers() if each.lesson == lesson and each.fails])
-    run_suite(*suites(lesson), "-m", WHOLE, plugins=[judged])
+def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
+    """Judge the answers to a lesson.
+
+    Args:
+        lesson: its name.
+        wrong: the wrong answers, by the test that each names; else the right ones, by the core.
+    """
+    own = [each for each in all_answers() if each.lesson == lesson]
+    judged = InTurn([each for each in own if bool(each.fails) == wrong])
+    run_suite(*suites(lesson), "-m", WHOLE if wrong else CORE, plugins=[judged])
     return judged.verdicts
 
 
@@ -175,9 +181,13 @@ class InTurn:
         for answer in self.answers:
             session.config.stash[LOADER] = cache(loader_of(answer))
             self.verdict = self.verdicts[str(answer)] = Verdict()
-            for item in session.items:
-                if item.originalname == answer.fails and not self.verdict.count("failed"):
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            asked = [item for item in session.items if answer.fails in ("", item.originalname)]
+            for item, following in zip(asked, [*asked[1:], None], strict=True):
+                # After a wrong answer's first failure comes another file, or none.
+                after = None if answer.fails else following
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                if answer.fails and self.verdict.count("failed"):
+                    break
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
