@@ -61,3 +61,49 @@ def test_every_name_can_be_read_wide_without_scrolling_sideways(visitor: Visitor
         hidden = frame.evaluate("view => view.scrollWidth - view.clientWidth")
         assert visit.page.evaluate(SMALLEST) >= 10
         assert hidden <= 0
+
+
+def test_an_arrow_key_lights_a_node_and_says_what_it_is(visitor: Visitor):
+    with visitor.visit("index.html") as visit:
+        figure = visit.page.locator(".fx-figure:not(.fx-steps)").first
+        figure.locator(".fx-view").focus()
+        for _ in range(2):
+            visit.page.keyboard.press("ArrowRight")
+        assert figure.locator("[role=status]").inner_text().startswith("call_module conv1 conv1(x)")
+        lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
+        assert lit == ["x", "conv1", "bn1"]
+
+
+STEPS = ["index.html", "ten_minutes.html", "lessons/proxy.html", "lessons/tracer.html"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "file"])
+@pytest.mark.parametrize("page", STEPS)
+def test_a_trace_is_gone_through_with_slider_keys_and_button(
+    visitor: Visitor, page: str, protocol: str
+):
+    with visitor.visit(page, protocol) as visit:
+        figure = visit.page.locator(".fx-steps").first
+        nodes = figure.locator("[data-node]").count()
+        figure.locator("input[type=range]").focus()
+        visit.page.keyboard.press("Home")
+        assert figure.locator("[role=status]").inner_text().startswith(f"1 of {nodes}, line 1:")
+        assert figure.locator("[data-node]:not(.later)").count() == 1
+        figure.locator(".fx-view").focus()
+        visit.page.keyboard.press("ArrowRight")
+        assert figure.locator("[data-node]:not(.later)").count() == 2
+        assert figure.locator(".fx-source .here").get_attribute("data-line") == "2"
+        figure.get_by_role("button", name="Play").click()
+        visit.page.wait_for_function(
+            "nodes => document.querySelectorAll('.fx-steps')[0].querySelectorAll("
+            "'[data-node]:not(.later)').length === nodes",
+            arg=nodes,
+        )
+
+
+@pytest.mark.parametrize("page", STEPS)
+def test_a_trace_is_complete_without_scripts(visitor: Visitor, page: str):
+    with visitor.visit(page, scripts=False) as visit:
+        figure = visit.page.locator(".fx-steps").first
+        assert all(node.is_visible() for node in figure.locator("[data-node] .name").all())
+        assert figure.locator(".fx-source").is_visible()

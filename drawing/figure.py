@@ -12,7 +12,9 @@ ZOOMS = (100, 150, 200, 300)
 
 
 def figure(picture: Picture, name: str, caption: str = "") -> str:
-    """Compose the figure as HTML; it needs no script.
+    """Compose the figure as HTML; it needs no script, and with one it moves.
+
+    Where the picture has a source, that stands beside the graph, and both are small: no zoom.
 
     Args:
         picture: what to draw.
@@ -22,14 +24,25 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
     drawing = draw(picture, name)
     title = escape(picture.title)
     return (
-        f'<figure class="fx-figure" data-search-exclude="" style="--fx-width:{drawing.width}px">'
-        f"{zoom(name)}"
+        f'<figure class="fx-figure{" fx-steps" * bool(picture.source)}" data-search-exclude="" '
+        f'style="--fx-width:{drawing.width}px">'
+        f"{source(picture.source) or zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
         f"<figcaption>{escape(caption) or title}</figcaption>"
         f'<details class="fx-table"><summary>The same as a table</summary>'
         f'<div role="group" aria-label="Table: {title}" tabindex="0">{table(picture)}</div>'
         f"</details></figure>"
     )
+
+
+def source(text: str) -> str:
+    """The lines that were traced, each by its number; nothing where there are none."""
+    lines = (
+        f'<span data-line="{number}">{escape(line) or " "}</span>'
+        for number, line in enumerate(text.splitlines(), start=1)
+    )
+    shown = "\n".join(lines)
+    return f'<pre class="fx-source" tabindex="0"><code>{shown}</code></pre>' if text else ""
 
 
 def zoom(name: str) -> str:

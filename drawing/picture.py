@@ -33,6 +33,7 @@ class Node:
         label: what is written in place of the name.
         note: what is written behind it, more softly.
         parent: in a tree, the name of the row that it hangs on.
+        line: the line of the picture's source that made it, counted from 1.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Node:
     label: str = ""
     note: str = ""
     parent: str = ""
+    line: int = 0
 
     @property
     def text(self) -> str:
@@ -73,16 +75,24 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels side by side, with the words that stand for them where nobody can look."""
+    """Panels side by side, with the words that stand for them where nobody can look.
+
+    Where there is a ``source``, nodes say which of its lines made them, and a reader can go through
+    the picture step by step.
+    """
 
     title: str
     description: str
     panels: tuple[Panel, ...]
     links: tuple[Link, ...] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         for panel in self.panels:
             check(panel)
+            for node in panel.nodes:
+                if not 0 <= node.line <= len(self.source.splitlines()):
+                    raise PictureError(f"node `{node.name}` has line {node.line}, past the source")
         for number, left, right in self.links:
             for end in ((number, left), (number + 1, right)):
                 if end not in self.names():
@@ -99,6 +109,8 @@ class Picture:
 
     def lines(self) -> Iterator[str]:
         yield f'{{"title": {dump(self.title)},\n "description": {dump(self.description)},\n'
+        if self.source:
+            yield f' "source": {dump(self.source)},\n'
         yield ' "panels": [\n'
         for number, panel in enumerate(self.panels, start=1):
             yield f'  {{"heading": {dump(panel.heading)}, "nodes": [\n'
@@ -149,7 +161,8 @@ def parse(text: str) -> Picture:
             for panel in data["panels"]
         )
         links = tuple(Link(*link) for link in data["links"])
-        return Picture(data["title"], data["description"], panels, links)
+        source = data.get("source", "")
+        return Picture(data["title"], data["description"], panels, links, source)
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise PictureError(f"no picture: {error!r}") from error
 

@@ -51,9 +51,10 @@ def draw(picture: Picture, name: str) -> Drawing:
     placed = list(side_by_side(picture))
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
     bottom = top + max(each.layout.height for each in placed)
-    lines = legend_lines(list(legend_entries(picture, placed)))
+    # Step by step, words say what each shape is.
+    lines = [] if picture.source else legend_lines(list(legend_entries(picture, placed)))
     widths = [sum(entry.width for entry in line) for line in lines]
-    width = int(max(placed[-1].right, *widths) + 2 * MARGIN)
+    width = int(max([placed[-1].right, *widths]) + 2 * MARGIN)
     height = int(bottom + LEGEND * len(lines) + 2)
     body = "".join(
         [
@@ -137,7 +138,8 @@ def nodes(layout: Layout) -> Iterator[str]:
 
 def node(place: Spot, scale: Scale) -> Iterator[str]:
     each, x = place.node, place.x + scale.text_gap
-    yield f'<g data-node="{escape(each.name)}"><title>{escape(sentence(each))}</title>'
+    line = f' data-line="{each.line}"' if each.line else ""
+    yield f'<g data-node="{escape(each.name)}"{line}><title>{escape(sentence(each))}</title>'
     yield glyph(each.op, place.x, place.y)
     for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
         if text:

@@ -236,7 +236,9 @@ def test_every_kind_of_row_has_a_shape_of_its_own():
 def test_the_legend_names_every_shape_in_the_picture(picture):
     svg = drawn(picture)
     legend = {text.text for g in svg.iter(f"{SVG}g") if g.get("class") == "legend" for text in g}
-    assert {node.op for panel in picture.panels for node in panel.nodes} <= legend
+    used = {node.op for panel in picture.panels for node in panel.nodes}
+    # Where the source stands beside the graph, there is no legend: each step is told in words.
+    assert not legend if picture.source else used <= legend
 
 
 def test_a_cut_edge_is_told_apart_by_its_stroke_and_in_the_legend():
@@ -314,7 +316,7 @@ def test_a_figure_needs_no_script_and_asks_for_nothing(picture):
     html = figure(picture, "fx-test")
     assert "<script" not in html
     assert not re.findall(r'(?:href|src|\son\w+)="', html)
-    assert ET.fromstring(html).findall("input[@type='radio']")
+    assert bool(ET.fromstring(html).findall("input[@type='radio']")) != bool(picture.source)
 
 
 X = Node("x", "placeholder")
@@ -370,3 +372,18 @@ def test_text_and_lines_stand_out_from_what_is_behind_them(scheme):
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
         for line in ("line", "lane", "module", "function", "end", "attribute"):
             assert contrast(colours[line], colours[ground]) >= 3, (line, ground)
+
+
+def test_a_source_stands_beside_the_graph_and_each_node_knows_its_line():
+    nodes = (Node("x", "placeholder", line=1), Node("relu", "call_function", line=2))
+    source = "def f(x):\n    return x < 1\n"
+    stepped = Picture("A title", "A description.", (Panel(nodes),), source=source)
+    html = figure(stepped, "fx")
+    assert parse(stepped.text()) == stepped
+    assert '<span data-line="2">    return x &lt; 1</span>' in html
+    assert 'data-node="relu" data-line="2"' in html
+
+
+def test_a_line_past_the_source_is_refused():
+    with pytest.raises(PictureError, match="has line 2, past the source"):
+        Picture("A title", "A description.", (Panel((Node("x", "output", line=2),)),), source="x")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from drawing import Picture
 from tools.pictures.measured import memory
+from tools.pictures.recorded import recorded_gate, recorded_line, recorded_net
 from tools.pictures.traced import (
     arguments,
     generated,
     lowered,
     module_paths,
-    operations,
     resnet18,
     signature,
 )
@@ -27,13 +27,15 @@ from tools.pictures.transformed import (
 from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
-    "operations": operations,
     "edited": edited,
     "generated": generated,
     "memory": memory,
     "module_paths": module_paths,
     "arguments": arguments,
     "signature": signature,
+    "recorded_line": recorded_line,
+    "recorded_net": recorded_net,
+    "recorded_gate": recorded_gate,
     "resnet18": resnet18,
     "lowered": lowered,
     "exec_order": exec_order,

@@ -14,24 +14,8 @@ from kata.torchvision_compat import torchvision
 from solutions.stretch.code import CodeWriter
 from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import LowerReluTracer
-from solutions.stretch.proxy import Proxy
 from solutions.stretch.tracer import Tracer
 from tools.pictures.models import Nested, Net, Scaled, Values, scaled
-
-
-def operations() -> Picture:
-    """Record what one line does to a proxy."""
-    graph = fx.Graph()
-    x = Proxy(graph.placeholder("x"))
-    graph.output(torch.relu(2 * x).sum(dim=-1).node)  # type: ignore[arg-type, attr-defined, operator]
-    return Picture(
-        title="The nodes that one line records",
-        description=(
-            "Five nodes in a column: the placeholder x, then mul, relu and sum_1, each of which "
-            "takes the one before it, then the output."
-        ),
-        panels=(panel(graph),),
-    )
 
 
 def generated() -> Picture:

@@ -1,0 +1,91 @@
+"""Pictures that are gone through step by step: which line of the source made which node."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from drawing import Panel, Picture
+from drawing.listing import panel
+from solutions.stretch.tracer import Tracer
+from tools.pictures.models import Gate, Normed
+
+
+class LineTracer(Tracer):
+    """A tracer that keeps the line of ``function`` that was running when a node was made."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.lines, self.first = inspect.getsourcelines(function)
+        self.file = inspect.getsourcefile(function)
+
+    def create_node(self, kind: str, *arguments: Any, **options: Any) -> fx.Node:
+        """Make the node; a placeholder belongs to the signature, the output to the last line."""
+        node = super().create_node(kind, *arguments, **options)
+        ends = {"placeholder": 1, "output": len(self.lines)}
+        node.meta["line"] = ends.get(kind) or self.running_line()
+        return node
+
+    def running_line(self) -> int:
+        """The innermost line of the function on Python's stack, counted from its first."""
+        frame = sys._getframe()
+        while frame := frame.f_back:  # type: ignore[assignment]
+            line = frame.f_lineno - self.first + 1
+            if frame.f_code.co_filename == self.file and 1 <= line <= len(self.lines):
+                return line
+        raise LookupError("no line of the function is running")
+
+
+def recorded(root: nn.Module | Callable, title: str, description: str) -> Picture:
+    """Trace a module or a function, and keep its source and the line of each node."""
+    function = type(root).forward if isinstance(root, nn.Module) else root
+    tracer = LineTracer(function)
+    graph = tracer.trace(root)
+    listed = panel(graph).nodes
+    lines = [node.meta["line"] for node in graph.nodes]
+    nodes = tuple(replace(node, line=line) for node, line in zip(listed, lines, strict=True))
+    source = textwrap.dedent(inspect.getsource(function))
+    return Picture(title, description, (Panel(nodes),), source=source)
+
+
+def summed(x: Tensor) -> Tensor:
+    doubled = 2 * x
+    active = torch.relu(doubled)
+    return active.sum(dim=-1)
+
+
+def recorded_line() -> Picture:
+    """Record what three lines do to a proxy."""
+    return recorded(
+        summed,
+        "Three operations, recorded line by line",
+        "Five nodes in a column: the placeholder x, then mul, relu and sum_1, each of which takes "
+        "the one before it, then the output.",
+    )
+
+
+def recorded_net() -> Picture:
+    """Record a small model."""
+    return recorded(
+        Normed(),
+        "A small model, recorded line by line",
+        "Five nodes in a column: the placeholder x, the modules conv1 and bn1, the function relu, "
+        "and the output.",
+    )
+
+
+def recorded_gate() -> Picture:
+    """Record the model of the ten minutes."""
+    return recorded(
+        Gate(),
+        "The gate, recorded line by line",
+        "Seven nodes in a column. The placeholder x goes into linear and into mul, past sigmoid. "
+        "scale is fetched where it is used, and multiplied with the result.",
+    )
