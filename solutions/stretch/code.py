@@ -20,6 +20,7 @@ import operator
 import weakref
 from dataclasses import dataclass
 from itertools import accumulate, count
+from operator import attrgetter
 from textwrap import indent
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +31,6 @@ from torch.fx import _pytree as fx_pytree
 from torch.fx import graph as torch_fx
 from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
-from torch.utils._dtype_abbrs import dtype_abbrs
 
 from .. import code as core
 from ..code import PythonCode, attribute, found_at, install, last_uses, qualified_name
@@ -193,11 +193,7 @@ class CodeWriter(core.CodeWriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.codegen = codegen_of(graph)
-        self.globals |= {
-            "NoneType": type(None),
-            **PYTREES,
-            **dict(self.codegen.additional_globals()),
-        }
+        self.globals |= PYTREES | dict(self.codegen.additional_globals())
 
     def wrapped(self) -> str:
         """Return statements that keep wrapped functions from being traced in this code."""
@@ -290,7 +286,7 @@ class GraphModule(core.GraphModule):
     3
     """
 
-    # `torch.jit.script` would compile them
+    # `torch.jit.script` would compile it.
     __jit_unused_properties__ = ("graph",)
 
     def __init__(
@@ -298,11 +294,12 @@ class GraphModule(core.GraphModule):
     ) -> None:
         targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
         root = module_of(root, targets)
-        self.meta: dict[str, Any] = {}
         super().__init__(root, graph, class_name)
+        self.meta: dict[str, Any] = {}
         for target in targets:
             path, _, name = target.rpartition(".")
-            if name in root.get_submodule(path)._non_persistent_buffers_set:
+            owner = attrgetter(path)(root) if path else root
+            if name in getattr(owner, "_non_persistent_buffers_set", ()):
                 self.get_submodule(path)._non_persistent_buffers_set.add(name)
 
     def recompile(self) -> PythonCode:
@@ -484,7 +481,8 @@ class ReadableWriter(CodeWriter):
         value: Any = next((each for each in known if each is not None), None)
         if node.op == "output" or not hasattr(value, "dtype"):
             return super().typed(name, node)
-        text = f"{dtype_abbrs[value.dtype]}{[*value.shape]}"
+        abbreviation = torch_fx.dtype_abbrs[value.dtype]  # type: ignore[attr-defined]
+        text = f"{abbreviation}{[*value.shape]}"
         if self.include_stride:
             text += str([*(value.stride() if callable(value.stride) else value.stride)])
         if self.include_device and hasattr(value, "device"):
@@ -562,7 +560,7 @@ def stored(graph: Graph) -> StoredGraph:
     ]
     kept = ("is_wrapped", "stack_trace")
     metas = [{key: node.meta[key] for key in kept if key in node.meta} for node in graph.nodes]
-    attributes = {"_codegen": graph._codegen}
+    attributes = {"_codegen": graph._codegen} if hasattr(graph, "_codegen") else {}
     return StoredGraph(type(graph), attributes, nodes, metas)
 
 
