@@ -33,10 +33,9 @@ def edited() -> Picture:
     x = graph.placeholder("x")
     relu = graph.call_function(torch.relu, (x,))
     graph.output(graph.call_function(operator.add, (relu, x)))
-    panels = [panel(graph, "before", note=users_of)]
     with graph.inserting_after(relu):
         tanh = graph.call_function(torch.tanh, (x,))
-    panels.append(panel(graph, "tanh is inserted", marks={"tanh": "new"}, note=users_of))
+    panels = [panel(graph, "tanh is inserted", marks={"tanh": "new"}, note=users_of)]
     relu.replace_all_uses_with(tanh)
     panels.append(panel(graph, "its users change over", note=users_of))
     graph.erase_node(relu)
@@ -44,9 +43,9 @@ def edited() -> Picture:
     return Picture(
         title="A node is replaced by another one",
         description=(
-            "The same graph four times. Before, relu takes x, and add takes relu and x. Then tanh "
-            "stands behind relu and takes x too; nobody uses it. Then add takes tanh, and nobody "
-            "uses relu. At the end relu is gone, and no longer among the users of x."
+            "The same graph three times. First relu and the new tanh take x, add takes relu and x, "
+            "and nobody uses tanh. Then add takes tanh and x, and nobody uses relu. At the end "
+            "relu is gone, and no longer among the users of x."
         ),
         panels=tuple(panels),
     )
