@@ -20,13 +20,16 @@ from sybil import Document, Example, Lexeme, Region, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.abstract import DocTestStringParser
 
+from kata.lending import lending
 from kata.stubs import ROOT
 from tools.pages.fences import Fence, FenceLexer
 
 Evaluator = Callable[[Example], str | None]
-# Shown, not run: a shell's dialogue, text, settings, pictures that the site draws, and quotations.
-SHOWN = {"console", "text", "toml", "yaml", "json", "csv", "diff", "fx-graph", "solution"}
+# Shown, not run: shell, text, settings, pictures that the site draws, and quotations.
+SHOWN = {"bash", "console", "text", "toml", "yaml", "json", "csv", "diff", "fx-graph", "solution"}
 OUTPUT = "output"
+# A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.
+NO_LESSONS = ROOT / "docs"
 # The code of these rooms has tests of its own.
 TESTED = ("lessons/", "solutions/", "benchmarks/", "kata/")
 
@@ -130,7 +133,7 @@ def faults(path: Path, page: Page | None = None) -> list[str]:
     """Run a page's examples in the repository's root; return what is wrong, with its line."""
     page = page or Page()
     found = []
-    with contextlib.chdir(ROOT):
+    with contextlib.chdir(ROOT), lending(NO_LESSONS):
         document = Sybil([page]).parse(path)
         document.namespace["__name__"] = f"page_{path.stem}"
         for example in document.examples():
