@@ -134,3 +134,21 @@ LESSONS = (
         summary="give a flat exported graph its module tree back",
     ),
 )
+
+# What is judged after them: these lessons as one engine, with no object of torch.fx in it.
+FINALE = Lesson(
+    name="finale",
+    title="All of it is yours",
+    minutes=0,
+    needs=(
+        "proxy",
+        "graph",
+        "code",
+        "interpreter",
+        "path_of_module",
+        "create_arg",
+        "placeholders",
+        "tracer",
+    ),
+    summary="run your pieces as one engine",
+)

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from kata.stubs import ROOT, STUBS
-from lessons import LESSONS
-from tests.suite import scoreboard
+from lessons import FINALE, LESSONS
+from tests.suite import finale, scoreboard
 from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain, unwritten_name
 from tests.suite.implementations import (
@@ -34,7 +34,7 @@ from tests.suite.versions import skip_what_is_newer
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
-NAMES = tuple(lesson.name for lesson in LESSONS)
+NAMES = tuple(lesson.name for lesson in (*LESSONS, FINALE))
 PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
 # What a trace patches.
@@ -53,8 +53,15 @@ class Judged:
         return self.impl == "lessons"
 
     def loader(self) -> Loader:
+        return cache(lambda lesson: self.engine() if lesson == FINALE.name else self.piece(lesson))
+
+    def piece(self, lesson: str) -> Implementation:
         load = {"core": core, "solutions": reference, "torch": torch_itself}.get(self.impl)
-        return cache(load or (lambda lesson: learners(lesson, self.folder)))
+        return load(lesson) if load else learners(lesson, self.folder)
+
+    def engine(self) -> Implementation:
+        load = {"core": finale.core, "solutions": finale.reference}.get(self.impl)
+        return load() if load else finale.learners(self.folder)
 
 
 def judged(config: pytest.Config) -> Judged:
@@ -102,6 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
     """Whether a test is meant for this code: a curiosity costs nobody a star."""
+    if lesson_of(item) == FINALE.name:
+        return impl != "torch"
     if impl == "core":
         return lesson_of(item) is not None
     return impl != "lessons" or item.get_closest_marker("curiosity") is None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lessons import LESSONS
+from lessons import FINALE, LESSONS
 
-PREFIXES = tuple(f"{lesson.name}: " for lesson in LESSONS)
+PREFIXES = tuple(f"{lesson.name}: " for lesson in (*LESSONS, FINALE))
 
 
 def is_todo(error: BaseException) -> bool:

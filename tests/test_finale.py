@@ -1,0 +1,87 @@
+"""The finale: your pieces are one engine, with no object of ``torch.fx`` in it.
+
+Your tracer records with your proxies into your graph, your code generator prints the graph, and
+your interpreter runs it. The fixture ``lesson`` has the names of all these lessons.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+import torch
+from torch import fx
+
+from tests import zoo
+from tests.suite import equal, same_graph, same_numbers
+from tests.suite.versions import that_run
+
+PIECES = ("Proxy", "Attribute", "TracerBase", "Tracer")
+PIECES += ("Node", "Graph", "GraphModule", "Interpreter")
+# An interpreter takes one value per placeholder; what it does with `*args` is stretch.
+ONE_VALUE_EACH = [name for name in zoo.SMALL if name != "Variadic"]
+MADE = (fx.Proxy, fx.Node, fx.Graph, fx.GraphModule, fx.Interpreter)
+
+
+def resnet18() -> torch.nn.Module:
+    return zoo.resnet18().model
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_piece_is_yours(lesson, name):
+    classes = getattr(lesson, name).__mro__
+    equal(
+        [each.__qualname__ for each in classes if each.__module__.startswith("torch.fx")],
+        [],
+        hint="import what you need with `from torch.fx import …`: the finale puts yours there",
+    )
+
+
+def test_resnet18_is_recorded_node_for_node(lesson):
+    same_graph(lesson.Tracer().trace(resnet18()), fx.Tracer().trace(resnet18()))
+
+
+def test_resnet18_s_code_is_what_torch_prints(lesson):
+    ours, theirs = lesson.symbolic_trace(resnet18()).code, fx.symbolic_trace(resnet18()).code
+    equal(ours.strip(), theirs.strip())
+
+
+def test_resnet18_s_module_computes_the_same(lesson):
+    specimen = zoo.resnet18()
+    same_numbers(lesson.symbolic_trace(specimen.model)(*specimen.inputs), specimen.eager())
+
+
+def test_resnet18_interpreted_computes_the_same(lesson):
+    specimen = zoo.resnet18()
+    traced = lesson.symbolic_trace(specimen.model)
+    same_numbers(lesson.Interpreter(traced).run(*specimen.inputs), specimen.eager())
+
+
+def test_nothing_of_torch_fx_is_made_on_the_way(lesson, monkeypatch):
+    specimen = zoo.resnet18()
+    refusal = mock.Mock(side_effect=AssertionError("an object of torch.fx was made"))
+    for each in MADE:
+        monkeypatch.setattr(each, "__init__", refusal)
+    lesson.Interpreter(lesson.symbolic_trace(specimen.model)).run(*specimen.inputs)
+    equal(refusal.call_count, 0)
+
+
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_small_model_is_recorded_node_for_node(lesson, name):
+    ours, theirs = zoo.SMALL[name]().model, zoo.SMALL[name]().model
+    same_graph(lesson.Tracer().trace(ours), fx.Tracer().trace(theirs))
+
+
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
+def test_a_small_model_computes_the_same(lesson, name):
+    specimen = zoo.SMALL[name]()
+    traced = lesson.symbolic_trace(specimen.model)
+    same_numbers(traced(*specimen.inputs, **specimen.kwargs), zoo.SMALL[name]().eager())
+
+
+@pytest.mark.parametrize("name", that_run(ONE_VALUE_EACH))
+def test_a_small_model_interpreted_computes_the_same(lesson, name):
+    specimen = zoo.SMALL[name]()
+    interpreter = lesson.Interpreter(lesson.symbolic_trace(specimen.model))
+    values = (*specimen.inputs, *specimen.kwargs.values())
+    same_numbers(interpreter.run(*values), zoo.SMALL[name]().eager())
