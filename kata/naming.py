@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from lessons import LESSONS
+from lessons import FINALE, LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)
+# What is judged: the lessons, and after them their pieces as one engine.
+JUDGED = (*NAMES, FINALE.name)
 
 
 def lesson_name(text: str) -> str:
@@ -34,3 +36,8 @@ def near(word: str, known: Iterable[str]) -> str:
 def add_lesson(parser: argparse.ArgumentParser, **options: object) -> None:
     """Add the argument that names a lesson (``nargs="*"``: lessons)."""
     parser.add_argument("lesson", type=lesson_name, metavar="LESSON", **options)  # type: ignore[arg-type]
+
+
+def judged_name(text: str) -> str:
+    """The lesson that a word means, or the finale."""
+    return text if text == FINALE.name else lesson_name(text)

@@ -18,11 +18,12 @@ from kata import workspace
 from kata.stubs import CORES, ROOT
 from kata.verdict import PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
-from lessons import LESSONS, Lesson
+from lessons import FINALE, LESSONS, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
-NEEDS = {lesson.name: lesson.needs for lesson in LESSONS}
+ROWS = (*LESSONS, FINALE)
+NEEDS = {lesson.name: lesson.needs for lesson in ROWS}
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,8 @@ class Standing(NamedTuple):
 
 
 def standings() -> list[Standing]:
-    """Every lesson, in order."""
-    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in LESSONS]
+    """Every lesson, in order, and the finale."""
+    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in ROWS]
 
 
 def next_of(rows: list[Standing]) -> Standing | None:

@@ -13,6 +13,7 @@ from kata.reasons import Reason, other_reasons
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
+from lessons import FINALE
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
 # it has a headline, a line that counts the others, a blank one, the score, and a note.
@@ -159,6 +160,8 @@ def show_score(
 
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
+    if verdict.state == TODO and verdict.lesson == FINALE.name:
+        return f"{name}waits until its {len(FINALE.needs)} lessons are written"
     if verdict.state == TODO:
         return f"{name}not started: open lessons/{verdict.lesson}.py"
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))

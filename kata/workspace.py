@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kata.stubs import ROOT, STUBS, is_stub
+from lessons import FINALE
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ def yours(lesson: str) -> bytes:
 
 
 def is_pristine(lesson: str) -> bool:
-    """Whether nothing is written yet: the lesson's file is its stub."""
+    """Whether the lesson's file is its stub; the finale waits until all its lessons are written."""
+    if lesson == FINALE.name:
+        return any(is_pristine(need) for need in FINALE.needs)
     return is_stub(lesson, yours(lesson))
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
-from kata.naming import NAMES, add_lesson
+from kata.naming import JUDGED, judged_name
 from kata.showing import show
 from kata.terminal import open_console
 from kata.workspace import is_pristine
@@ -21,7 +21,8 @@ SCHEMA = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    add_lesson(parser, nargs="*", help="the lessons to judge (default: all)")
+    words = "the lessons to judge, or `finale` (default: all)"
+    parser.add_argument("lesson", type=judged_name, metavar="LESSON", nargs="*", help=words)
     parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Judge the lessons; the exit code is 0 only if all of them are green (a todo isn't)."""
     console = open_console(plain=arguments.plain)
-    lessons = tuple(dict.fromkeys(arguments.lesson)) or NAMES
+    lessons = tuple(dict.fromkeys(arguments.lesson)) or JUDGED
     verdicts = []
     for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
         verdicts.append(verdict)

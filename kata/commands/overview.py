@@ -10,6 +10,7 @@ from rich.table import Table
 
 from kata.progress import Standing, next_of, standings
 from kata.terminal import open_console, show_prose
+from lessons import FINALE
 
 # Narrower than this, the table has the columns alone that say how a lesson stands.
 WIDE = 72
@@ -22,8 +23,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def show(console: Console, rows: list[Standing]) -> None:
-    done = sum(row.is_done for row in rows)
-    show_prose(console, f"fx-kata: {done} of {len(rows)} lessons done{time_left(rows)}")
+    lessons = [row for row in rows if row.lesson is not FINALE]
+    done = sum(row.is_done for row in lessons)
+    show_prose(console, f"fx-kata: {done} of {len(lessons)} lessons done{time_left(lessons)}")
     console.print()
     console.print(table(rows, wide=console.width >= WIDE))
     console.print()
@@ -38,7 +40,7 @@ def table(rows: list[Standing], *, wide: bool) -> Table:
         grid.add_column(heading, justify="right" if heading == "minutes" else "left", no_wrap=True)
     for row in rows:
         cells = (row.lesson.name, state(row), row.shown("core"))
-        more = (row.shown("stretch"), str(row.lesson.minutes))
+        more = (row.shown("stretch"), str(row.lesson.minutes or ""))
         grid.add_row(*cells, *(more if wide else ()), style=row.state if row.is_done else None)
     return grid
 
@@ -68,6 +70,10 @@ def advice(rows: list[Standing]) -> Iterator[str]:
         yield "All lessons are done. `kata check --stretch` asks for what is left to be starred."
         return
     name = row.lesson.name
+    if row.lesson is FINALE:
+        yield f"next: {name} ({row.lesson.summary}): `kata check {name}`"
+        yield f"  read docs/{name}.md"
+        return
     yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"
     yield f"  read docs/lessons/{name}.md, write in lessons/{name}.py"
     yield f"  `kata watch {name}` judges each save; `kata hint {name}` helps"
