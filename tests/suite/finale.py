@@ -69,9 +69,7 @@ def learners(folder: Path) -> Implementation:
         return assembled(implementation, lambda name: importlib.import_module(f"{PACKAGE}.{name}"))
 
 
-def assembled(
-    implementation: Implementation, load: Callable[[str], ModuleType]
-) -> Implementation:
+def assembled(implementation: Implementation, load: Callable[[str], ModuleType]) -> Implementation:
     """Import the pieces; the engine has the public names of them all."""
     importlib.import_module(implementation.package)
     for name in FINALE.needs:
