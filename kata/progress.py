@@ -22,8 +22,7 @@ from lessons import FINALE, LESSONS, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
-ROWS = (*LESSONS, FINALE)
-NEEDS = {lesson.name: lesson.needs for lesson in ROWS}
+NEEDS = {lesson.name: lesson.needs for lesson in (*LESSONS, FINALE)}
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class Result:
         state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
         core: how many tests of the core passed.
         stretch: how many of the others.
-        lent: the pieces that came from the reference.
         has_passed: whether the core was green in this run, or in one before.
         key: the hash of what it depended on.
     """
@@ -44,7 +42,6 @@ class Result:
     state: str
     core: Count
     stretch: Count
-    lent: tuple[str, ...]
     has_passed: bool
     key: str
 
@@ -69,7 +66,6 @@ def remember(verdict: Verdict, key: str) -> None:
         state=verdict.state,
         core=verdict.count(stretch=False),
         stretch=verdict.count(stretch=True),
-        lent=verdict.lent,
         has_passed=verdict.state in PASSED or (before is not None and before.has_passed),
         key=key,
     )
@@ -83,7 +79,7 @@ def recall(lesson: str) -> Result | None:
     try:
         content = json.loads(file_of(lesson).read_text(encoding="utf-8"))
         content.update({name: Count(**content[name]) for name in ("core", "stretch")})
-        return Result(**{**content, "lent": tuple(content["lent"])})
+        return Result(**content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -153,7 +149,8 @@ class Standing(NamedTuple):
 
 def standings() -> list[Standing]:
     """Every lesson, in order, and the finale."""
-    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in ROWS]
+    rows = (*LESSONS, FINALE)
+    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in rows]
 
 
 def next_of(rows: list[Standing]) -> Standing | None:

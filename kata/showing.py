@@ -160,10 +160,10 @@ def show_score(
 
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
-    if verdict.state == TODO and verdict.lesson == FINALE.name:
-        return f"{name}waits until its {len(FINALE.needs)} lessons are written"
     if verdict.state == TODO:
-        return f"{name}not started: open lessons/{verdict.lesson}.py"
+        is_last = verdict.lesson == FINALE.name
+        left = f"waits until its {len(FINALE.needs)} lessons are written"
+        return name + (left if is_last else f"not started: open lessons/{verdict.lesson}.py")
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 

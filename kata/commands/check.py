@@ -6,23 +6,26 @@ import argparse
 import contextlib
 import json
 from collections.abc import Iterator
+from functools import partial
 
 from rich.console import Console
 
 from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
-from kata.naming import JUDGED, judged_name
+from kata.naming import NAMES, add_lesson, lesson_name
 from kata.showing import show
 from kata.terminal import open_console
 from kata.workspace import is_pristine
+from lessons import FINALE
 
 SCHEMA = 1
+JUDGED = (*NAMES, FINALE.name)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     words = "the lessons to judge, or `finale` (default: all)"
-    parser.add_argument("lesson", type=judged_name, metavar="LESSON", nargs="*", help=words)
+    add_lesson(parser, nargs="*", type=partial(lesson_name, known=JUDGED), help=words)
     parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 

@@ -46,10 +46,7 @@ print(f"{torchvision.__version__}{made_for}")
         f"{INSTALL} --force-reinstall torchvision",
     ),
     "import lessons": (
-        """
-import lessons
-print(f"{len(lessons.LESSONS)} lessons")
-""",
+        "import lessons; print(len(lessons.LESSONS), 'lessons')",
         "`git checkout -- lessons/__init__.py`: nothing of yours belongs there",
     ),
 }
@@ -75,14 +72,9 @@ def main(argv: list[str]) -> int:
         for number, text in enumerate([f"{finding.name}: {finding.words}", *remedy]):
             print(beside("" if number else finding.state, text))
     problems = sum(finding.state == PROBLEM for finding in found)
-    print(f"\n{conclusion(problems)}")
+    several = f"{problems} problem{'s' * (problems > 1)}: start with the first one"
+    print(f"\n{several if problems else 'everything that the lessons need is there'}")
     return int(problems > 0)
-
-
-def conclusion(problems: int) -> str:
-    if not problems:
-        return "everything that the lessons need is there"
-    return f"{problems} problem{'s' * (problems > 1)}: start with the first one"
 
 
 def beside(label: str, text: str) -> str:
@@ -148,13 +140,12 @@ def imported(name: str, code: str, remedy: str) -> Finding:
         done = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False, **options)
     except subprocess.TimeoutExpired:
         return Finding(name, PROBLEM, f"it hangs: nothing came in {SECONDS} seconds", remedy)
+    if not done.returncode:
+        return Finding(name, OK, f"works ({done.stdout.strip()})")
+    words = (done.stderr.strip().splitlines() or ["it failed silently"])[-1]
     if done.returncode < 0:
         words = f"it was killed by {signal.Signals(-done.returncode).name}"
-        return Finding(name, PROBLEM, words, remedy)
-    if done.returncode:
-        words = (done.stderr.strip().splitlines() or ["it failed silently"])[-1]
-        return Finding(name, PROBLEM, words, remedy)
-    return Finding(name, OK, f"works ({done.stdout.strip()})")
+    return Finding(name, PROBLEM, words, remedy)
 
 
 def writable(name: str) -> Finding:

@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def show(console: Console, rows: list[Standing]) -> None:
-    lessons = [row for row in rows if row.lesson is not FINALE]
+    *lessons, _ = rows  # the last one is the finale
     done = sum(row.is_done for row in lessons)
     show_prose(console, f"fx-kata: {done} of {len(lessons)} lessons done{time_left(lessons)}")
     console.print()
@@ -50,8 +50,7 @@ def state(row: Standing) -> str:
 
 
 def time_left(rows: list[Standing]) -> str:
-    minutes = sum(row.lesson.minutes for row in rows if not row.is_done)
-    hours, rest = divmod(minutes, 60)
+    hours, rest = divmod(sum(row.lesson.minutes for row in rows if not row.is_done), 60)
     parts = [f"{number} {unit}" for number, unit in ((hours, "h"), (rest, "min")) if number]
     return f", about {' '.join(parts)} left" if parts else ""
 
@@ -71,8 +70,7 @@ def advice(rows: list[Standing]) -> Iterator[str]:
         return
     name = row.lesson.name
     if row.lesson is FINALE:
-        yield f"next: {name} ({row.lesson.summary}): `kata check {name}`"
-        yield f"  read docs/{name}.md"
+        yield f"next: {name} ({row.lesson.summary}): `kata check {name}`, docs/{name}.md"
         return
     yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"
     yield f"  read docs/lessons/{name}.md, write in lessons/{name}.py"

@@ -259,7 +259,8 @@ def test_every_page_is_reached_from_the_navigation_once():
 def test_the_navigation_lists_the_lessons_in_order(part: str, folder: str):
     entries = next(entry[part] for entry in navigation() if part in entry)
     names = [lesson.name for lesson in LESSONS]
-    assert entries == [f"{folder}/{name}.md" for name in names], "no titles: they have numbers"
+    untitled = [entry for entry in entries if isinstance(entry, str)]  # they have numbers
+    assert untitled == [f"{folder}/{name}.md" for name in names]
 
 
 def test_every_lesson_has_its_page_in_the_reference():
