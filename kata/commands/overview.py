@@ -57,10 +57,8 @@ def time_left(rows: list[Standing]) -> str:
 
 def notes(rows: list[Standing]) -> Iterator[str]:
     """What the table's words leave open: old states, and work not judged."""
-    if any(row.is_stale for row in rows):
-        yield "* as it was before the last change: `kata check` judges it again"
-    if any(row.state == "edited" for row in rows):
-        yield "edited: not judged yet, `kata check` does so"
+    if any(row.is_stale or row.state == "edited" for row in rows):
+        yield "edited, or with *: has changed since it was judged; `kata check` judges it"
 
 
 def advice(rows: list[Standing]) -> Iterator[str]:
