@@ -240,14 +240,14 @@ class SubgraphMatcher(core.Matcher):
 
     def arguments_of(self, node: Node) -> list[Any]:
         """Return the arguments of a node by name, with the defaults, where names are known."""
-        for signature in signatures_of(node):
-            try:
-                bound = signature.bind(*node.args, **node.kwargs)
-            except TypeError:
-                continue
-            bound.apply_defaults()
-            return [bound.arguments]
-        return [node.args, node.kwargs]
+        function, bound = node.target, 0
+        if node.op == "call_module" and node.graph.owning_module is not None:
+            function, bound = type(module_of(node)).forward, 1  # to its `self`
+        names = parameters_of(function, bound + len(node.args), tuple(node.kwargs))
+        if names is None:
+            return [node.args, node.kwargs]
+        positional, defaults = names
+        return [defaults | dict(zip(positional[bound:], node.args, strict=True)) | node.kwargs]
 
 
 Matcher = SubgraphMatcher  # the core's name
@@ -293,11 +293,25 @@ def function_signatures(function: Callable[..., Any]) -> list[inspect.Signature]
         return []
 
 
-def signatures_of(node: Node) -> list[inspect.Signature]:
-    """Return the signatures of what a node calls; none if they aren't known."""
-    if node.op == "call_module" and node.graph.owning_module is not None:
-        return [inspect.signature(module_of(node).forward)]
-    return function_signatures(node.target) if callable(node.target) else []
+@cache
+def parameters_of(
+    function: Any, count: int, keywords: tuple[str, ...]
+) -> tuple[list[str], dict[str, Any]] | None:
+    """Return the names of so many positional arguments, and the defaults of what isn't passed.
+
+    ``None`` where they aren't known: no signature takes these arguments, or one takes any number.
+    """
+    for signature in function_signatures(function) if callable(function) else []:
+        parameters = signature.parameters.values()
+        try:
+            bound = signature.bind(*range(count), **dict.fromkeys(keywords)).arguments
+        except TypeError:
+            continue
+        if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
+            return None
+        defaults = {each.name: each.default for each in parameters if each.name not in bound}
+        return [*bound][:count], defaults
+    return None
 
 
 def is_self_contained(found: InternalMatch) -> bool:
@@ -599,16 +613,22 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
     is_traced = no_trace and isinstance(model, GraphModule)
     graph: Any = copy.deepcopy(model.graph) if is_traced else None
     gm = GraphModule(model, graph) if is_traced else symbolic_trace(model)
-    while any(fuse_pairs(gm, pair) for pair in PAIRS):
+    while any(fuse_pairs(gm, pattern) for pattern in pair_patterns()):
         pass  # a batch norm may follow another: the first is gone, and the second's turn has come
     return GraphModule(gm, gm.graph)
 
 
-def fuse_pairs(gm: GraphModule, pair: nn.Module) -> int:
+@cache
+def pair_patterns() -> list[GraphModule]:
+    """Return the patterns of the pairs, traced once."""
+    return [symbolic_trace(each) for each in PAIRS]
+
+
+def fuse_pairs(gm: GraphModule, pattern: GraphModule) -> int:
     """Fuse the pairs of two types of modules, and return how many."""
     calls, read = calls_and_reads(gm)
     fused = 0
-    for found in ModuleMatcher(pair).match(gm.graph):
+    for found in ModuleMatcher(pattern.graph).match(gm.graph):
         conv, bn = nodes_inside(found)
         if calls[id(module_of(conv))] == 1 and str(conv.target) not in read and can_fuse(conv, bn):
             gm.set_submodule(str(conv.target), fuse_conv_bn_eval(module_of(conv), module_of(bn)))
