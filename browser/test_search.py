@@ -89,3 +89,12 @@ def search(visit: Visit, term: str) -> list[str]:
     visit.page.wait_for_timeout(SETTLED)
     pages = [hit.partition("?")[0].partition("#")[0] for hit in visit.page.evaluate(HITS)]
     return list(dict.fromkeys(pages))
+
+
+def test_the_index_is_fetched_when_the_search_is_used(visitor: Visitor):
+    with visitor.visit("index.html") as visit:
+        visit.page.wait_for_load_state("networkidle")
+        assert not [url for url in visit.requests if "search_index" in url]
+        visit.page.click(".md-search__input")
+        assert search(visit, "proxy")
+        assert [url for url in visit.requests if "search_index" in url]
