@@ -52,9 +52,9 @@ def edited() -> Picture:
 
 
 def users_of(node: fx.Node) -> str:
-    """Who uses a node, in words; nothing for the output."""
+    """The users of a node; nothing for the output, which has none."""
     names = ", ".join(user.name for user in node.users)
-    return f"used by {names or 'nobody'}" if node.op != "output" else ""
+    return (names or "nobody") if node.op != "output" else ""
 
 
 def inlined() -> Picture:
@@ -133,7 +133,7 @@ def rewritten() -> Picture:
             "of each match are the new nodes, framed and marked."
         ),
         panels=(
-            panel(small.graph, "pattern", note=arguments_of),
+            panel(small.graph, "pattern"),
             before,
             panel(gm.graph, "after", marks=marks, note=arguments_of),
         ),
