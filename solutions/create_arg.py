@@ -60,13 +60,13 @@ class CreateArg:
             args = tuple(self.create_arg(element) for element in a)
             return self.create_node("call_function", type(a), args, {})  # type: ignore[attr-defined]
         path = self.path_of_value(a) if isinstance(a, torch.Tensor | nn.Module) else None
-        if path is None and isinstance(a, nn.Parameter):
-            raise NameError(
-                f"a parameter of shape {tuple(a.shape)} is not registered in the "
-                f"{type(self.root).__name__} being traced: register it there, "
-                "or pass `parameter.detach()`, which is stored as a constant"
-            )
         if path is None and isinstance(a, torch.Tensor):
+            if isinstance(a, nn.Parameter):
+                raise NameError(
+                    f"a parameter of shape {tuple(a.shape)} is not registered in the "
+                    f"{type(self.root).__name__} being traced: register it there, "
+                    "or pass `parameter.detach()`, which is stored as a constant"
+                )
             path = self._tensor_paths[a] = self.get_fresh_qualname("_tensor_constant")
             setattr(self.root, path, a)
         if path is None:

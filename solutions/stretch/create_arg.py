@@ -70,7 +70,9 @@ class CreateArg(core.CreateArg):
         """
         if isinstance(a, Proxy):
             return a.node
-        prefix = None if type(a) in PLAIN else prefix_of(a)
+        if type(a) in PLAIN:
+            return super(core.CreateArg, self).create_arg(a)  # type: ignore[misc]  # TracerBase's
+        prefix = prefix_of(a)
         if prefix is None:
             return super().create_arg(a)
         path = self.path_of_value(a)
