@@ -103,22 +103,26 @@ def test_a_cause_without_a_predicate_is_found():
 
 def bare_causes(tree: ast.Module) -> Iterator[int]:
     """The lines in which a comparison is given a cause that nothing has to show."""
-    named = {
-        target.id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") not in WITHOUT_PREDICATE:
-            for keyword in call.keywords:
-                value: ast.expr = keyword.value
-                if isinstance(value, ast.Name):
-                    value = named.get(value.id, value)
-                is_bare = isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp)
-                if keyword.arg == "cause" and is_bare:
+            for keyword in [each for each in call.keywords if each.arg == "cause"]:
+                value = value_of(keyword.value, tree)
+                if isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp):
                     yield call.lineno
+
+
+def value_of(value: ast.expr, tree: ast.Module) -> ast.expr:
+    """What a name stands for: what was assigned last above it, or else below it."""
+    if not isinstance(value, ast.Name):
+        return value
+    assigned = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        if any(isinstance(target, ast.Name) and target.id == value.id for target in node.targets)
+    ]
+    above = [each for each in assigned if each.lineno <= value.lineno]
+    return max([value, *(above or assigned)], key=lambda each: (each is not value, each.lineno))
 
 
 @pytest.mark.parametrize("owner", ["lessons.tracer", "torch.fx"])

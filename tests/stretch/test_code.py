@@ -343,7 +343,11 @@ def test_submodules_are_added_and_deleted(lesson):
     module = lesson.GraphModule(model, graph)
     equal(module.add_submodule("new.deep.relu", nn.ReLU()), True)
     equal(type(module.get_submodule("new.deep.relu")), nn.ReLU)
-    equal(module.add_submodule("scale.relu", nn.ReLU()), False, cause="a parameter has no modules")
+    equal(
+        module.add_submodule("scale.relu", nn.ReLU()),
+        False,
+        cause=(bool, "a parameter has no modules"),
+    )
     equal(module.delete_submodule("new.deep"), True)
     equal([name for name, _ in module.new.named_children()], [])
     missing = [module.delete_submodule(each) for each in ("new.deep", "scale", "no.such", "")]
