@@ -586,7 +586,7 @@ def test_torchvisions_classifiers_compute_the_same_when_fused(lesson, name):
     fused = lesson.fuse(model)
     with torch.no_grad():
         error = relative_error(fused(*specimen.inputs), model(*specimen.inputs))
-    holds(error <= 1e-4, "the numbers that the eager model gives", got=f"relative error {error}")
+    holds(error <= 1e-5, "the numbers that the eager model gives", got=f"relative error {error}")
 
 
 # --- explain --------------------------------------------------------------------------------------
