@@ -121,20 +121,22 @@ def registered_paths(root: nn.Module, table: str) -> dict[Any, str]:
     return paths
 
 
-def constant_paths(
-    module: nn.Module, path: str = "", above: tuple[nn.Module, ...] = ()
-) -> dict[Any, str]:
-    """Return the paths of the constants that modules hold as ordinary attributes.
+def constant_paths(root: nn.Module) -> dict[Any, str]:
+    """Return the last path of each constant that modules hold as ordinary attributes, as in torch.
 
-    Every path is followed, except in circles, and the last one counts, as in torch.
+    The tree is searched from its end, each module once, and a module after those inside it.
     """
-    if any(module is each for each in above):
-        return {}
-    found = {
-        value: join(path, name)
-        for name, value in vars(module).items()
-        if isinstance(value, CONSTANTS)
-    }
-    for name, child in module.named_children():
-        found |= constant_paths(child, join(path, name), (*above, module))
-    return found
+    paths: dict[Any, str] = {}
+    met: set[int] = set()
+    ahead: list[tuple[str, nn.Module, bool]] = [("", root, False)]
+    while ahead:
+        path, module, is_searched = ahead.pop()
+        if is_searched:
+            for name, value in reversed(vars(module).items()):
+                if isinstance(value, CONSTANTS):
+                    paths.setdefault(value, join(path, name))
+        elif id(module) not in met:
+            met.add(id(module))
+            ahead.append((path, module, True))
+            ahead += [(join(path, name), child, False) for name, child in module.named_children()]
+    return paths

@@ -271,6 +271,11 @@ def footnotes() -> Iterator[str]:
 
 
 HEAD = """\
+---
+description: "Which kinds of values in which kinds of nodes the test models cover, and why some \
+combinations have none."
+---
+
 # What the zoo covers
 
 The suites trace a zoo of small models, `tests/zoo.py`. A tracer can put many kinds of values into
