@@ -69,12 +69,13 @@ class Namespace:
         becomes ``_unnamed``, and one that begins with a digit gets a ``_`` in front.
 
         If the result is used already, or is ``RESERVED``, it needs another number. A name is a base
-        and perhaps a number, as in ``relu_3``. For each base the number of its latest name is
-        remembered (0 if that has none), and counting goes on from there until a name is free.
+        and perhaps a number, as in ``relu_3``. For each base the latest number is remembered, 0 at
+        first, and counting goes on from there until a name is free. A name without a number leaves
+        what is remembered as it is.
 
         >>> namespace = Namespace()
-        >>> [namespace.create_name(each) for each in ("x", "x", "x_7", "x", "layer1.0", "list", "")]
-        ['x', 'x_1', 'x_7', 'x_8', 'layer1_0', 'list_1', '_unnamed']
+        >>> [namespace.create_name(each) for each in ("x_7", "x", "x", "layer1.0", "list", "")]
+        ['x_7', 'x', 'x_8', 'layer1_0', 'list_1', '_unnamed']
         """
         raise NotImplementedError(
             "graph: return a name that is not used yet: the candidate, if possible"
@@ -118,7 +119,7 @@ class Node:
         self.users: dict[Node, None] = {}
         self.prev = self.next = self
         self._erased = False
-        self._inputs: dict[Node, Node] = {}
+        self._inputs: dict[Node, Node] = {}  # an ordered set: each node stands for itself
         self.set_arguments(args, kwargs)
 
     def __repr__(self) -> str:  # given
@@ -361,7 +362,7 @@ class Graph:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Create a node at the insertion point, and return it.
+        """Create a node at the insertion point, count it in ``_len``, and return it.
 
         Args:
             op: One of ``OPCODES``.
@@ -375,7 +376,9 @@ class Graph:
             ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
                 not of its kind.
         """
-        raise NotImplementedError("graph: create a node at the insertion point, and return it")
+        raise NotImplementedError(
+            "graph: create a node at the insertion point, count it in ``_len``, and return it"
+        )
 
     def placeholder(
         self, name: str, type_expr: Any = None, default_value: Any = NO_DEFAULT
@@ -419,7 +422,8 @@ class Graph:
         """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
 
         Args:
-            n: The node; by default new nodes go to the beginning of the graph.
+            n: The node; by default each goes to the very beginning of the graph, so the one
+                created last comes first.
         """
         raise NotImplementedError(
             "graph: insert new nodes in front of a node: from this call on, or until a ``with`` block ends"
@@ -445,14 +449,14 @@ class Graph:
         )
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node that nobody uses from the graph, and from the users of its inputs.
+        """Remove a node without users from the graph, from ``_len``, and from its inputs' users.
 
         Raises:
             RuntimeError: It is in another graph, or it has users: the error names the node, its
                 users and the way out. In torch the way out isn't said.
         """
         raise NotImplementedError(
-            "graph: remove a node that nobody uses from the graph, and from the users of its inputs"
+            "graph: remove a node without users from the graph, from ``_len``, and from its inputs' users"
         )
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:

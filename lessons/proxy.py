@@ -38,7 +38,8 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Record a call of a function that has a proxy somewhere among its arguments.
 
     Args:
-        function: What is called: ``operator.add``, ``torch.cat``, ``torch.Tensor.add``.
+        function: What is called: ``operator.add``, ``torch.cat``, ``torch.Tensor.add``. Methods of
+            tensors are recognised by ``is_tensor_method_or_property``.
         args: The arguments; a proxy may be inside a list, tuple or dict.
         kwargs: The keyword arguments.
 
@@ -62,7 +63,8 @@ def refusal(error: type[Exception], reason: str, way_out: str) -> Exception:
         reason: Why it can't be traced.
         way_out: What to write instead.
 
-    The location is that of the innermost stack frame outside this folder.
+    The message has three lines: the reason, the location with its code, what to write instead. The
+    location is that of the innermost stack frame outside this folder.
     """
     raise NotImplementedError(
         "proxy: return an error that says what can't be traced, where, and what to write instead"
@@ -153,7 +155,7 @@ class Proxy:
 
         For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
         executing ``UNPACK_SEQUENCE``, whose argument is that number. For ``for y in x``, ``f(*x)``
-        and ``y in x`` the number is unknown.
+        and ``y in x`` the number is unknown. A ``yield`` in this method would run too late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))

@@ -70,12 +70,13 @@ class Namespace:
         becomes ``_unnamed``, and one that begins with a digit gets a ``_`` in front.
 
         If the result is used already, or is ``RESERVED``, it needs another number. A name is a base
-        and perhaps a number, as in ``relu_3``. For each base the number of its latest name is
-        remembered (0 if that has none), and counting goes on from there until a name is free.
+        and perhaps a number, as in ``relu_3``. For each base the latest number is remembered, 0 at
+        first, and counting goes on from there until a name is free. A name without a number leaves
+        what is remembered as it is.
 
         >>> namespace = Namespace()
-        >>> [namespace.create_name(each) for each in ("x", "x", "x_7", "x", "layer1.0", "list", "")]
-        ['x', 'x_1', 'x_7', 'x_8', 'layer1_0', 'list_1', '_unnamed']
+        >>> [namespace.create_name(each) for each in ("x_7", "x", "x", "layer1.0", "list", "")]
+        ['x_7', 'x', 'x_8', 'layer1_0', 'list_1', '_unnamed']
         """
         name = re.sub("[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
         name = f"_{name}" if name[0].isdigit() else name
@@ -127,7 +128,7 @@ class Node:
         self.users: dict[Node, None] = {}
         self.prev = self.next = self
         self._erased = False
-        self._inputs: dict[Node, Node] = {}
+        self._inputs: dict[Node, Node] = {}  # an ordered set: each node stands for itself
         self.set_arguments(args, kwargs)
 
     def __repr__(self) -> str:  # given
@@ -389,7 +390,7 @@ class Graph:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Create a node at the insertion point, and return it.
+        """Create a node at the insertion point, count it in ``_len``, and return it.
 
         Args:
             op: One of ``OPCODES``.
@@ -455,7 +456,8 @@ class Graph:
         """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
 
         Args:
-            n: The node; by default new nodes go to the beginning of the graph.
+            n: The node; by default each goes to the very beginning of the graph, so the one
+                created last comes first.
         """
         return InsertPoint(self, n.prepend if n else self._root.append)
 
@@ -477,7 +479,7 @@ class Graph:
         return InsertPoint(self, n.append if n else self._root.prepend)
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node that nobody uses from the graph, and from the users of its inputs.
+        """Remove a node without users from the graph, from ``_len``, and from its inputs' users.
 
         Raises:
             RuntimeError: It is in another graph, or it has users: the error names the node, its

@@ -141,6 +141,21 @@ def test_nodes_may_come_and_go_during_an_iteration(lesson):
     same_edits(lesson, edit, hint="go from node to node: a list of them knows no newcomers")
 
 
+@pytest.mark.parametrize(("direction", "neighbour"), [(iter, "d"), (reversed, "b")])
+def test_an_iteration_skips_nodes_that_were_erased(lesson, direction, neighbour):
+    def edit(graph):
+        nodes = {name: graph.placeholder(name) for name in "abcde"}
+        seen = []
+        for node in direction(graph.nodes):
+            seen.append(node.name)
+            if node.name == "c":
+                graph.erase_node(node)
+                graph.erase_node(nodes[neighbour])
+        return seen
+
+    same_edits(lesson, edit, hint="the links of an erased node may lead to another erased node")
+
+
 # --- creating and erasing -------------------------------------------------------------------------
 
 

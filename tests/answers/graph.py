@@ -296,6 +296,19 @@ def lint_goes_by_names(lesson):
     lesson.Graph.lint = lint
 
 
+@wrong(fails="test_an_iteration_skips_nodes_that_were_erased", says="another erased node")
+def erased_nodes_are_visited(lesson):
+    """Follows the links of an erased node to a node that was erased after it."""
+
+    def walk(self, direction):
+        node = getattr(self.graph._root, direction)
+        while node is not self.graph._root:
+            yield node
+            node = getattr(node, direction)
+
+    lesson.NodeList._walk = walk
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 

@@ -485,3 +485,14 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
 def test_edits_by_chance_at_length(lesson, first):
     for seed in range(first, first + 10):
         same_script(lesson, seed, count=60)
+
+
+# --- dead code ------------------------------------------------------------------------------------
+
+
+def test_dead_code_of_a_graph_that_cannot_run_is_refused(lesson):
+    graph = diamond(lesson.Graph())
+    first, second, *_ = graph.nodes
+    second.append(first)
+    with refuses(RuntimeError, cause="code was removed from a graph that can't run"):
+        graph.eliminate_dead_code()
