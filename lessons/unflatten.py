@@ -429,7 +429,7 @@ class UnflattenedModule(InterpreterModule):
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
-    def flatten(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the arguments, with their paths.
 
         Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.

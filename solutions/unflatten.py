@@ -575,7 +575,7 @@ class UnflattenedModule(InterpreterModule):
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
-    def flatten(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the arguments, with their paths.
 
         Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
@@ -604,7 +604,7 @@ class UnflattenedModule(InterpreterModule):
         Raises:
             RuntimeError: a shape or value that the program wasn't exported for.
         """
-        leaves = self.flatten(args, kwargs)
+        leaves = self.input_leaves(args, kwargs)
         placeholders = list(self.graph.find_nodes(op="placeholder"))
         _check_input_constraints_for_graph(placeholders, leaves, self.range_constraints)
         return [leaf for _, leaf in leaves]

@@ -516,12 +516,12 @@ def test_a_module_reads_from_its_owner(lesson):
     )
 
 
-def test_the_root_flattens_its_arguments(lesson):
+def test_the_root_takes_its_arguments_apart(lesson):
     kwargs = {"left": x(3), "right": x(3) + 1}
     root = uncalled_root(lesson, program_of(Keywords, x(3), kwargs=kwargs))
     given = {"right": kwargs["right"], "left": kwargs["left"]}
     same_numbers(
-        [[leaf for _, leaf in root.flatten((x(3),), given)], root.flat_inputs((x(3),), given)],
+        [[leaf for _, leaf in root.input_leaves((x(3),), given)], root.flat_inputs((x(3),), given)],
         [[x(3), x(3), x(3) + 1]] * 2,
         hint="bring the keywords into the order of in_spec before flattening",
     )

@@ -2509,6 +2509,22 @@ def test_a_branch_of_cond_finds_a_free_name(lesson, taken):
     )
 
 
+class Flattens(nn.Module):
+    """Has a child that is called as `nn.Flatten` often is."""
+
+    def __init__(self):
+        super().__init__()
+        self.flatten, self.linear = nn.Flatten(), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.linear(self.flatten(x))
+
+
+def test_a_child_may_be_called_flatten(lesson):
+    run = like_eager(lesson, Flattens(), torch.rand(2, 2, 3))
+    equal(list(dict(run.tree.named_children())), ["flatten", "linear"])
+
+
 @pytest.mark.beyond("torch has an attribute of that name on the module")
 def test_a_child_may_have_the_name_of_a_structure(lesson):
     name = "_spec_0"

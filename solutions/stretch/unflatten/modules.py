@@ -180,7 +180,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
             return self._traced(args, kwargs)
         if torch.compiler.is_exporting():
             # No check of ranges: the new program has its own.
-            return [leaf for _, leaf in self.flatten(args, kwargs)]
+            return [leaf for _, leaf in self.input_leaves(args, kwargs)]
         return self._checked(args, kwargs)
 
     @torch.compiler.disable(  # type: ignore[untyped-decorator]
@@ -193,7 +193,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
                 module.reset()
         if self.check_input_constraints:
             return super().flat_inputs(args, kwargs)
-        return [leaf for _, leaf in self.flatten(args, kwargs)]
+        return [leaf for _, leaf in self.input_leaves(args, kwargs)]
 
     def _traced(self, args: Any, kwargs: Any) -> list[Any]:
         """The leaves of proxies, which have no structure and no shape to compare."""
@@ -203,10 +203,10 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
             return list(fx_pytree.tree_flatten_spec((args, kwargs), wanted))
         return pytree.tree_leaves((args, reorder_kwargs(kwargs, wanted)))
 
-    def flatten(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the structure that the program wants, and their paths."""
         try:
-            return super().flatten(args, kwargs)
+            return super().input_leaves(args, kwargs)
         except TypeError as error:
             if self.flat_args_adapter is None:
                 raise TypeError(f"{error}, or give unflatten a flat_args_adapter") from None
