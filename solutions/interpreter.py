@@ -117,8 +117,8 @@ class Interpreter:
         call_function mul 6
         output output 6
         """
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        return getattr(self, n.op)(n.target, args, kwargs)
+        method = getattr(self, n.op)
+        return method(n.target, *self.fetch_args_kwargs_from_env(n))
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # given
         """Return the arguments of a node, with values in the place of nodes."""
@@ -139,7 +139,7 @@ class Interpreter:
         """
         value = (*islice(self.args_iter, 1), *args)
         if not value:
-            raise RuntimeError(f"Expected positional argument for parameter {target}: pass one")
+            raise RuntimeError(f"no value for the input {target}: pass one to run")
         return value[0]
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:

@@ -74,8 +74,8 @@ def test_an_argument_that_is_missing_has_its_default(lesson):
 
 
 def test_an_argument_without_a_default_is_missed_by_name(lesson):
-    with refuses(RuntimeError, "y", cause="a value was found", hint="say that `target` is missing"):
-        keeping(lesson, traced(lambda x, y: x)).run(1)
+    with refuses(RuntimeError, "width", cause="a value was found", hint="name the target"):
+        keeping(lesson, traced(lambda x, width: x)).run(1)
 
 
 # --- one node -------------------------------------------------------------------------------------

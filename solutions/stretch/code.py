@@ -93,7 +93,7 @@ class CodeGen:
 
     def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
         """Return the last statement."""
-        return f"return {repr_fn(output_args)}"
+        return "return " + repr_fn(output_args)
 
     def process_inputs(self, *args: Any) -> Any:
         """Return what the placeholders receive when the module receives ``args``."""
@@ -144,7 +144,8 @@ class PyTreeCodeGen(CodeGen):
     def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
         if not self.pytree_info.out_spec:
             return super().generate_output(output_args, repr_fn=repr_fn)
-        return f"return pytree.tree_unflatten({repr_fn(output_args)}, self._out_spec)"
+        leaves = repr_fn(output_args)
+        return f"return pytree.tree_unflatten({leaves}, self._out_spec)"
 
     def process_inputs(self, *args: Any) -> Any:
         return pytree.arg_tree_leaves(*args)

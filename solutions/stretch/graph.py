@@ -124,7 +124,7 @@ class Node(core.Node):
 
     def update_kwarg(self, key: str, arg: Any) -> None:
         """Set one keyword argument."""
-        self.kwargs = {**self.kwargs, key: arg}
+        self.kwargs = dict(self.kwargs) | {key: arg}
 
     def normalized_arguments(
         self,

@@ -144,8 +144,8 @@ class Interpreter(core.Interpreter):
             return super().map_nodes_to_values(args, n)
         except KeyError as error:
             raise RuntimeError(
-                f"Node {n} referenced nonexistent value {error.args[0]}! "
-                "Run Graph.lint() to diagnose such issues"
+                f"{n} needs the value of {error.args[0]}, which has not been computed or was freed "
+                "already: `graph.lint()` says whether the nodes are in order"
             ) from error
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
@@ -160,7 +160,7 @@ class Interpreter(core.Interpreter):
         try:
             return super().fetch_attr(target)
         except AttributeError as error:
-            raise RuntimeError(f"Node referenced nonexistent target {target}: {error}") from error
+            raise RuntimeError(f"`{target}` is a nonexistent target: {error}") from error
 
 
 class RecordingTracer(Tracer):
@@ -178,7 +178,7 @@ class Transformer(core.Transformer, Interpreter):
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
-        self.new_graph.set_codegen(module.graph._codegen)
+        self.new_graph.set_codegen(self.graph._codegen)
         self.tracer: Any = RecordingTracer()
         self.tracer.root, self.tracer.graph, self.tracer.tensor_attrs = module, self.new_graph, {}
 
@@ -242,7 +242,7 @@ class ShapeProp(core.ShapeProp, Interpreter):
 
         self.module, real_module = self.fake_module, self.module
         try:
-            with self.fake_mode, enable_python_dispatcher():
+            with enable_python_dispatcher(), self.fake_mode:
                 value = super().run_node(n)
         finally:
             self.module = real_module
