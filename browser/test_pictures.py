@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.visits import Visit, Visitor
+from kata.stubs import ROOT
 
 PAGES = ["index.html", "lessons/tracer.html", "lessons/split_module.html"]
 SIZE = ".fx-figure:not(.fx-steps) .fx-view > svg"
@@ -99,6 +100,76 @@ def test_a_trace_is_gone_through_with_slider_keys_and_button(
             "'[data-node]:not(.later)').length === nodes",
             arg=nodes,
         )
+
+
+CHANGES = {
+    # How many rows the first step has, and the last.
+    "lessons/inlining.html": (6, 11),
+    "lessons/rewriting.html": (12, 12),
+    "lessons/split_module.html": (10, 11),
+    "lessons/unflatten.html": (10, 13),
+}
+
+
+def step_of(visit: Visit) -> str:
+    return visit.page.locator(".fx-change [role=status]").inner_text().partition(" of ")[0]
+
+
+@pytest.mark.parametrize("protocol", ["http", "file"])
+@pytest.mark.parametrize("page", CHANGES)
+def test_a_change_is_gone_through_with_slider_keys_and_button(
+    visitor: Visitor, page: str, protocol: str
+):
+    first, last = CHANGES[page]
+    with visitor.visit(page, protocol, calm=True) as visit:
+        figure = visit.page.locator(".fx-change")
+        nodes = figure.locator(".fx-view [data-node]")
+        assert (step_of(visit), nodes.count()) == ("1", first)
+        figure.locator(".fx-view").focus()
+        visit.page.keyboard.press("ArrowRight")
+        assert step_of(visit) == "2"
+        figure.locator("input[type=range]").focus()
+        visit.page.keyboard.press("End")
+        assert nodes.count() == last
+        figure.get_by_role("button", name="Play").click()
+        assert (step_of(visit), nodes.count()) == ("1", first)
+        figure.get_by_role("button", name="Pause").click()
+        assert visit.errors == []
+
+
+MOVING = "() => document.getAnimations().filter(each => each.playState === 'running').length"
+
+
+@pytest.mark.parametrize("calm", [False, True])
+@pytest.mark.parametrize("page", CHANGES)
+def test_nodes_move_unless_the_reader_wants_less_motion(visitor: Visitor, page: str, calm: bool):
+    with visitor.visit(page, calm=calm) as visit:
+        figure = visit.page.locator(".fx-change")
+        figure.locator("input[type=range]").focus()
+        visit.page.keyboard.press("ArrowRight")
+        assert (visit.page.evaluate(MOVING) == 0) == calm
+        visit.page.evaluate("() => document.getAnimations().forEach(each => each.finish())")
+        names = figure.locator(".fx-view text.name")
+        visit.page.wait_for_function(
+            "count => document.querySelectorAll('.fx-change .fx-view text.name').length === count",
+            arg=figure.locator(".fx-view [data-node]").count(),
+        )
+        assert all(name.is_visible() for name in names.all())
+
+
+@pytest.mark.parametrize("page", CHANGES)
+def test_a_change_is_complete_without_scripts(visitor: Visitor, page: str):
+    with visitor.visit(page, scripts=False) as visit:
+        figure = visit.page.locator(".fx-change")
+        heads = figure.locator(".fx-view text.head").all_text_contents()
+        assert heads == ["before", "after"]
+        figure.locator("summary").click()
+        assert figure.locator("details li").count() > 5
+
+
+def test_the_scripts_of_the_pages_are_small():
+    scripts = (ROOT / "docs/assets").glob("*.js")
+    assert sum(script.stat().st_size for script in scripts) <= 12_000
 
 
 @pytest.mark.parametrize("page", STEPS)

@@ -105,12 +105,14 @@ class Visitor:
         width: int = 1440,
         scheme: str = "light",
         scripts: bool = True,
+        calm: bool = False,
     ) -> Iterator[Visit]:
         """Open a page, and close it at the end."""
         context = self.browser.new_context(
             viewport={"width": width, "height": HEIGHTS[width]},
             color_scheme=scheme,
             java_script_enabled=scripts,
+            reduced_motion="reduce" if calm else "no-preference",
         )
         visit = Visit(context.new_page())
         visit.listen()

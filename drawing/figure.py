@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from drawing.picture import Picture
+from drawing.steps import steps
 from drawing.svg import draw
 from drawing.table import table
 
@@ -14,7 +15,8 @@ ZOOMS = (100, 150, 200, 300)
 def figure(picture: Picture, name: str, caption: str = "") -> str:
     """Compose the figure as HTML; it needs no script, and with one it moves.
 
-    Where the picture has a source, that stands beside the graph, and both are small: no zoom.
+    Where the picture has a source, that stands beside the graph, and both are small: no zoom. What
+    changes step by step shows its first and its last step, until a script goes through all.
 
     Args:
         picture: what to draw.
@@ -24,15 +26,21 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
     drawing = draw(picture, name)
     title = escape(picture.title)
     return (
-        f'<figure class="fx-figure{" fx-steps" * bool(picture.source)}" data-search-exclude="" '
+        f'<figure class="{classes(picture)}" data-search-exclude="" '
         f'style="--fx-width:{drawing.width}px">'
         f"{source(picture.source) or zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
+        f"{steps(picture)}"
         f"<figcaption>{escape(caption) or title}</figcaption>"
         f'<details class="fx-table"><summary>The same as a table</summary>'
         f'<div role="group" aria-label="Table: {title}" tabindex="0">{table(picture)}</div>'
         f"</details></figure>"
     )
+
+
+def classes(picture: Picture) -> str:
+    names = {"fx-figure": True, "fx-steps": picture.source, "fx-change": picture.changes}
+    return " ".join(name for name, holds in names.items() if holds)
 
 
 def source(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,10 +55,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Panel:
-    """A list of nodes, in order; as a tree where nodes have parents."""
+    """A list of nodes, in order; as a tree where nodes have parents.
+
+    Attributes:
+        nodes: the nodes.
+        heading: what stands above them; of a step, what happens in it.
+        line: of a step, the line of the picture's source that it is about, counted from 1.
+    """
 
     nodes: tuple[Node, ...]
     heading: str = ""
+    line: int = 0
 
     @property
     def is_tree(self) -> bool:
@@ -77,8 +84,9 @@ class Link(NamedTuple):
 class Picture:
     """Panels side by side, with the words that stand for them where nobody can look.
 
-    Where there is a ``source``, nodes say which of its lines made them, and a reader can go through
-    the picture step by step.
+    Where there is a ``source``, a reader can go through the picture step by step. A single panel
+    grows: its nodes say which line made them. Several panels are the steps of a change, each one
+    state of the same graph, and the links say which nodes a step replaces by which.
     """
 
     title: str
@@ -90,13 +98,27 @@ class Picture:
     def __post_init__(self) -> None:
         for panel in self.panels:
             check(panel)
-            for node in panel.nodes:
-                if not 0 <= node.line <= len(self.source.splitlines()):
-                    raise PictureError(f"node `{node.name}` has line {node.line}, past the source")
+            for what, line in lines_named(panel):
+                if not 0 <= line <= len(self.source.splitlines()):
+                    raise PictureError(f"{what} has line {line}, past the source")
         for number, left, right in self.links:
             for end in ((number, left), (number + 1, right)):
                 if end not in self.names():
                     raise PictureError(f"a link leads to `{end[1]}`, which isn't in panel {end[0]}")
+
+    @property
+    def changes(self) -> bool:
+        """Whether the panels are the steps of a change."""
+        return bool(self.source) and len(self.panels) > 1
+
+    @property
+    def still(self) -> Picture:
+        """What can be seen at once: of the steps of a change, the first and the last."""
+        if not self.changes:
+            return self
+        first, *_, last = self.panels
+        ends = replace(first, heading="before"), replace(last, heading="after")
+        return replace(self, panels=ends, links=())
 
     def names(self) -> set[tuple[int, str]]:
         """Every node, as the number of its panel and its name."""
@@ -113,7 +135,8 @@ class Picture:
             yield f' "source": {dump(self.source)},\n'
         yield ' "panels": [\n'
         for number, panel in enumerate(self.panels, start=1):
-            yield f'  {{"heading": {dump(panel.heading)}, "nodes": [\n'
+            line = f'"line": {panel.line}, ' if panel.line else ""
+            yield f'  {{"heading": {dump(panel.heading)}, {line}"nodes": [\n'
             yield ",\n".join(f"   {dump(without_defaults(node))}" for node in panel.nodes)
             yield "]}" + ",\n" * (number < len(self.panels))
         yield "],\n"
@@ -126,6 +149,13 @@ def without_defaults(node: Node) -> dict[str, Any]:
 
 def dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def lines_named(panel: Panel) -> Iterator[tuple[str, int]]:
+    """The lines of the source that a panel and its nodes name, each with whose it is."""
+    yield f"step `{panel.heading}`", panel.line
+    for node in panel.nodes:
+        yield f"node `{node.name}`", node.line
 
 
 def check(panel: Panel) -> None:
@@ -157,7 +187,7 @@ def parse(text: str) -> Picture:
     try:
         data = json.loads(text)
         panels = tuple(
-            Panel(tuple(read_node(node) for node in panel["nodes"]), panel["heading"])
+            Panel(tuple(map(read_node, panel["nodes"])), panel["heading"], panel.get("line", 0))
             for panel in data["panels"]
         )
         links = tuple(Link(*link) for link in data["links"])

@@ -42,12 +42,13 @@ class Drawing:
 
 
 def draw(picture: Picture, name: str) -> Drawing:
-    """Draw a picture.
+    """Draw a picture; of the steps of a change, the first and the last.
 
     Args:
         picture: what to draw.
         name: begins the ids in the SVG, and so is unique on a page.
     """
+    picture = picture.still
     placed = list(side_by_side(picture))
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
     bottom = top + max(each.layout.height for each in placed)

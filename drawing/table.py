@@ -21,8 +21,20 @@ COLUMNS = {
 
 
 def table(picture: Picture) -> str:
-    """Every panel as an HTML table, without the columns that would be empty."""
-    return "".join(panel_table(panel) for panel in picture.panels) + link_table(picture)
+    """Every panel as an HTML table, without the columns that would be empty.
+
+    The steps of a change are told in a list, and its ends are shown.
+    """
+    shown = picture.still
+    tables = "".join(panel_table(panel) for panel in shown.panels)
+    return step_list(picture) + tables + link_table(shown)
+
+
+def step_list(picture: Picture) -> str:
+    """What happens in each step; nothing where there are none."""
+    if not picture.changes:
+        return ""
+    return f"<ol>{''.join(f'<li>{escape(panel.heading)}</li>' for panel in picture.panels)}</ol>"
 
 
 def panel_table(panel: Panel) -> str:

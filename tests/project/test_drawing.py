@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from drawing.glyphs import SHAPES
 from drawing.lanes import LANE, Span, pack
 from drawing.page import STYLE
 from drawing.picture import OPCODES
+from drawing.steps import aligned
 from kata.stubs import ROOT
 from tools.pages.graph_fence import PICTURES, fence
 from tools.pictures.__main__ import stale_in
@@ -387,3 +389,45 @@ def test_a_source_stands_beside_the_graph_and_each_node_knows_its_line():
 def test_a_line_past_the_source_is_refused():
     with pytest.raises(PictureError, match="has line 2, past the source"):
         Picture("A title", "A description.", (Panel((Node("x", "output", line=2),)),), source="x")
+
+
+RELU = Node("relu", "call_function", inputs=("x",))
+CHANGE = Picture(
+    "A title",
+    "A description.",
+    (Panel((X, RELU), "a graph"), Panel((X, replace(RELU, name="tanh")), "relu < tanh", line=2)),
+    links=(Link(0, "relu", "tanh"),),
+    source="def f(x):\n    return x < 1\n",
+)
+
+
+def test_a_change_is_kept_with_the_words_and_the_line_of_each_step():
+    assert parse(CHANGE.text()) == CHANGE
+
+
+def test_without_a_script_a_change_shows_its_ends_and_tells_every_step():
+    assert {text.text for text in texts(drawn(CHANGE), "head")} == {"before", "after"}
+    html = ET.fromstring(f"<div>{table(CHANGE)}</div>")
+    assert [item.text for item in html.iter("li")] == ["a graph", "relu < tanh"]
+    assert [caption.text for caption in html.iter("caption")] == ["before", "after"]
+
+
+def test_every_step_of_a_change_is_drawn_for_the_script_with_what_became_what():
+    drawings = ET.fromstring(figure(CHANGE, "fx")).find("template")[0]
+    assert [step.get("data-says") for step in drawings] == ["a graph", "relu < tanh"]
+    assert [step.get("data-line") for step in drawings] == ["", "2"]
+    assert [step.get("data-moves") for step in drawings] == ["[]", '[["relu", "tanh"]]']
+    shown = [[g.get("data-node") for g in step.iter() if g.get("data-node")] for step in drawings]
+    assert shown == [["x", "relu"], ["x", "tanh"]]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if load(name, PICTURES).changes])
+def test_the_first_row_of_a_change_stays_in_its_place(name: str):
+    picture = load(name, PICTURES)
+    places = {placed.left + placed.layout.places[0].x for placed in aligned(picture)}
+    assert len(places) == 1
+
+
+def test_a_step_past_the_source_is_refused():
+    with pytest.raises(PictureError, match="step `a graph` has line 3, past the source"):
+        replace(CHANGE, panels=(Panel((X,), "a graph", line=3),))

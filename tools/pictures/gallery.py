@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from drawing import Picture
+from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.measured import memory
 from tools.pictures.recorded import recorded_gate, recorded_line, recorded_net
 from tools.pictures.traced import (
@@ -21,8 +22,6 @@ from tools.pictures.transformed import (
     inlined,
     inverted,
     partitions,
-    rewritten,
-    two_branches,
 )
 from tools.pictures.trees import exec_order, exported
 
@@ -40,10 +39,12 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "lowered": lowered,
     "exec_order": exec_order,
     "inlined": inlined,
+    "inlining": inlining,
     "inverted": inverted,
-    "rewritten": rewritten,
+    "rewriting": rewriting,
     "fused": fused,
-    "two_branches": two_branches,
+    "splitting": splitting,
     "partitions": partitions,
     "exported": exported,
+    "unflattening": unflattening,
 }

@@ -16,7 +16,9 @@ class Residual(nn.Module):
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.relu(self.bn(self.conv(x)) + x)
+        y = self.conv(x)
+        y = self.bn(y)
+        return self.relu(y + x)
 
 
 class Normed(nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,14 +13,13 @@ from torch.fx import GraphModule
 from drawing import Link, Picture
 from drawing.listing import panel
 from kata.torchvision_compat import torchvision
-from solutions.rewriting import nodes_inside
 from solutions.stretch.graph import Graph
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import invert
-from solutions.stretch.rewriting import fuse, match, replace_pattern
+from solutions.stretch.rewriting import fuse
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import symbolic_trace
-from tools.pictures.models import Residual, TwoBranches
+from tools.pictures.models import Residual
 
 CALLS = ("call_function", "call_method", "call_module")
 PARTITIONS = 4
@@ -103,43 +101,6 @@ def arguments_of(node: fx.Node) -> str:
     return f"({', '.join(map(str, node.args))})" if node.op == "call_function" else ""
 
 
-def rewritten() -> Picture:
-    """Show a pattern, where it occurs in a graph, and the graph after it was replaced."""
-
-    def pattern(x: Tensor, y: Tensor) -> Tensor:
-        return torch.relu(x + y)
-
-    def function(a: Tensor, b: Tensor) -> Tensor:
-        c = torch.relu(a + torch.tanh(b))
-        d = a + c
-        return torch.relu(c + b) * torch.relu(d) * d
-
-    small, gm = symbolic_trace(pattern), symbolic_trace(function)
-    groups = {
-        node.name: f"match {number}"
-        for number, found in enumerate(match(pattern, gm.graph), start=1)
-        for node in nodes_inside(found)
-    }
-    before = panel(gm.graph, "before", groups=groups, note=arguments_of)
-    replaced = replace_pattern(gm, pattern, lambda x, y: torch.maximum(x, -y))
-    old = {node.name for node in before.nodes}
-    marks = {node.name: "new" for node in gm.graph.nodes if node.name not in old}
-    return Picture(
-        title="A pattern, its matches, and what they become",
-        description=(
-            "On the left the pattern: relu of a sum. In the middle a graph in which it occurs "
-            f"{len(replaced)} times; each match is outlined. A third sum with a relu is no match, "
-            "because something else uses the sum. On the right the graph afterwards: in the place "
-            "of each match are the new nodes, framed and marked."
-        ),
-        panels=(
-            panel(small.graph, "pattern"),
-            before,
-            panel(gm.graph, "after", marks=marks, note=arguments_of),
-        ),
-    )
-
-
 def fused() -> Picture:
     """Show a residual block before and after its batch norm is fused."""
     model = Residual().eval()
@@ -170,22 +131,6 @@ def partitions() -> Picture:
             "that goes around it."
         ),
         panels=(panel(gm.graph, groups=groups),),
-    )
-
-
-def two_branches() -> Picture:
-    """Show a small graph with its partitions, and the graph of the split model."""
-    gm = symbolic_trace(TwoBranches())
-    numbers = itertools.cycle([0, 1, 2])
-    groups, split = split_into_groups(gm, lambda node: next(numbers))
-    return Picture(
-        title="A graph, cut into three partitions, before and after",
-        description=(
-            "On the left six calls, dealt to three partitions in turn. Nearly every edge between "
-            "two calls leads from one partition into another. On the right the split graph: a call "
-            "for each partition, and operator.getitem where a partition gives two values."
-        ),
-        panels=(panel(gm.graph, "before", groups=groups), panel(split.graph, "after split_module")),
     )
 
 
