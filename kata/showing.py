@@ -66,11 +66,9 @@ def failure_lines(report: Report, width: int, lines: int | None) -> list[str]:
     """The text of a failure and the end of what the code printed, as far as there is room."""
     room = min(lines or LINES, LINES) - BESIDES
     printed = report.printed.splitlines()[-PRINTED if room >= LINES - BESIDES else -1 :]
+    printed = [clipped(f"    {harmless(each)}", width) for each in printed if room > LEAST + 2]
     if printed:
-        printed = [
-            "printed meanwhile:",
-            *(clipped(f"    {harmless(each)}", width) for each in printed),
-        ]
+        printed.insert(0, "printed meanwhile:")
     return [*fitted(broken(report.text, width), max(LEAST, room - len(printed))), *printed]
 
 
@@ -96,7 +94,7 @@ def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> N
     if not verdict.is_finished:
         show_ending(console, verdict)
     elif first is not None:
-        others = [each for each in verdict.of("failed") if each is not first]
+        others = [each for each in verdict.failures if each is not first]
         if others and first.title:
             console.print(f"all {len(others) + 1} tests wait for this")
         elif others:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -45,11 +46,12 @@ def unwritten(body: list[ast.stmt], owner: str = "") -> Iterator[Step]:
 
 
 def next_step(verdict: Verdict) -> str:
-    """What to write next and how many tests of the core wait for it; empty if nothing is left."""
+    """The step that most tests of the core wait for, and how many; empty if nothing is left."""
     lesson = verdict.lesson
-    waiting = [report.text for report in verdict.of("todo") if not report.is_stretch]
-    for step in [] if is_pristine(lesson) else steps_left(lesson):
-        if tests := waiting.count(step.task):
-            wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
-            return f"next: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"
-    return ""
+    waiting = Counter(report.text for report in verdict.of("todo") if not report.is_stretch)
+    steps = [] if is_pristine(lesson) else steps_left(lesson)
+    step = max(steps, key=lambda step: waiting[step.task], default=None)
+    if step is None or not (tests := waiting[step.task]):
+        return ""
+    wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
+    return f"next: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"

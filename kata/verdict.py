@@ -167,9 +167,16 @@ class Verdict:
         return tuple(report for report in self.reports if report.outcome == outcome)
 
     @property
+    def failures(self) -> tuple[Report, ...]:
+        """The failures to read: those of the core, and of the stretch once the core is green."""
+        failed, is_next = self.of("failed"), self.count(stretch=False).is_green
+        core = tuple(report for report in failed if not report.is_stretch)
+        return core or (failed if is_next or not self.planned[0] else ())
+
+    @property
     def first_failure(self) -> Report | None:
-        """The failure to read first: of the core, if the core has one."""
-        return min(self.of("failed"), key=lambda report: report.is_stretch, default=None)
+        """The failure to read first."""
+        return next(iter(self.failures), None)
 
     @property
     def is_finished(self) -> bool:
@@ -184,12 +191,8 @@ class Verdict:
         outcomes = self.outcomes(stretch=stretch)
         return Count(outcomes["passed"], self.planned[stretch], outcomes["skipped"])
 
-    def is_green(self, *, stretch: bool) -> bool:
-        """Whether all tests of the core, or of the stretch, ran and none failed or is todo."""
-        return self.count(stretch=stretch).is_green
-
     @property
     def state(self) -> str:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
         core, stretch = self.count(stretch=False), self.count(stretch=True)
-        return state_of(core, stretch, is_red=bool(self.of("failed")) or not self.is_finished)
+        return state_of(core, stretch, is_red=bool(self.failures) or not self.is_finished)

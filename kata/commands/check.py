@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
             show(console, verdict, stretch=arguments.stretch)
     if arguments.json:
         print(json.dumps(as_json(verdicts, stretch=arguments.stretch), indent=2))
-    return int(not all(verdict.is_green(stretch=arguments.stretch) for verdict in verdicts))
+    return int(not all(verdict.count(stretch=arguments.stretch).is_green for verdict in verdicts))
 
 
 def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
@@ -64,7 +64,7 @@ def as_json(verdicts: list[Verdict], *, stretch: bool) -> dict[str, object]:
     """The verdicts as ``docs/commands.md`` describes them."""
     return {
         "schema": SCHEMA,
-        "green": all(verdict.is_green(stretch=stretch) for verdict in verdicts),
+        "green": all(verdict.count(stretch=stretch).is_green for verdict in verdicts),
         "stretch": stretch,
         "lessons": [lesson_as_json(verdict) for verdict in verdicts],
     }

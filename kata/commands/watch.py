@@ -174,7 +174,7 @@ class Watch:
         if self.shown is None and first is not None and not first.is_stretch:
             self.shown = first
             self.screen.first_failure(so_far.lesson, first)
-        elif not self.is_core_shown and so_far.is_green(stretch=False):
+        elif not self.is_core_shown and so_far.count(stretch=False).is_green:
             self.is_core_shown = True
             self.screen.core_is_green(so_far)
 

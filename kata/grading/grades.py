@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kata.grading.report import Failure, Grade, State
-from kata.judging import End, Report, Verdict
+from kata.judging import End, Verdict
 from kata.reasons import CAUSE, labelled
 
 LINES, WIDTH, LONGEST = 30, 120, 200
@@ -21,29 +21,30 @@ STATES = {
 
 def grade_of(verdict: Verdict) -> Grade:
     """The grade that a verdict earns; a run that was cut short has its own word."""
-    failed = sorted(verdict.of("failed"), key=lambda report: report.is_stretch)
     return Grade(
         lesson=verdict.lesson,
         state=STATES.get(verdict.ending.how) or State(verdict.state),
         core=verdict.count(stretch=False),
         stretch=verdict.count(stretch=True),
         seconds=round(verdict.seconds, 2),
-        failure=failure_of(verdict, failed),
-        also_red=tuple(dict.fromkeys(clipped(each.sentence) for each in failed[1:]))[:ALSO_RED],
+        failure=failure_of(verdict),
+        also_red=tuple(dict.fromkeys(clipped(each.sentence) for each in verdict.failures[1:]))[
+            :ALSO_RED
+        ],
         lent=verdict.lent,
         borrowed=tuple(map(clipped, verdict.borrowed)),
     )
 
 
-def failure_of(verdict: Verdict, failed: list[Report]) -> Failure | None:
+def failure_of(verdict: Verdict) -> Failure | None:
     """What to read first: the failure that is known, or how the run ended."""
     if not verdict.is_finished:
         text = clipped(verdict.ending.text)
         return Failure(clipped(verdict.ending.during), first_line(text), text)
-    if not failed:
+    if not (first := verdict.first_failure):
         return None
-    text = clipped(failed[0].text)
-    return Failure(clipped(failed[0].headline), diagnosis(text), text)
+    text = clipped(first.text)
+    return Failure(clipped(first.headline), diagnosis(text), text)
 
 
 def not_judged(lesson: str, error: Exception) -> Grade:

@@ -1242,13 +1242,13 @@ class Complete:
 
     @contextmanager
     def patched_modules(self):
-        counts = self.num_calls.copy()
+        before = self.num_calls.copy(), self.node_name_to_scope.copy()
         SharedPatch.enter(self, getattr(self, "namespace_to_wrap", {}))
         token = TRACES.set((*TRACES.get(), (self, {})))
         try:
             yield
         except BaseException as error:
-            self.num_calls = counts
+            self.num_calls, self.node_name_to_scope = before
             if type(error) is RuntimeError and "data-dependent" in str(error):
                 error.partial_fx_graph = self.graph.python_code("self", verbose=True).src
             raise

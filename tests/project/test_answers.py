@@ -77,7 +77,7 @@ def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, s
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
 def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
     verdict = checked(answer, judge_in_turn(answer.lesson, wrong=False)[str(answer)])
-    assert verdict.is_green(stretch=False), screen(verdict)
+    assert verdict.count(stretch=False).is_green, screen(verdict)
     # With no test of the stretch asked for, none is missing.
     assert screen(verdict).startswith(("done", "starred")), screen(verdict)
 
@@ -87,7 +87,7 @@ def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
 def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
     verdict = checked(answer, judge(answer, marks=CORE if answer.core_only else WHOLE))
     text = screen(verdict)
-    assert verdict.is_green(stretch=not answer.core_only), text
+    assert verdict.count(stretch=not answer.core_only).is_green, text
     assert text.startswith(("done", "starred") if answer.core_only else "starred"), text
 
 

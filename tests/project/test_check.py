@@ -52,6 +52,15 @@ TODO = verdict(report("todo"))
 CUT_SHORT = verdict(report("passed"), how=End.TIME, skip=1)
 
 
+def test_a_red_stretch_is_not_shown_until_the_core_is_green():
+    stretch = report("failed", is_stretch=True)
+    unfinished = verdict(report("passed"), report("todo"), stretch)
+    assert (unfinished.state, unfinished.first_failure) == ("started", None)
+    assert verdict(stretch, report("failed")).failures == (report("failed"),)
+    assert (GREEN.state, GREEN.first_failure) == ("done", stretch)
+    assert verdict(stretch).first_failure == stretch  # where only the stretch was asked for
+
+
 @pytest.mark.parametrize(
     ("verdicts", "words", "code"),
     [

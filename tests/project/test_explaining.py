@@ -48,7 +48,7 @@ def read(lessons: Path, source: str) -> str:
 def test_a_lesson_that_has_its_tests_skipped_is_red(source: str, judge: Judge, lessons: Path):
     (lessons / f"{LESSON}.py").write_text(source)
     verdict = judge.run(Request(LESSON, lessons))
-    assert (verdict.state, verdict.is_green(stretch=False)) == ("red", False)
+    assert (verdict.state, verdict.count(stretch=False).is_green) == ("red", False)
     assert len(verdict.of("failed")) == len(verdict.reports)
     assert "the lesson's own code skipped the test" in verdict.first_failure.text
 
