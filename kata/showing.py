@@ -96,7 +96,7 @@ def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> N
     elif first is not None:
         others = [each for each in verdict.failures if each is not first]
         if others and first.title:
-            console.print(f"all {len(others) + 1} tests wait for this")
+            console.print(f"all {len(verdict.of('failed'))} tests wait for this")
         elif others:
             show_reasons(console, verdict, first, others, lines)
     if first is not None or not verdict.is_finished:

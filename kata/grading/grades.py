@@ -6,8 +6,7 @@ from kata.grading.report import Failure, Grade, State
 from kata.judging import End, Verdict
 from kata.reasons import CAUSE, labelled
 
-LINES, WIDTH, LONGEST = 30, 120, 200
-ALSO_RED = 8
+LINES, WIDTH, LONGEST, ALSO_RED = 30, 120, 200, 8
 STATES = {
     End.TIME: State.HUNG,
     End.MEMORY: State.MEMORY,
@@ -21,6 +20,7 @@ STATES = {
 
 def grade_of(verdict: Verdict) -> Grade:
     """The grade that a verdict earns; a run that was cut short has its own word."""
+    sentences = [clipped(each.sentence) for each in verdict.failures[1:]]
     return Grade(
         lesson=verdict.lesson,
         state=STATES.get(verdict.ending.how) or State(verdict.state),
@@ -28,9 +28,7 @@ def grade_of(verdict: Verdict) -> Grade:
         stretch=verdict.count(stretch=True),
         seconds=round(verdict.seconds, 2),
         failure=failure_of(verdict),
-        also_red=tuple(dict.fromkeys(clipped(each.sentence) for each in verdict.failures[1:]))[
-            :ALSO_RED
-        ],
+        also_red=tuple(dict.fromkeys(sentences))[:ALSO_RED],
         lent=verdict.lent,
         borrowed=tuple(map(clipped, verdict.borrowed)),
     )
