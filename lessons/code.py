@@ -1,36 +1,28 @@
 """A graph becomes Python again, and a module that runs.
 
 A graph is a list of calls, and so is a function without loops and branches: each node becomes one
-line. The care is in the text of a line. Names have to be legal and unique; a value has to become
-an expression that gives that value again; and what the line calls has to be found when it runs, by
-its path from ``torch`` or as a global variable of the generated function.
+line. A node has a legal and unique name already. So what is left is to write each argument as an
+expression that gives its value again, and to let the line find what it calls: by its path from
+``self`` or ``torch``, or as a global variable of the generated function.
 """
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import math
 import operator
-import re
-from textwrap import indent
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from torch.fx import Graph, Node
 
 
 class PythonCode(NamedTuple):
-    """The source of a function, and the objects that its global names stand for.
-
-    In torch: ``torch.fx.graph.PythonCode``.
-    """
+    """The source of a function, and the objects that its global names stand for."""
 
     src: str
     globals: dict[str, Any]
@@ -40,10 +32,10 @@ def python_code(graph: Graph) -> PythonCode:
     """Return a function ``forward`` that does what a graph says.
 
     Args:
-        graph: The graph; its ``get_attr`` and ``call_module`` nodes refer to ``self``.
+        graph: The graph, which ends with its output; ``get_attr`` and ``call_module`` nodes refer
+            to ``self``.
 
-    Each node is one line, ``name = …``. A placeholder is a parameter, the output the ``return``.
-    After a line, values that no later line needs are set to ``None``. An empty body is ``pass``.
+    The lines after the signature are indented by four blanks.
 
     In torch: ``Graph.python_code("self")``.
 
@@ -95,37 +87,17 @@ def attribute(base: str, path: Any) -> str:
 
 
 # How calls of the functions of `operator` are written.
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}
-SIGNS |= {"pow": "**", "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|"}
-SIGNS |= {"xor": "^", "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
-TEMPLATES = {name: f"{{}} {sign} {{}}" for name, sign in SIGNS.items()}
-TEMPLATES |= {"getitem": "{}[{}]", "pos": "+{}", "neg": "-{}", "invert": "~{}"}
-OPERATORS = {getattr(operator, f"__{name}__"): text for name, text in TEMPLATES.items()}
+NAMES = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor eq ne lt le gt ge"
+SIGNS = "+   -   *   /       //       %   **  @      <<     >>     &    |   ^   == != <  <= >  >="
+OPERATORS = {
+    getattr(operator, name): f"{{}} {sign} {{}}"
+    for name, sign in zip(NAMES.split(), SIGNS.split(), strict=True)
+}
+OPERATORS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
+OPERATORS |= {operator.getitem: "{}[{}]"}
 
-# The types of values that `repr` turns into an expression, and what these expressions name.
-PLAIN = [int, float, bool, complex, str, bytes, range, type(None), type(...), torch.device]
-PLAIN += [torch.dtype, torch.layout, torch.memory_format]
+# What the `repr` of a number or of something of torch's may name.
 NAMED = {"torch": torch, "device": torch.device, "inf": math.inf, "nan": math.nan}
-IN_SCOPE = SimpleNamespace(**vars(builtins), **NAMED)
-
-
-def qualified_name(value: Any) -> str:  # given
-    """Return module and name of a function or class, or those of an object's class.
-
-    >>> [qualified_name(each) for each in (torch.cat, math.sqrt, torch.ops.aten.relu.default, len)]
-    ['torch.cat', 'math.sqrt', 'torch.ops.aten.relu.default', 'len']
-    """
-    name = getattr(value, "__name__", type(value).__name__)
-    module = getattr(value, "__module__", None) or "builtins"
-    return f"{module}.{name}".removeprefix("builtins.").replace("torch._ops", "torch.ops")
-
-
-def found_at(path: str) -> Any:  # given
-    """Return what is at a path below ``IN_SCOPE``, or ``None``."""
-    found: Any = IN_SCOPE
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
 
 
 class CodeWriter:
@@ -136,74 +108,52 @@ class CodeWriter:
 
     Attributes:
         globals: The objects that the lines written so far refer to, by name.
-        names: The name of each node, and of each object that got a global, by its ``id``.
-        used_names: What no new name may be.
+        node_names: The names of the nodes, which are the function's local variables.
     """
 
     def __init__(self, graph: Graph) -> None:  # given
         self.graph = graph
         self.globals = dict(NAMED)
-        self.used_names = {*keyword.kwlist, *vars(IN_SCOPE)}
-        self.names = {id(node): self.unique_name(node.name) for node in graph.nodes}
-
-    def unique_name(self, candidate: str) -> str:  # given
-        """Return a name for a variable that is legal and not in ``used_names``, and add it there.
-
-        Each character that can't be in a name becomes an underscore, and there is one more in
-        front of a digit. A name that is used gets a number.
-
-        >>> from torch.fx import Graph
-        >>> writer = CodeWriter(Graph())
-        >>> [writer.unique_name(each) for each in ("math.sqrt", "math_sqrt", "0", "len", "class")]
-        ['math_sqrt', 'math_sqrt_1', '_0', 'len_1', 'class_1']
-        """
-        legal = name = re.sub(r"\W|^(?=\d)", "_", candidate)
-        number = 0
-        while name in self.used_names:
-            number += 1
-            name = f"{legal}_{number}"
-        self.used_names.add(name)
-        return name
+        self.node_names = {node.name for node in graph.nodes}
 
     def reference(self, value: Any) -> str:
-        """Return an expression for a function, a class, or any other object.
+        """Return an expression for a function, a class, or another object.
 
-        It is the object's path (module and name) if that leads to it from ``IN_SCOPE``. Else a
-        global is made for it, named after the path. An object has one global, however often it is
-        asked for; two that are equal have two.
+        What a module of torch has under the object's own name is written as ``module.name``. For
+        anything else a global is made. It has the same name with underscores for what is illegal in
+        a name, without ``builtins``, and with underscores behind it while a node or another object
+        is called so. An object has one global, however often it is asked for.
 
         >>> from torch.fx import Graph
         >>> writer = CodeWriter(Graph())
-        >>> [writer.reference(each) for each in (len, torch.relu, math.sqrt)]
-        ['len', 'torch.relu', 'math_sqrt']
+        >>> [writer.reference(each) for each in (torch.relu, math.sqrt, len)]
+        ['torch.relu', 'math_sqrt', 'len']
         >>> writer.globals["math_sqrt"]
         <built-in function sqrt>
         """
         raise NotImplementedError(
-            "code: return an expression for a function, a class, or any other object"
+            "code: return an expression for a function, a class, or another object"
         )
 
     def argument(self, value: Any) -> str:
         """Return an expression for what a node has as an argument.
 
         Args:
-            value: A node, which is written as its name; a tuple, list, dict or slice of arguments;
-                or anything else.
+            value: A node, whose ``repr`` is its name; or what a node can have as an argument.
 
-        A named tuple is a call of its class. What is no container is written by ``repr`` if its
-        type is in ``PLAIN``; else it is a ``reference``.
+        Lists and tuples are written element by element. What can be called, and a member of an
+        enumeration, is a ``reference``. For all else ``repr`` is right, dicts and slices included.
 
         >>> from torch.fx import Graph
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x")
-        >>> CodeWriter(graph).argument([1, (x,), slice(x, 2), {"dtype": torch.int8}])
-        "[1, (x,), slice(x, 2, None), {'dtype': torch.int8}]"
+        >>> x = Graph().placeholder("x")
+        >>> CodeWriter(x.graph).argument([1, (x,), slice(x, 2), {"dtype": torch.int8}, torch.add])
+        "[1, (x,), slice(x, 2, None), {'dtype': torch.int8}, torch.add]"
         """
         raise NotImplementedError("code: return an expression for what a node has as an argument")
 
-    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> str:  # given
+    def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:  # given
         """Return what stands in the brackets of a call."""
-        by_name = (f"{name} = {self.argument(value)}" for name, value in (kwargs or {}).items())
+        by_name = (f"{name} = {self.argument(value)}" for name, value in kwargs.items())
         return ", ".join([*map(self.argument, args), *by_name])
 
     def expression(self, node: Node) -> str:
@@ -212,18 +162,17 @@ class CodeWriter:
         Args:
             node: It is a ``call_function``, ``call_method``, ``call_module`` or ``get_attr``.
 
-        A function in ``OPERATORS`` is written as an operator, and ``getattr`` with two arguments
-        as an attribute.
+        A function in ``OPERATORS`` is written as an operator.
 
         >>> from torch.fx import symbolic_trace
-        >>> graph = symbolic_trace(lambda x: x.T[0].sum(dim=0)).graph
+        >>> graph = symbolic_trace(lambda x: torch.add(x[0], 1).sum(dim=0)).graph
         >>> [CodeWriter(graph).expression(node) for node in graph.nodes if "call" in node.op]
-        ['x.T', 'getattr_1[0]', 'getitem.sum(dim = 0)']
+        ['x[0]', 'torch.add(getitem, 1)', 'add.sum(dim = 0)']
         """
         raise NotImplementedError("code: return an expression for the value of a node")
 
     def statement(self, node: Node) -> str:
-        """Return the statement of a node.
+        """Return the statement of a node: ``name = …``, or the ``return`` of the output.
 
         A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement gives the
         parameter the name of the node, and is empty if that is its name.
@@ -233,28 +182,30 @@ class CodeWriter:
         >>> [CodeWriter(graph).statement(node) for node in graph.nodes]
         ['input_1 = input', 'mul = input_1 * 2', 'return mul']
         """
-        raise NotImplementedError("code: return the statement of a node")
+        raise NotImplementedError(
+            "code: return the statement of a node: ``name = …``, or the ``return`` of the output"
+        )
 
-    def typed(self, name: str, node: Node) -> str:  # given
+    def annotated(self, name: str, node: Node, mark: str = " : ") -> str:  # given
         """Return a name, with the annotation that its node carries."""
-        return name if node.type is None else f"{name} : {self.argument(node.type)}"
+        return name if node.type is None else f"{name}{mark}{self.argument(node.type)}"
 
-    def lines(self) -> list[str]:
-        """Return the body: the statements, each with what frees values after it.
+    def lines(self) -> Iterable[str]:
+        """Yield the body: the statements, each with what frees values after it.
 
         Nothing is freed after a ``return``, and parameters that nobody takes stay.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x: torch.relu(x) + 1).graph
-        >>> CodeWriter(graph).lines()
+        >>> [*CodeWriter(graph).lines()]
         ['relu = torch.relu(x);  x = None', 'add = relu + 1;  relu = None', 'return add']
         """
         raise NotImplementedError(
-            "code: return the body: the statements, each with what frees values after it"
+            "code: yield the body: the statements, each with what frees values after it"
         )
 
     def signature(self) -> str:
-        """Return the first line: the parameters, with their annotations and default values.
+        """Return the first line: the parameters, and what the output is annotated with.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x, dim=-1, *more: x.sum((dim, more))).graph
@@ -262,7 +213,7 @@ class CodeWriter:
         'def forward(self, x, dim = -1, *more):'
         """
         raise NotImplementedError(
-            "code: return the first line: the parameters, with their annotations and default values"
+            "code: return the first line: the parameters, and what the output is annotated with"
         )
 
     def parameters(self) -> list[str]:
@@ -270,11 +221,6 @@ class CodeWriter:
         raise NotImplementedError(
             "code: return the parameters besides ``self``: ``x``, ``x : int``, ``x : int = 2``, ``*x``"
         )
-
-    def result(self) -> str:  # given
-        """Return what stands between the brackets and the colon: `` -> int``, or nothing."""
-        typed = [self.typed("", node) for node in self.graph.nodes if node.op == "output"]
-        return "".join(typed).replace(" : ", " -> ", 1)
 
 
 def compiled(generated: PythonCode) -> Callable[..., Any]:
@@ -294,39 +240,28 @@ class GraphModule(nn.Module):
     """A module that runs a graph, by the code that is generated for it.
 
     Args:
-        root: Where the targets of ``get_attr`` and ``call_module`` nodes are found: a module that
-            has them at these paths, or a dict that has them under these names.
+        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths.
         graph: The graph.
         class_name: The name of the module's class.
 
     Attributes:
+        graph: The graph. Whoever edits it calls ``recompile``.
         code: The source of ``forward``.
 
-    The module has what the graph names, at the same paths, and nothing else of ``root``. It is in
-    training mode if ``root`` is a module that is.
+    The module has what the graph names at the same paths, not copies of it, and nothing else of
+    ``root``. Each graph module has a class of its own, because Python looks for ``forward`` there.
 
     In torch: ``torch.fx.GraphModule``.
 
     >>> from torch.fx import symbolic_trace
-    >>> traced = GraphModule({}, symbolic_trace(lambda x: x + 1).graph, class_name="Successor")
-    >>> traced, traced(2)
+    >>> graph = symbolic_trace(lambda x: x + 1).graph
+    >>> successor = GraphModule(nn.Module(), graph, class_name="Successor")
+    >>> successor, successor(2)
     (Successor(), 3)
     """
 
-    def __init__(
-        self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
-    ) -> None:
+    def __init__(self, root: nn.Module, graph: Graph, class_name: str = "GraphModule") -> None:
         raise NotImplementedError("code: write GraphModule.__init__")
-
-    @property
-    def graph(self) -> Graph:  # given
-        """The graph. Whoever edits it calls ``recompile``; a new one is compiled at once."""
-        return self._graph
-
-    @graph.setter
-    def graph(self, graph: Graph) -> None:  # given
-        self._graph = graph
-        self.recompile()
 
     def recompile(self) -> PythonCode:
         """Generate the code from the graph as it is now, and return it.
@@ -336,21 +271,6 @@ class GraphModule(nn.Module):
         raise NotImplementedError(
             "code: generate the code from the graph as it is now, and return it"
         )
-
-    def print_readable(self, print_output: bool = True) -> str:  # given
-        """Print the code inside its class, and return the text.
-
-        >>> from torch.fx import symbolic_trace
-        >>> text = GraphModule({}, symbolic_trace(lambda x: x + 1).graph).print_readable()
-        class GraphModule(torch.nn.Module):
-            def forward(self, x):
-                add = x + 1;  x = None
-                return add
-        """
-        text = f"class {type(self).__name__}(torch.nn.Module):\n{indent(self.code, '    ')}"
-        if print_output:
-            print(text)
-        return text
 
 
 def install(module: nn.Module, target: str, value: Any) -> None:

@@ -1,11 +1,14 @@
 """Unlike the core: whatever a graph holds, and modules that can be copied, stored and edited.
 
-- Numbers, names and enums that need care are written so that Python reads what was meant.
-  Operators in place, and ``x[0] = y``, are written as such.
+- Whatever is inside a container, and objects of any type, can be arguments. Numbers and names that
+  need care are written so that Python reads what was meant.
+- Attributes, operators in place, and ``x[0] = y`` are written as such. Annotations may be of any
+  kind, and nodes may share a name.
 - A graph's ``CodeGen`` may write the first line, the ``return`` and the body: pytrees are taken
   apart and built again.
-- Graph modules are copied and pickled with their graph: nothing is traced again. Submodules can be
-  added and deleted. ``LazyGraphModule`` generates code when it is asked for.
+- A root may be a dict. Graph modules are copied and pickled with their graph: nothing is traced
+  again. Submodules can be added and deleted. ``LazyGraphModule`` generates code when it is asked
+  for.
 - Python's debugger and tracebacks show generated lines, and an error says which one failed.
 """
 
@@ -33,10 +36,10 @@ from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
 from .. import code as core
-from ..code import PythonCode, attribute, found_at, install, last_uses, qualified_name
+from ..code import PythonCode, attribute, install, last_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from torch.fx import Graph, Node
 
@@ -55,10 +58,15 @@ __all__ = [
 ]
 
 IN_PLACE = {
-    getattr(operator, f"__i{name}__"): sign
-    for name, sign in core.SIGNS.items()
-    if hasattr(operator, f"__i{name}__")
+    getattr(operator, f"i{name.strip('_')}"): sign
+    for name, sign in zip(core.NAMES.split(), core.SIGNS.split(), strict=True)
+    if hasattr(operator, f"i{name.strip('_')}")
 }
+# The types of values that `repr` turns into an expression.
+PLAIN = [int, float, bool, complex, str, bytes, range, type(None), type(...), torch.device]
+PLAIN += [torch.dtype, torch.layout, torch.memory_format]
+# The types of what is below `torch.ops`, though the module that it names is another.
+OPERATOR_TYPES: tuple[Any, ...] = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 PYTREES = {"fx_pytree": fx_pytree, "pytree": pytree}
 
 
@@ -195,6 +203,14 @@ class CodeWriter(core.CodeWriter):
         super().__init__(graph)
         self.codegen = codegen_of(graph)
         self.globals |= PYTREES | dict(self.codegen.additional_globals())
+        self.names: dict[int, str] = {}  # of nodes, by identity
+        self.node_names = set()
+        for node in graph.nodes:
+            name = node.name
+            while name in self.node_names:
+                name += "_"
+            self.node_names.add(name)
+            self.names[id(node)] = name
 
     def wrapped(self) -> str:
         """Return statements that keep wrapped functions from being traced in this code."""
@@ -207,26 +223,25 @@ class CodeWriter(core.CodeWriter):
         return "\n".join(f'{wrap}("{name}")' for name in wrapped)
 
     def lines(self) -> list[str]:
-        lines = super().lines()
+        lines = [*super().lines()]
         transform = self.codegen._body_transformer
         if transform is None:
             return lines
         return "".join(transform([f"{line}\n" for line in lines])).splitlines()
 
     def signature(self) -> str:
-        return self.codegen.gen_fn_def(self.parameters(), self.result())
+        outputs = (node for node in self.graph.nodes if node.op == "output")
+        result = "".join(self.annotated("", node, " -> ") for node in outputs)
+        return self.codegen.gen_fn_def(self.parameters(), result)
 
     def statement(self, node: Node) -> str:
         if node.op == "output":
             generate = self.codegen.generate_output
             takes_repr = "repr_fn" in inspect.signature(generate).parameters
             return generate(node.args[0], **{"repr_fn": self.argument} if takes_repr else {})
-        if node.target in IN_PLACE:
-            name, (value, other) = self.reference(node), map(self.argument, node.args)
-            return f"{self.typed(name, node)} = {value};  {name} {IN_PLACE[node.target]}= {other}"
         if node.target is operator.setitem:
             owner, key, value = map(self.argument, node.args)
-            return f"{owner}[{key}] = {value};  {self.typed(self.reference(node), node)} = None"
+            return f"{owner}[{key}] = {value};  {self.annotated(self.argument(node), node)} = None"
         return super().statement(node)
 
     def expression(self, node: Node) -> str:
@@ -234,24 +249,44 @@ class CodeWriter(core.CodeWriter):
 
         ``-2 ** x`` is ``-(2 ** x)``, and ``2.bit_length()`` is no Python.
         """
-        if node.target is getattr and not is_identifier(node.args[1]):
-            return f"getattr({self.arguments(node.args)})"
+        operands = map(self.argument, node.args)
+        if node.target is getattr and len(node.args) == 2 and is_identifier(node.args[1]):
+            return f"{next(operands)}.{node.args[1]}"
+        if node.target in IN_PLACE:  # `name = ` is in front of it
+            value, other = operands
+            return f"{value};  {self.argument(node)} {IN_PLACE[node.target]}= {other}"
         text = super().expression(node)
         if node.op == "call_method" or node.target is operator.pow:
-            first = self.argument(node.args[0])
+            first = next(operands)
             if first[0] in ("-0123456789" if node.op == "call_method" else "-"):
                 return f"({first}){text.removeprefix(first)}"
         return text
 
     def argument(self, value: Any) -> str:
+        if id(value) in self.names:
+            return self.names[id(value)]
+        if isinstance(value, slice):
+            return f"slice({self.arguments((value.start, value.stop, value.step), {})})"
+        if isinstance(value, dict):
+            pairs = (f"{key!r}: {self.argument(each)}" for key, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{self.reference(type(value))}({self.arguments(value, {})})"
+        if isinstance(value, tuple | list) or type(value) in PLAIN:
+            return super().argument(value)
+        return self.reference(value)
+
+    def reference(self, value: Any) -> str:
         if isinstance(value, enum.Enum) and value.name in type(value).__members__:
             return f"{self.reference(type(value))}.{value.name}"
-        return super().argument(value)
+        if isinstance(value, OPERATOR_TYPES):
+            return f"{value.__module__}.{value.__name__}".replace("torch._ops.", "torch.ops.")
+        return super().reference(value)
 
-    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> str:
+    def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
         """Return the core's; keywords that are no names of Python's are handed over in a dict."""
-        named = {name: value for name, value in (kwargs or {}).items() if is_identifier(name)}
-        others = {name: value for name, value in (kwargs or {}).items() if name not in named}
+        named = {name: value for name, value in kwargs.items() if is_identifier(name)}
+        others = {name: value for name, value in kwargs.items() if name not in named}
         text = super().arguments(args, named)
         return ", ".join(filter(None, [text, f"**{self.argument(others)}" if others else ""]))
 
@@ -296,12 +331,25 @@ class GraphModule(core.GraphModule):
         targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
         root = module_of(root, targets)
         super().__init__(root, graph, class_name)
+        self.training = root.training
         self.meta: dict[str, Any] = {}
         for target in targets:
             path, _, name = target.rpartition(".")
             owner = attrgetter(path)(root) if path else root
             if name in getattr(owner, "_non_persistent_buffers_set", ()):
                 self.get_submodule(path)._non_persistent_buffers_set.add(name)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph; a new one is compiled at once."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        is_first = not hasattr(self, "_graph")  # that one is compiled by `__init__`
+        self._graph = graph
+        if not is_first:
+            self.recompile()
 
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
@@ -477,11 +525,11 @@ class ReadableWriter(CodeWriter):
         super().__init__(graph)
         self.include_stride, self.include_device = include_stride, include_device
 
-    def typed(self, name: str, node: Node) -> str:
+    def annotated(self, name: str, node: Node, mark: str = " : ") -> str:
         known = (node.meta.get(key) for key in ("val", "tensor_meta", "example_value"))
         value: Any = next((each for each in known if each is not None), None)
         if node.op == "output" or not hasattr(value, "dtype"):
-            return super().typed(name, node)
+            return super().annotated(name, node, mark)
         abbreviation = torch_fx.dtype_abbrs[value.dtype]  # type: ignore[attr-defined]
         text = f"{abbreviation}{[*value.shape]}"
         if self.include_stride:
@@ -525,8 +573,8 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Path:
-    """Stands for an operator in a stored graph: what is found at that path."""
+class OperatorName:
+    """Stands for an operator in a stored graph: what is at that path below ``torch.ops``."""
 
     path: str
 
@@ -547,7 +595,7 @@ def stored(graph: Graph) -> StoredGraph:
     def portable(value: Any) -> Any:
         if id(value) in numbers:
             return Position(numbers[id(value)])
-        return Path(qualified_name(value)) if isinstance(value, torch._ops.OpOverload) else value
+        return OperatorName(str(value)) if isinstance(value, torch._ops.OpOverload) else value
 
     nodes = [
         (
@@ -574,7 +622,7 @@ def loaded(stored: StoredGraph) -> Graph:
     def original(value: Any) -> Any:
         if isinstance(value, Position):
             return nodes[value.number]
-        return found_at(value.path) if isinstance(value, Path) else value
+        return attrgetter(value.path)(torch.ops) if isinstance(value, OperatorName) else value
 
     for (op, target, inputs, *rest), meta in zip(stored.nodes, stored.metas, strict=True):
         args, kwargs = map_aggregate(inputs, original)
@@ -588,6 +636,6 @@ def restored(
 ) -> GraphModule:
     """Return a module that was pickled."""
     module = blank(base, name)
-    vars(module).update(state)
-    module.graph = loaded(graph)
+    vars(module).update(state, _graph=loaded(graph))
+    module.recompile()
     return module

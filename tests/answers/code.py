@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import re
+import sys
 import types
 
 import torch
@@ -28,8 +28,8 @@ def paths_are_believed(lesson):
     reference = lesson.CodeWriter.reference
 
     def believing(self, value):
-        path = lesson.qualified_name(value)
-        return path if path.startswith("torch.") else reference(self, value)
+        is_torchs = str(value.__module__).startswith("torch") and hasattr(value, "__name__")
+        return f"{value.__module__}.{value.__name__}" if is_torchs else reference(self, value)
 
     lesson.CodeWriter.reference = believing
 
@@ -47,20 +47,17 @@ def objects_are_told_apart_by_equality(lesson):
 
 @wrong(fails="test_anything_else_becomes_a_global", says="it got a second global")
 def a_global_is_made_each_time(lesson):
-    """Doesn't look whether the object has a name."""
+    """Doesn't look whether a name that is used is the object's own."""
+    reference = lesson.CodeWriter.reference
 
-    def reference(self, value):
-        if isinstance(value, lesson_node):
-            return self.names[id(value)]
-        path = lesson.qualified_name(value)
-        if lesson.found_at(path) is value:
-            return path
-        name = self.unique_name(path)
-        self.globals[name] = value
+    def again(self, value):
+        name = reference(self, value)
+        if name in self.globals:
+            self.globals[f"{name}_{len(self.globals)}"] = self.globals.pop(name)
+            return [*self.globals][-1]
         return name
 
-    lesson_node = torch.fx.Node
-    lesson.CodeWriter.reference = reference
+    lesson.CodeWriter.reference = again
 
 
 @wrong(fails="test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
@@ -80,15 +77,19 @@ def a_tuple_of_one_has_no_comma(lesson):
     lesson.CodeWriter.argument = without_comma
 
 
-@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="a call of its class")
-def named_tuples_lose_their_class(lesson):
-    """Takes a named tuple for a tuple."""
-    argument = lesson.CodeWriter.argument
+@wrong(
+    fails="test_a_global_is_not_called_like_a_node",
+    says="UnboundLocalError",
+)
+def globals_take_the_names_of_nodes(lesson):
+    """Looks among the globals alone whether a name is used."""
+    init = lesson.CodeWriter.__init__
 
-    def plain(self, value):
-        return argument(self, tuple(value) if hasattr(value, "_fields") else value)
+    def __init__(self, graph):
+        init(self, graph)
+        self.node_names = set()
 
-    lesson.CodeWriter.argument = plain
+    lesson.CodeWriter.__init__ = __init__
 
 
 # --- wrong: lines ---------------------------------------------------------------------------------
@@ -104,10 +105,10 @@ def operators_are_functions(lesson):
 def keyword_arguments_are_dropped(lesson):
     """Writes the positional arguments, and forgets the others."""
     arguments = lesson.CodeWriter.arguments
-    lesson.CodeWriter.arguments = lambda self, args, kwargs=None: arguments(self, args)
+    lesson.CodeWriter.arguments = lambda self, args, kwargs: arguments(self, args, {})
 
 
-@wrong(fails="test_methods_and_attributes_are_written_with_a_dot", says="x.relu(x)")
+@wrong(fails="test_methods_are_written_with_a_dot", says="x.relu(x)")
 def a_method_gets_its_owner_twice(lesson):
     """Writes the owner in front of the dot, and once more as an argument."""
     expression = lesson.CodeWriter.expression
@@ -141,16 +142,12 @@ def defaults_are_dropped(lesson):
     lesson.CodeWriter.parameters = lambda self: [each.split(" =")[0] for each in parameters(self)]
 
 
-@wrong(fails="test_an_annotation_of_any_kind_is_kept", says="the annotation became text")
-def annotations_become_text(lesson):
-    """Compiles under the ``from __future__ import annotations`` of the lesson's own file."""
-
-    def compiled(generated):
-        namespace = dict(generated.globals)
-        exec("from __future__ import annotations\n" + generated.src, namespace)
-        return namespace["forward"]
-
-    lesson.compiled = compiled
+@wrong(
+    fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="x : torch.Tensor"
+)
+def annotations_are_dropped(lesson):
+    """Writes the names alone."""
+    lesson.CodeWriter.annotated = lambda self, name, node, mark="": name
 
 
 # --- wrong: values that are freed -----------------------------------------------------------------
@@ -280,21 +277,23 @@ def last_uses_from_the_users(lesson):
 
 
 @right(core_only=True)
-def names_are_numbered_per_candidate(lesson):
-    """Counts on from the number that a candidate had last."""
+def names_are_numbered(lesson):
+    """Keeps the name of each object by its identity, and counts where a name is used."""
 
-    def unique_name(self, candidate):
-        legal = re.sub(r"\W", "_", candidate)
-        legal = f"_{legal}" if legal[:1].isdigit() else legal
-        numbers = vars(self).setdefault("numbers", {})
-        count = numbers.setdefault(legal, itertools.count(1))
-        name = legal
-        while name in self.used_names:
-            name = f"{legal}_{next(count)}"
-        self.used_names.add(name)
-        return name
+    def numbered(self, value):
+        owner, name = value.__module__, getattr(value, "__name__", "object")
+        if "torch" in owner and getattr(sys.modules.get(owner), name, None) is value:
+            return f"{owner}.{name}"
+        names = vars(self).setdefault("names", {})
+        if id(value) not in names:
+            legal = re.sub(r"\W", "_", name if owner == "builtins" else f"{owner}_{name}")
+            candidates = [legal, *(f"{legal}_{number}" for number in range(1, 100))]
+            used = {*self.node_names, *self.globals}
+            names[id(value)] = next(each for each in candidates if each not in used)
+            self.globals[names[id(value)]] = value
+        return names[id(value)]
 
-    lesson.CodeWriter.unique_name = unique_name
+    lesson.CodeWriter.reference = numbered
 
 
 @right(core_only=True)

@@ -18,7 +18,17 @@ from torch import fx, nn
 
 from kata.torchvision_compat import torchvision
 from tests import zoo
-from tests.models.code import Keywords, Labelled, Nested, call, lines, nested, runnable, traced
+from tests.models.code import (
+    Keywords,
+    Labelled,
+    Nested,
+    call,
+    lines,
+    nested,
+    runnable,
+    same_code,
+    traced,
+)
 from tests.suite import equal, holds, refuses, same_graph, same_numbers
 
 
@@ -61,11 +71,64 @@ def test_wrapped_functions_stay_wrapped_in_the_code(lesson):
     equal([node.target for node in again.graph.nodes if node.op == "call_function"], [math.sqrt])
 
 
+def test_an_annotation_of_any_kind_is_kept(lesson):
+    graph = fx.Graph()
+    graph.output(graph.placeholder("x", list[torch.Tensor] | None))
+    forward = lesson.GraphModule({}, graph).forward
+    (parameter,) = inspect.signature(forward).parameters.values()
+    became_text = (lambda got: isinstance(got, str), "the annotation became text")
+    hint = "code inherits `from __future__` imports: `compile(..., dont_inherit=True)`"
+    equal(parameter.annotation, list[torch.Tensor] | None, cause=became_text, hint=hint)
+
+
 def test_generic_annotations_run(lesson):
     graph = fx.Graph()
     x = graph.placeholder("x", dict[str, list[torch.Tensor]])
     graph.output(graph.call_function(operator.getitem, (x, "a")))
     equal(lesson.GraphModule({}, graph)({"a": [1]}), [1])
+
+
+def test_a_graph_without_an_output_is_a_function_too(lesson):
+    equal(runnable(lesson, fx.Graph())(), None, hint="a body can't be empty: `pass`")
+
+
+@pytest.mark.parametrize("graph", [call(getattr, "x", "shape"), traced(lambda x: x.T.mT)])
+def test_attributes_are_written_with_a_dot(lesson, graph):
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+@pytest.mark.parametrize("path", ["aten.relu.default", "aten.relu", "higher_order.cond"])
+def test_an_operator_of_torch_is_written_as_its_path(lesson, path):
+    graph = call(operator.attrgetter(path)(torch.ops), "x", inputs="x")
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+def test_nodes_of_one_name_are_told_apart(lesson):
+    graph = traced(lambda x: torch.sin(x) + torch.cos(x))
+    _, sin, cos, *_ = graph.nodes
+    cos.name = sin.name
+    x = torch.rand(2)
+    same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
+
+
+OTHER_VALUES = {"pair": zoo.Pair(1, [2]), "enum": {"a": [{"b": (zoo.Colour.RED,)}]}}
+OTHER_VALUES |= {"object": object(), "set": {1, 2}}
+
+
+@pytest.mark.parametrize("value", OTHER_VALUES.values(), ids=OTHER_VALUES)
+def test_an_argument_of_another_type_is_an_expression_for_the_value(lesson, value):
+    writer = lesson.CodeWriter(fx.Graph())
+    text = writer.argument(value)
+    again = eval(text, dict(writer.globals))
+    holds(again == value, f"{text} is the value again", got=again)
+    equal(type(again), type(value), hint="a named tuple is a call of its class")
+
+
+def test_a_node_is_written_as_its_name_in_a_named_tuple(lesson):
+    graph = fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    text = lesson.CodeWriter(graph).argument([zoo.Pair(x, y)])
+    equal(eval(text, {"x": 1, "y": 2, "tests_zoo_Pair": zoo.Pair}), [zoo.Pair(1, 2)])
 
 
 # --- text that means something else than it says --------------------------------------------------
@@ -275,6 +338,21 @@ def test_a_buffer_that_is_not_stored_stays_so(lesson):
     tracer.proxy_buffer_attributes = True
     module = lesson.GraphModule(model, tracer.trace(model))
     equal(list(module.state_dict()), list(model.state_dict()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_module_is_in_the_mode_of_its_root(lesson, training):
+    model = nn.Sequential(nn.ReLU()).train(training)
+    equal(lesson.GraphModule(model, traced(lambda x: -x)).training, training)
+
+
+def test_a_dict_is_a_root_too(lesson):
+    model, graph = nested()
+    targets = ["block.0", "block.2", "scale", "shift", "block.constant"]
+    root = {target: operator.attrgetter(target)(model) for target in targets}
+    ours = lesson.GraphModule(root, graph)
+    same_numbers(ours(x := torch.rand(2, 4)), model(x))
+    equal(list(ours.state_dict()), list(fx.GraphModule(root, graph).state_dict()))
 
 
 def test_a_dict_may_name_what_is_deep_first(lesson):
@@ -587,6 +665,19 @@ def test_the_source_goes_with_the_module(lesson):
     del module
     gc.collect()
     equal(linecache.getlines(filename), [])
+
+
+def test_print_readable_shows_the_code_in_its_class(lesson, capsys):
+    module = lesson.GraphModule({}, traced(lambda x: torch.sin(x)), class_name="Sine")
+    text = module.print_readable()
+    equal(capsys.readouterr().out.strip(), text.strip())
+    holds(
+        text.startswith("class Sine(torch.nn.Module):\n    def forward(self, x)"),
+        "a class",
+        got=text,
+    )
+    module.print_readable(print_output=False)
+    equal(capsys.readouterr().out, "")
 
 
 def test_print_readable_shows_shapes(lesson):
