@@ -132,8 +132,11 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
         for name, value in vars(module).items()
         if isinstance(value, torch.Tensor)
     }
-    registered = chain(root.named_parameters(), root.named_buffers())
-    return paths | {tensor: path for path, tensor in registered}
+    return paths | _registered_paths(root)
+
+
+def _registered_paths(root: nn.Module) -> dict[torch.Tensor, str]:
+    return {tensor: path for path, tensor in chain(root.named_parameters(), root.named_buffers())}
 
 
 def has_attribute(module: nn.Module, name: str) -> bool:

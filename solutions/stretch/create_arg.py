@@ -23,7 +23,7 @@ from torch.utils._pytree import TreeSpec
 
 from .. import create_arg as core
 from ..create_arg import has_attribute, tensor_paths
-from ._paths import join, named_modules, value_at
+from ._paths import value_at
 from ._torch import is_opaque_by_reference
 
 if TYPE_CHECKING:
@@ -87,19 +87,15 @@ class CreateArg(core.CreateArg):
         Args:
             value: What to look for, by identity. An equal ``TreeSpec`` will do.
 
-        Parameters or buffers are read again where the path that is known is missing or wrong.
+        Parameters and buffers are read again where the path that is known is missing or wrong.
         """
         if self._graph_of_paths is not self.graph:
-            known = constant_paths(self.root) | registered_paths(self.root, "_buffers")
+            known = constant_paths(self.root) | core._registered_paths(self.root)
             self._graph_of_paths, self._tensor_paths = self.graph, known
         path = super().path_of_value(value)
-        held = None if path is None else value_at(self.root, path)
-        if held is value or (isinstance(value, TreeSpec) and held == value):
-            return path
-        table = "_parameters" if isinstance(value, nn.Parameter) else "_buffers"
-        registered = registered_paths(self.root, table)
-        self._tensor_paths |= registered
-        return registered.get(value)
+        if path is None or not (isinstance(value, TreeSpec) or value_at(self.root, path) is value):
+            return core._registered_paths(self.root).get(value)
+        return path
 
 
 def prefix_of(a: Any) -> str | None:
@@ -112,31 +108,15 @@ def prefix_of(a: Any) -> str | None:
     return next(prefixes, "_opaque_obj" if is_opaque_by_reference(type(a)) else None)
 
 
-def registered_paths(root: nn.Module, table: str) -> dict[Any, str]:
-    """Return the first path of each tensor that modules hold in one of their tables."""
-    paths: dict[Any, str] = {}
-    for owner, module in named_modules(root):
-        for name, value in getattr(module, table).items():
-            paths.setdefault(value, join(owner, name))
-    return paths
-
-
-def constant_paths(root: nn.Module) -> dict[Any, str]:
+def constant_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
     """Return the last path of each constant that modules hold as ordinary attributes, as in torch.
 
-    The tree is searched from its end, each module once, and a module after those inside it.
+    Args:
+        module: The module to search, with those inside it.
+        prefix: Its path and a dot; empty for the root.
     """
-    paths: dict[Any, str] = {}
-    met: set[int] = set()
-    ahead: list[tuple[str, nn.Module, bool]] = [("", root, False)]
-    while ahead:
-        path, module, is_searched = ahead.pop()
-        if is_searched:
-            for name, value in reversed(vars(module).items()):
-                if isinstance(value, CONSTANTS):
-                    paths.setdefault(value, join(path, name))
-        elif id(module) not in met:
-            met.add(id(module))
-            ahead.append((path, module, True))
-            ahead += [(join(path, name), child, False) for name, child in module.named_children()]
+    attributes = vars(module).items()
+    paths = {value: prefix + name for name, value in attributes if isinstance(value, CONSTANTS)}
+    for name, child in module.named_children():
+        paths |= constant_paths(child, f"{prefix}{name}.")
     return paths

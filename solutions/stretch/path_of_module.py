@@ -4,16 +4,16 @@ What the core has read may be out of date. Here a remembered path counts only if
 module right now; otherwise the tree is read again. So a module that was registered late, moved or
 removed gets the right answer, and a lookup still takes as long in a large model as in a small one.
 
-The tree is read by identity. ``named_modules()`` keeps what it has met in a set: it skips modules
-that compare equal to others, and fails where a class with its own ``__eq__`` has no hash.
+The tree is read by identity. Left alone, ``named_modules()`` compares modules with ``==``: it skips
+those that equal others, and fails where a class with its own ``__eq__`` has no hash.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import path_of_module as core
-from ._paths import named_modules, value_at
+from ._paths import value_at
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,6 +50,16 @@ class PathOfModule(core.PathOfModule):
         root, paths = self._root_and_paths
         path = paths.get(id(mod)) if root is self.root else None
         if path is None or value_at(self.root, path) is not mod:
-            paths = {id(module): path for path, module in named_modules(self.root)}
-            self._root_and_paths = self.root, paths
+            named = self.root.named_modules(memo=IdentitySet())
+            self._root_and_paths = self.root, {id(module): path for path, module in named}
         return super().path_of_module(mod)
+
+
+class IdentitySet(set[Any]):
+    """A set of ids, to be given to ``named_modules`` as what it has met."""
+
+    def add(self, module: nn.Module) -> None:
+        super().add(id(module))
+
+    def __contains__(self, module: object) -> bool:
+        return super().__contains__(id(module))

@@ -9,13 +9,14 @@ it takes ``*args`` or ``**kwargs``. Torch gives the wrapper new code, made for t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
-from inspect import CO_VARARGS, CO_VARKEYWORDS
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx._symbolic_trace import PH, PHBase, _assert_is_none
+from torch.fx._symbolic_trace import PHBase, _assert_is_none
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.fx.node import base_types
 from torch.utils import _pytree as pytree
@@ -65,11 +66,15 @@ class Placeholders(core.Placeholders):
         named = [name for name in names if not name.startswith("*")]
         if isinstance(concrete_args, tuple):
             if concrete_args and len(named) == 1 and named != names:
-                numbered = [numbered_input(self, *each) for each in enumerate(concrete_args)]
+                numbered = [
+                    leaf_placeholder(self, value, Input(f"input_{number}", (), None))
+                    for number, value in enumerate(concrete_args)
+                ]
                 return root_fn, [self.root] * is_module + numbered
             concrete_args = by_name(named[is_module:], concrete_args)
         call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
-        call = call_decorated(root_fn) or call
+        if inspect.unwrap(root_fn) is not root_fn:
+            call = call_by_kind(root_fn)
         if all(pytree.tree_is_leaf(arg) for arg in args):
             return call, args
         return flattened(self.graph, call, args, named)  # type: ignore[attr-defined]
@@ -90,15 +95,29 @@ class Placeholders(core.Placeholders):
         values = []
         for number, leaf in enumerate(leaves, start=1):
             target = f"{parameter.target}_{number}"
-            proxy = super().proxy_placeholder(Input(target, parameter.default, None))
+            proxy = leaf_placeholder(self, leaf, Input(target, parameter.default, None))
             values.append(specialized(proxy, leaf, parameter.target))
         return pytree.tree_unflatten(values, spec)
+
+
+def leaf_placeholder(tracer: Placeholders, leaf: Any, parameter: Input) -> Proxy:
+    """Create the placeholder of a concrete leaf; what a user set on a ``PH`` goes to the node."""
+    proxy: Proxy = core.Placeholders.proxy_placeholder(tracer, parameter)
+    if isinstance(leaf, PHBase):
+        hand_over_attributes(leaf, proxy.node)
+    return proxy
+
+
+def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
+    """Copy the attributes that the user has set on a placeholder to the node."""
+    for name, value in inspect.getmembers(placeholder, lambda value: not callable(value)):
+        if not name.startswith("__") and not hasattr(node, name):
+            setattr(node, name, value)
 
 
 def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
     """Return what the traced code gets for a concrete leaf, and let the graph check it."""
     if isinstance(leaf, PHBase):
-        hand_over_attributes(leaf, proxy.node)
         return proxy
     message = f"{name} has been specialized to have value {leaf} but got another value"
     if leaf is None:
@@ -111,22 +130,6 @@ def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
             stacklevel=2,
         )
     return leaf
-
-
-def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
-    """Copy the attributes that the user has set on a placeholder to the node."""
-    for name in dir(placeholder) if placeholder is not PH else ():
-        value = getattr(placeholder, name)
-        if not name.startswith("__") and not callable(value) and not hasattr(node, name):
-            setattr(node, name, value)
-
-
-def numbered_input(tracer: Placeholders, number: int, value: Any) -> Proxy:
-    """Create an input of a function that takes ``*args`` alone."""
-    proxy: Proxy = core.Placeholders.proxy_placeholder(tracer, Input(f"input_{number}", (), None))
-    if isinstance(value, PHBase):
-        hand_over_attributes(value, proxy.node)
-    return proxy
 
 
 def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
@@ -156,24 +159,23 @@ def flattened(
     return call_flat, flat_args
 
 
-def call_decorated(fn: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return a function that hands keyword-only parameters to a decorated one, if it has any.
+def call_by_kind(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes what a decorated one takes, all by position.
 
-    The parameters are those of the function inside, out of reach: they are passed as keywords.
+    The parameters are those of the function inside, out of reach: keyword-only ones are passed by
+    name. What is returned counts as decorated, too: it has the annotations of ``fn``.
     """
-    code = inspect.unwrap(fn).__code__
-    if inspect.unwrap(fn) is fn:
-        return None
-    if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+    signature = inspect.signature(fn)
+    if any(each.target.startswith("*") for each in inputs_of(fn)):
         raise RuntimeError(
             f"{fn.__qualname__} is decorated, and the function inside takes *args or **kwargs, "
             "which cannot pass through a decorator: trace it undecorated, or spell them out"
         )
-    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
-    # no annotations: they would end up in the graph
-    def call(*args):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
-        positional, by_keyword = args[: code.co_argcount], args[code.co_argcount :]
-        return fn(*positional, **dict(zip(keywords, by_keyword, strict=True)))
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        values = OrderedDict(zip(signature.parameters, args, strict=True))
+        bound = inspect.BoundArguments(signature, values)
+        return fn(*bound.args, **bound.kwargs)
 
-    return call if keywords else None
+    return call
