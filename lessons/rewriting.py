@@ -1,13 +1,12 @@
 """Find a pattern in a graph, and put another graph in its place.
 
-A pattern is a small graph. The node that it returns is its *anchor*. To find the pattern, try the
-anchor on every node of the large graph: follow the arguments backwards through both graphs at
-once, from the anchor to the placeholders. The calls must be the same, and so must be literals; a
-placeholder stands for whatever it meets. Nothing is searched, for an argument has one place in its
-call: each node of the pattern can only meet one node of the graph.
+A pattern is a small graph. The node whose value it returns is its *anchor*. To find the pattern,
+compare the anchor with every node of the large graph, then the arguments of both, and so on, back
+to the placeholders of the pattern, which match anything. There is no choice to make on the way: a
+value may have many users, but an argument has one place in its call.
 
-To replace what was found, copy another graph to where the anchor is, let the anchor's users use the
-copy, and erase the nodes that were matched.
+To replace a match, copy another graph to where the anchor is, let the anchor's users use the result
+of the copy, and erase the nodes that were matched.
 """
 
 from __future__ import annotations
@@ -17,163 +16,137 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 
-from .tracer import symbolic_trace
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Pattern = Callable[..., Any] | Graph
 
 
 class Match(NamedTuple):  # given
     """One place where a pattern was found. In torch: ``torch.fx.subgraph_rewriter.Match``.
 
     Attributes:
-        anchor: The node that the pattern returns.
-        nodes_map: For each node of the pattern what it stands for in the graph: a node or, for a
-            placeholder, any argument.
+        anchor: The node whose value the pattern returns.
+        nodes_map: What each node of the pattern matches: a node; of a placeholder any argument.
     """
 
     anchor: Node
     nodes_map: dict[Node, Any]
 
 
-def graph_of(pattern: Pattern) -> Graph:  # given
-    """Return the graph of a function or module; a graph is returned as it is."""
-    return pattern if isinstance(pattern, Graph) else symbolic_trace(pattern).graph
+def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
+    """Find the places where a pattern occurs in a graph and can be replaced.
+
+    A match counts if it ``is_contained`` and has no node in common with an earlier one that counts.
+    What a placeholder matches isn't part of the match: two may have the same input.
+
+    In torch: ``SubgraphMatcher(pattern).match(graph)``.
+
+    Args:
+        pattern: A function or module that uses all its inputs, and returns one value it computes.
+        graph: Where to look.
+
+    Returns:
+        The matches, in the order of the graph.
+
+    >>> import torch
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + 1) * torch.relu(b)).graph
+    >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
+    [{relu: relu, x: add}, {relu: relu_1, x: b}]
+    """
+    raise NotImplementedError(
+        "rewriting: find the places where a pattern occurs in a graph and can be replaced"
+    )
+
+
+class Matcher:
+    """Compares nodes of a pattern with nodes of a graph."""
+
+    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+        """Tell whether a node of the pattern, and all that it is computed from, matches a value.
+
+        - A node of the pattern that already matches something matches that alone.
+        - Two nodes of the pattern don't match one node of the graph.
+        - A placeholder matches anything: a node, a literal, a list.
+        - Any other node matches a node that makes the same call: see ``call_of``.
+
+        Args:
+            expected: The node of the pattern.
+            actual: What stands at the same place in the graph: a node or any other argument.
+            nodes_map: What the nodes of the pattern match so far. The pair is added to it.
+        """
+        raise NotImplementedError(
+            "rewriting: tell whether a node of the pattern, and all that it is computed from, matches a value"
+        )
+
+    def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+        """Tell whether an argument in the pattern matches an argument in the graph.
+
+        - A node is compared by ``match_node``.
+        - A list or tuple matches a list or tuple of the same length whose elements match.
+        - Anything else is a literal, and matches one that is the ``same_value``.
+
+        Args:
+            expected: The argument in the pattern.
+            actual: The argument at the same place in the graph.
+            nodes_map: As for ``match_node``.
+        """
+        raise NotImplementedError(
+            "rewriting: tell whether an argument in the pattern matches an argument in the graph"
+        )
+
+    def call_of(self, node: Node) -> list[Any]:  # given
+        """Return what a node calls (of a module, the type), and with which arguments."""
+        target = type(module_of(node)) if node.op == "call_module" else node.target
+        return [node.op, target, node.args, sorted(node.kwargs.items())]
+
+
+def same_value(expected: Any, actual: Any) -> bool:  # given
+    """Tell whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
+    return type(expected) is type(actual) and expected == actual
+
+
+def module_of(node: Node) -> Any:  # given
+    """Return the module that a node calls."""
+    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given
-    """Return the nodes that a match covers, the anchor's last: not what a placeholder stands for.
+    """Return the nodes that a match consists of, in the pattern's order: the anchor's is the last.
 
     >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + b) * 2)
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
     >>> [found] = match(lambda x, y: torch.relu(x + y), graph)
     >>> nodes_inside(found)
     [add, relu]
     """
     pattern = found.anchor.graph.nodes
-    inside = [each for each in pattern if each.op not in ("placeholder", "output")]
-    return [found.nodes_map[each] for each in inside]
-
-
-def match(pattern: Pattern, graph: Graph) -> list[Match]:  # given
-    """Find the places where a pattern occurs in a graph.
-
-    In torch: ``SubgraphMatcher(pattern).match(graph)``.
-
-    Args:
-        pattern: What to look for. It uses all its inputs, and returns one value that it computes.
-        graph: Where to look.
-
-    Returns:
-        The matches in the order of the graph. Of two that overlap it is the first.
-
-    >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + 1) * torch.relu(b))
-    >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
-    [{relu: relu, x: add}, {relu: relu_1, x: b}]
-    """
-    return Matcher(pattern).match(graph)
-
-
-class Matcher:
-    """Finds one pattern in graphs.
-
-    Args:
-        pattern: What to look for.
-
-    Attributes:
-        anchor: The node that the pattern returns.
-    """
-
-    def __init__(self, pattern: Pattern) -> None:
-        raise NotImplementedError("rewriting: write Matcher.__init__")
-
-    def match(self, graph: Graph) -> list[Match]:
-        """Try the anchor on every node; keep what matches, is contained, and doesn't overlap.
-
-        Two matches overlap if a node is inside both. What their placeholders stand for may be the
-        same, or be inside the other.
-
-        Args:
-            graph: Where to look.
-
-        Returns:
-            The matches in the order of the graph. Of two that overlap it is the first.
-        """
-        raise NotImplementedError(
-            "rewriting: try the anchor on every node; keep what matches, is contained, and doesn't overlap"
-        )
-
-    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether a node of the pattern, and all that it is computed from, meets its like.
-
-        - A node of the pattern that has met something meets the same again.
-        - Two nodes of the pattern don't meet one node of the graph.
-        - A placeholder may meet anything: a node, a literal, a list.
-        - Any other node meets a node of the same call (see ``call_of``) and matching arguments.
-
-        Args:
-            expected: The node of the pattern.
-            actual: The argument that stands in its place in the graph.
-            nodes_map: What the nodes of the pattern have met so far; whatever is met is entered.
-        """
-        raise NotImplementedError(
-            "rewriting: tell whether a node of the pattern, and all that it is computed from, meets its like"
-        )
-
-    def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether an argument of the pattern meets its like.
-
-        A node is for ``match_node``. A list or tuple meets one of the same length with matching
-        elements. All else is a literal, and meets an equal one of the same type: not ``1`` and
-        ``1.0``, which compute different things.
-
-        Args:
-            expected: The argument in the pattern.
-            actual: The argument that stands in its place in the graph.
-            nodes_map: As for ``match_node``.
-        """
-        raise NotImplementedError(
-            "rewriting: tell whether an argument of the pattern meets its like"
-        )
-
-    def call_of(self, node: Node) -> object:  # given
-        """Return what a node calls. Nodes match if that is equal, whatever they are called."""
-        return node.op, node.target
-
-    def arguments_of(self, node: Node) -> list[Any]:  # given
-        """Return the arguments of a node: the positional ones, then the others with names."""
-        return [node.args, sorted(node.kwargs.items())]
-
-
-def same_value(expected: Any, actual: Any) -> bool:  # given
-    """Tell whether two values are equal and of the same type."""
-    return type(expected) is type(actual) and expected == actual
+    return [found.nodes_map[each] for each in pattern if each.op not in ("placeholder", "output")]
 
 
 def is_contained(inside: list[Node]) -> bool:
-    """Tell whether the nodes of a match may be erased once the last one, the anchor, is replaced.
+    """Tell whether the nodes of a match can be erased once the users of the last one are gone.
 
-    They may not be if one of the others has a user outside, whose argument it would be.
+    They can't if another of them has a user that isn't in the list.
 
     Args:
-        inside: The nodes that a match covers, the anchor's last.
+        inside: The nodes of a match, in the order of ``nodes_inside``.
 
     >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + b) * 2)
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
     >>> a, b, add, relu, mul, output = graph.nodes
     >>> is_contained([add, relu]), is_contained([add, mul])
     (True, False)
     """
     raise NotImplementedError(
-        "rewriting: tell whether the nodes of a match may be erased once the last one, the anchor, is replaced"
+        "rewriting: tell whether the nodes of a match can be erased once the users of the last one are gone"
     )
 
 
-def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> list[Match]:
+def replace_pattern(
+    gm: GraphModule, pattern: Callable[..., Any], replacement: Callable[..., Any]
+) -> list[Match]:
     """Replace a pattern wherever it occurs, and recompile the module.
+
+    The result of one match may be the input of the next: both are replaced.
 
     In torch: ``torch.fx.replace_pattern``.
 
@@ -204,27 +177,15 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
 def replace_match(found: Match, replacement: Graph) -> None:
     """Put a copy of a graph in the place of one match.
 
-    The copy stands before the anchor, its inputs are what the pattern's placeholders stand for, and
-    its result goes to the anchor's users. What the match covers is erased, users before inputs.
+    The copy is inserted before the match's last node. Its inputs are what the placeholders of the
+    pattern match, and the users of the last node use its result. The nodes of the match are erased,
+    each after its users.
 
     Args:
         found: The match.
         replacement: The graph to copy.
     """
     raise NotImplementedError("rewriting: put a copy of a graph in the place of one match")
-
-
-class ModuleMatcher(Matcher):  # given
-    """Finds a pattern of modules: two calls are the same if the modules are of the same type."""
-
-    def call_of(self, node: Node) -> object:
-        """Return the type of the module that a node calls."""
-        return type(module_of(node)) if node.op == "call_module" else super().call_of(node)
-
-
-def module_of(node: Node) -> Any:  # given
-    """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
 
 
 CONV_BN = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))  # given
@@ -234,8 +195,8 @@ def fuse(model: nn.Module) -> GraphModule:
     """Fuse each convolution with the batch norm that follows it.
 
     In eval mode, a batch norm multiplies each channel by a number and adds another. A convolution
-    is linear, so its weight and bias can do that: ``torch.nn.utils.fuse_conv_bn_eval`` returns the
-    convolution of a pair.
+    is linear, so a convolution with other parameters computes both:
+    ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 
@@ -243,8 +204,8 @@ def fuse(model: nn.Module) -> GraphModule:
         model: A model in eval mode that calls no convolution twice. It isn't changed.
 
     Returns:
-        A module that computes the same with fewer nodes. The fused convolutions are where the
-        convolutions were; the batch norms are gone.
+        A module that computes the same with fewer nodes. A fused convolution has the path of the
+        old one; the batch norms are gone.
 
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     >>> fused = fuse(model)

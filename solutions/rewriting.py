@@ -1,19 +1,17 @@
 """Find a pattern in a graph, and put another graph in its place.
 
-A pattern is a small graph. The node that it returns is its *anchor*. To find the pattern, try the
-anchor on every node of the large graph: follow the arguments backwards through both graphs at
-once, from the anchor to the placeholders. The calls must be the same, and so must be literals; a
-placeholder stands for whatever it meets. Nothing is searched, for an argument has one place in its
-call: each node of the pattern can only meet one node of the graph.
+A pattern is a small graph. The node whose value it returns is its *anchor*. To find the pattern,
+compare the anchor with every node of the large graph, then the arguments of both, and so on, back
+to the placeholders of the pattern, which match anything. There is no choice to make on the way: a
+value may have many users, but an argument has one place in its call.
 
-To replace what was found, copy another graph to where the anchor is, let the anchor's users use the
-copy, and erase the nodes that were matched.
+To replace a match, copy another graph to where the anchor is, let the anchor's users use the result
+of the copy, and erase the nodes that were matched.
 """
 
 from __future__ import annotations
 
 import copy
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
@@ -25,163 +23,139 @@ from .tracer import symbolic_trace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Pattern = Callable[..., Any] | Graph
-
 
 class Match(NamedTuple):  # given
     """One place where a pattern was found. In torch: ``torch.fx.subgraph_rewriter.Match``.
 
     Attributes:
-        anchor: The node that the pattern returns.
-        nodes_map: For each node of the pattern what it stands for in the graph: a node or, for a
-            placeholder, any argument.
+        anchor: The node whose value the pattern returns.
+        nodes_map: What each node of the pattern matches: a node; of a placeholder any argument.
     """
 
     anchor: Node
     nodes_map: dict[Node, Any]
 
 
-def graph_of(pattern: Pattern) -> Graph:  # given
-    """Return the graph of a function or module; a graph is returned as it is."""
-    return pattern if isinstance(pattern, Graph) else symbolic_trace(pattern).graph
+def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
+    """Find the places where a pattern occurs in a graph and can be replaced.
 
-
-def nodes_inside(found: Match) -> list[Node]:  # given
-    """Return the nodes that a match covers, the anchor's last: not what a placeholder stands for.
-
-    >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + b) * 2)
-    >>> [found] = match(lambda x, y: torch.relu(x + y), graph)
-    >>> nodes_inside(found)
-    [add, relu]
-    """
-    pattern = found.anchor.graph.nodes
-    inside = [each for each in pattern if each.op not in ("placeholder", "output")]
-    return [found.nodes_map[each] for each in inside]
-
-
-def match(pattern: Pattern, graph: Graph) -> list[Match]:  # given
-    """Find the places where a pattern occurs in a graph.
+    A match counts if it ``is_contained`` and has no node in common with an earlier one that counts.
+    What a placeholder matches isn't part of the match: two may have the same input.
 
     In torch: ``SubgraphMatcher(pattern).match(graph)``.
 
     Args:
-        pattern: What to look for. It uses all its inputs, and returns one value that it computes.
+        pattern: A function or module that uses all its inputs, and returns one value it computes.
         graph: Where to look.
 
     Returns:
-        The matches in the order of the graph. Of two that overlap it is the first.
+        The matches, in the order of the graph.
 
     >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + 1) * torch.relu(b))
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + 1) * torch.relu(b)).graph
     >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
     [{relu: relu, x: add}, {relu: relu_1, x: b}]
     """
-    return Matcher(pattern).match(graph)
+    (anchor,) = symbolic_trace(pattern).graph.output_node().all_input_nodes
+    matches: list[Match] = []
+    taken: set[Node] = set()  # the nodes of these matches
+    for node in graph.nodes:
+        found = Match(anchor, {})
+        if Matcher().match_node(anchor, node, found.nodes_map):
+            inside = nodes_inside(found)
+            if is_contained(inside) and taken.isdisjoint(inside):
+                taken.update(inside)
+                matches.append(found)
+    return matches
 
 
 class Matcher:
-    """Finds one pattern in graphs.
-
-    Args:
-        pattern: What to look for.
-
-    Attributes:
-        anchor: The node that the pattern returns.
-    """
-
-    def __init__(self, pattern: Pattern) -> None:
-        (self.anchor,) = graph_of(pattern).output_node().all_input_nodes
-
-    def match(self, graph: Graph) -> list[Match]:
-        """Try the anchor on every node; keep what matches, is contained, and doesn't overlap.
-
-        Two matches overlap if a node is inside both. What their placeholders stand for may be the
-        same, or be inside the other.
-
-        Args:
-            graph: Where to look.
-
-        Returns:
-            The matches in the order of the graph. Of two that overlap it is the first.
-        """
-        matches, free = [], set(graph.nodes)
-        for node in graph.nodes:
-            found = Match(self.anchor, {})
-            if self.match_node(self.anchor, node, found.nodes_map):
-                inside = nodes_inside(found)
-                if is_contained(inside) and free.issuperset(inside):
-                    free.difference_update(inside)
-                    matches.append(found)
-        return matches
+    """Compares nodes of a pattern with nodes of a graph."""
 
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether a node of the pattern, and all that it is computed from, meets its like.
+        """Tell whether a node of the pattern, and all that it is computed from, matches a value.
 
-        - A node of the pattern that has met something meets the same again.
-        - Two nodes of the pattern don't meet one node of the graph.
-        - A placeholder may meet anything: a node, a literal, a list.
-        - Any other node meets a node of the same call (see ``call_of``) and matching arguments.
+        - A node of the pattern that already matches something matches that alone.
+        - Two nodes of the pattern don't match one node of the graph.
+        - A placeholder matches anything: a node, a literal, a list.
+        - Any other node matches a node that makes the same call: see ``call_of``.
 
         Args:
             expected: The node of the pattern.
-            actual: The argument that stands in its place in the graph.
-            nodes_map: What the nodes of the pattern have met so far; whatever is met is entered.
+            actual: What stands at the same place in the graph: a node or any other argument.
+            nodes_map: What the nodes of the pattern match so far. The pair is added to it.
         """
         if expected in nodes_map:
             return same_value(nodes_map[expected], actual)
         if isinstance(actual, Node) and actual in nodes_map.values():
             return False
         nodes_map[expected] = actual
-        return expected.op == "placeholder" or (
-            isinstance(actual, Node)
-            and self.call_of(expected) == self.call_of(actual)
-            and self.match_value(self.arguments_of(expected), self.arguments_of(actual), nodes_map)
+        if expected.op == "placeholder":
+            return True
+        return isinstance(actual, Node) and self.match_value(
+            self.call_of(expected), self.call_of(actual), nodes_map
         )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether an argument of the pattern meets its like.
+        """Tell whether an argument in the pattern matches an argument in the graph.
 
-        A node is for ``match_node``. A list or tuple meets one of the same length with matching
-        elements. All else is a literal, and meets an equal one of the same type: not ``1`` and
-        ``1.0``, which compute different things.
+        - A node is compared by ``match_node``.
+        - A list or tuple matches a list or tuple of the same length whose elements match.
+        - Anything else is a literal, and matches one that is the ``same_value``.
 
         Args:
             expected: The argument in the pattern.
-            actual: The argument that stands in its place in the graph.
+            actual: The argument at the same place in the graph.
             nodes_map: As for ``match_node``.
         """
         if isinstance(expected, Node):
             return self.match_node(expected, actual, nodes_map)
         if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-            pairs = map(self.match_value, expected, actual, repeat(nodes_map))
-            return len(expected) == len(actual) and all(pairs)
+            pairs = zip(expected, actual, strict=False)
+            return len(expected) == len(actual) and all(
+                self.match_value(*pair, nodes_map) for pair in pairs
+            )
         return same_value(expected, actual)
 
-    def call_of(self, node: Node) -> object:  # given
-        """Return what a node calls. Nodes match if that is equal, whatever they are called."""
-        return node.op, node.target
-
-    def arguments_of(self, node: Node) -> list[Any]:  # given
-        """Return the arguments of a node: the positional ones, then the others with names."""
-        return [node.args, sorted(node.kwargs.items())]
+    def call_of(self, node: Node) -> list[Any]:  # given
+        """Return what a node calls (of a module, the type), and with which arguments."""
+        target = type(module_of(node)) if node.op == "call_module" else node.target
+        return [node.op, target, node.args, sorted(node.kwargs.items())]
 
 
 def same_value(expected: Any, actual: Any) -> bool:  # given
-    """Tell whether two values are equal and of the same type."""
+    """Tell whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
     return type(expected) is type(actual) and expected == actual
 
 
-def is_contained(inside: list[Node]) -> bool:
-    """Tell whether the nodes of a match may be erased once the last one, the anchor, is replaced.
+def module_of(node: Node) -> Any:  # given
+    """Return the module that a node calls."""
+    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
 
-    They may not be if one of the others has a user outside, whose argument it would be.
 
-    Args:
-        inside: The nodes that a match covers, the anchor's last.
+def nodes_inside(found: Match) -> list[Node]:  # given
+    """Return the nodes that a match consists of, in the pattern's order: the anchor's is the last.
 
     >>> import torch
-    >>> graph = graph_of(lambda a, b: torch.relu(a + b) * 2)
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
+    >>> [found] = match(lambda x, y: torch.relu(x + y), graph)
+    >>> nodes_inside(found)
+    [add, relu]
+    """
+    pattern = found.anchor.graph.nodes
+    return [found.nodes_map[each] for each in pattern if each.op not in ("placeholder", "output")]
+
+
+def is_contained(inside: list[Node]) -> bool:
+    """Tell whether the nodes of a match can be erased once the users of the last one are gone.
+
+    They can't if another of them has a user that isn't in the list.
+
+    Args:
+        inside: The nodes of a match, in the order of ``nodes_inside``.
+
+    >>> import torch
+    >>> graph = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph
     >>> a, b, add, relu, mul, output = graph.nodes
     >>> is_contained([add, relu]), is_contained([add, mul])
     (True, False)
@@ -190,8 +164,12 @@ def is_contained(inside: list[Node]) -> bool:
     return all(user in inside for node in hidden for user in node.users)
 
 
-def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> list[Match]:
+def replace_pattern(
+    gm: GraphModule, pattern: Callable[..., Any], replacement: Callable[..., Any]
+) -> list[Match]:
     """Replace a pattern wherever it occurs, and recompile the module.
+
+    The result of one match may be the input of the next: both are replaced.
 
     In torch: ``torch.fx.replace_pattern``.
 
@@ -215,8 +193,8 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
         return mul
     """
     matches = match(pattern, gm.graph)
-    new = graph_of(replacement)
-    for found in reversed(matches):  # what a match takes is replaced after it
+    new = symbolic_trace(replacement).graph
+    for found in reversed(matches):  # an input of a match may be the result of an earlier one
         replace_match(found, new)
     gm.recompile()
     return matches
@@ -225,8 +203,9 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
 def replace_match(found: Match, replacement: Graph) -> None:
     """Put a copy of a graph in the place of one match.
 
-    The copy stands before the anchor, its inputs are what the pattern's placeholders stand for, and
-    its result goes to the anchor's users. What the match covers is erased, users before inputs.
+    The copy is inserted before the match's last node. Its inputs are what the placeholders of the
+    pattern match, and the users of the last node use its result. The nodes of the match are erased,
+    each after its users.
 
     Args:
         found: The match.
@@ -242,19 +221,6 @@ def replace_match(found: Match, replacement: Graph) -> None:
         node.graph.erase_node(node)
 
 
-class ModuleMatcher(Matcher):  # given
-    """Finds a pattern of modules: two calls are the same if the modules are of the same type."""
-
-    def call_of(self, node: Node) -> object:
-        """Return the type of the module that a node calls."""
-        return type(module_of(node)) if node.op == "call_module" else super().call_of(node)
-
-
-def module_of(node: Node) -> Any:  # given
-    """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
-
-
 CONV_BN = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))  # given
 
 
@@ -262,8 +228,8 @@ def fuse(model: nn.Module) -> GraphModule:
     """Fuse each convolution with the batch norm that follows it.
 
     In eval mode, a batch norm multiplies each channel by a number and adds another. A convolution
-    is linear, so its weight and bias can do that: ``torch.nn.utils.fuse_conv_bn_eval`` returns the
-    convolution of a pair.
+    is linear, so a convolution with other parameters computes both:
+    ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 
@@ -271,8 +237,8 @@ def fuse(model: nn.Module) -> GraphModule:
         model: A model in eval mode that calls no convolution twice. It isn't changed.
 
     Returns:
-        A module that computes the same with fewer nodes. The fused convolutions are where the
-        convolutions were; the batch norms are gone.
+        A module that computes the same with fewer nodes. A fused convolution has the path of the
+        old one; the batch norms are gone.
 
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     >>> fused = fuse(model)
@@ -280,7 +246,7 @@ def fuse(model: nn.Module) -> GraphModule:
     (['input', '0', '2', 'output'], ['0.weight', '0.bias'])
     """
     gm = symbolic_trace(copy.deepcopy(model))
-    for found in ModuleMatcher(CONV_BN).match(gm.graph):
+    for found in match(CONV_BN, gm.graph):
         conv, bn = nodes_inside(found)
         gm.set_submodule(str(conv.target), fuse_conv_bn_eval(module_of(conv), module_of(bn)))
         bn.replace_all_uses_with(conv)

@@ -44,13 +44,12 @@ def result_of(graph: Graph) -> Node:
     return result
 
 
-def met(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
-    """What the pattern's nodes meet if it is tried on the function's result, all by name."""
-    matcher = lesson.Matcher(symbolic_trace(pattern).graph)
+def matched(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
+    """What the pattern's nodes match if its anchor is compared with the function's result."""
+    anchor, result = (result_of(symbolic_trace(each).graph) for each in (pattern, function))
     nodes_map: dict[Node, Any] = {}
-    result = result_of(symbolic_trace(function).graph)
-    is_met = matcher.match_node(matcher.anchor, result, nodes_map)
-    return {str(key): str(value) for key, value in nodes_map.items()} if is_met else None
+    is_match = lesson.Matcher().match_node(anchor, result, nodes_map)
+    return {str(key): str(value) for key, value in nodes_map.items()} if is_match else None
 
 
 def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:

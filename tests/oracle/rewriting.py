@@ -13,7 +13,6 @@ from torch.fx.subgraph_rewriter import (
     replace_pattern,
     replace_pattern_with_filters,
 )
-from torch.nn.utils import fuse_conv_bn_eval
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, which its module imports
@@ -26,7 +25,6 @@ __all__ = [
     "ReplacedPatterns",
     "SubgraphMatcher",
     "fuse",
-    "fuse_conv_bn_eval",
     "match",
     "replace_pattern",
     "replace_pattern_with_filters",
@@ -47,15 +45,8 @@ def match(pattern: Any, graph: Graph) -> list[Match]:
 
 
 class Matcher:
-    """torch's matcher, one node at a time."""
-
-    def __init__(self, pattern: Any) -> None:
-        self.matcher = SubgraphMatcher(graph_of(pattern))
-        (self.anchor,) = self.matcher.pattern_anchors
-
-    def match(self, graph: Graph) -> list[Match]:
-        found = self.matcher.match(graph)
-        return [Match(self.anchor, each.nodes_map) for each in found]
+    """torch's comparison of two nodes."""
 
     def match_node(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
-        return self.matcher._match_nodes(expected, actual, InternalMatch([self.anchor], nodes_map))
+        matcher = SubgraphMatcher(expected.graph)
+        return matcher._match_nodes(expected, actual, InternalMatch([expected], nodes_map))

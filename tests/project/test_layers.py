@@ -30,7 +30,7 @@ LIMITS = {
     "exec_order": 380,
     "inlining": 500,
     "inversion": 700,
-    "rewriting": 550,  # 390 besides what is given
+    "rewriting": 500,  # 390 besides what is given
     "split_module": 900,
     "unflatten": 2000,
 }

@@ -1,0 +1,110 @@
+"""Unlike the core: more kinds of layers, options, and pairs that are left alone.
+
+The core's pattern becomes a table of types. A pattern doesn't tell whether a layer is called
+elsewhere, whether its parameters are read, or whether it has hooks: that is checked here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+
+from torch import nn
+from torch.fx import GraphModule, Node
+from torch.nn.utils import fuse_conv_bn_eval
+
+from ...rewriting import module_of
+from ..tracer import symbolic_trace
+
+NORM_OF: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Conv1d: nn.BatchNorm1d,
+    nn.Conv2d: nn.BatchNorm2d,
+    nn.Conv3d: nn.BatchNorm3d,
+    nn.ConvTranspose1d: nn.BatchNorm1d,
+    nn.ConvTranspose2d: nn.BatchNorm2d,
+    nn.ConvTranspose3d: nn.BatchNorm3d,
+    nn.Linear: nn.BatchNorm1d,
+}
+
+
+def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
+    """Fuse each convolution or linear layer with the batch norm that follows it.
+
+    A pair stays where one layer would not compute the same: the convolution is called twice, its
+    parameters are read elsewhere, one of the two has hooks, the batch norm has no running
+    statistics, or a linear layer has another number of features. So does a transposed convolution
+    with groups. A batch norm after a linear layer is taken to normalise what that computes: its
+    input has two dimensions.
+
+    In torch: ``torch.fx.experimental.optimization.fuse``.
+
+    Args:
+        model: A model in eval mode.
+        inplace: Whether the result shares the model's other parameters; else they are copied.
+        no_trace: Whether a ``GraphModule`` is taken as it is; its graph isn't changed.
+
+    Returns:
+        A module that computes the same with fewer nodes.
+
+    Raises:
+        RuntimeError: One of a pair is in training mode.
+
+    >>> model = nn.Sequential(nn.ConvTranspose1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
+    >>> list(fuse(model).state_dict())
+    ['0.weight', '0.bias']
+    """
+    model = model if inplace else copy.deepcopy(model)
+    if no_trace and isinstance(model, GraphModule):
+        gm = GraphModule(model, copy.deepcopy(model.graph))
+    else:
+        gm = symbolic_trace(model)
+    uses = uses_of_modules(gm)
+    for bn in gm.graph.find_nodes(op="call_module"):
+        conv = next(iter(bn.all_input_nodes), bn)
+        if is_pair(conv, bn) and uses[id(module_of(conv))] <= 1 and can_fuse(conv, bn):
+            layer = module_of(conv)
+            fused = fuse_conv_bn_eval(layer, module_of(bn), is_transposed(layer))
+            gm.set_submodule(str(conv.target), fused)
+            bn.replace_all_uses_with(conv)
+            gm.graph.erase_node(bn)
+    return GraphModule(gm, gm.graph)
+
+
+def uses_of_modules(gm: GraphModule) -> Counter[int]:
+    """Return for each module, by ``id``, how often it is called or one of its attributes read."""
+    called = [str(node.target) for node in gm.graph.find_nodes(op="call_module")]
+    read = [str(node.target).rpartition(".")[0] for node in gm.graph.find_nodes(op="get_attr")]
+    return Counter(id(gm.get_submodule(path)) for path in [*called, *read])
+
+
+def is_pair(conv: Node, bn: Node) -> bool:
+    """Tell whether these are a layer, and the batch norm that alone uses its result."""
+    return (
+        conv.op == "call_module"
+        and len(conv.users) == 1
+        and NORM_OF.get(type(module_of(conv))) is type(module_of(bn))
+    )
+
+
+def can_fuse(conv: Node, bn: Node) -> bool:
+    """Tell whether one layer computes what the two of a pair do.
+
+    Raises:
+        RuntimeError: One of them is in training mode.
+    """
+    for each in (conv, bn):
+        if module_of(each).training:
+            raise RuntimeError(
+                f"cannot fuse `{conv.target}` and `{bn.target}`: `{each.target}` is in training "
+                "mode, where a batch norm uses the statistics of its batch; call `model.eval()`"
+            )
+    layer, norm = module_of(conv), module_of(bn)
+    hooks = [each._forward_pre_hooks or each._forward_hooks for each in (layer, norm)]
+    fits = not isinstance(layer, nn.Linear) or layer.out_features == norm.num_features
+    is_grouped = is_transposed(layer) and layer.groups > 1
+    return fits and not any(hooks) and not is_grouped and norm.running_mean is not None
+
+
+def is_transposed(layer: nn.Module) -> bool:
+    """Tell whether a layer is a transposed convolution."""
+    return isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
