@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
+from drawing.edges import RIGHT
+from drawing.folding import fold
 from drawing.glyphs import SHAPES
 from drawing.groups import SLASH, groups, is_cut, slash
 from drawing.layout import Block, Layout, lay_out
-from drawing.picture import Node, Picture
+from drawing.picture import Node, Panel, Picture
 from drawing.sizes import WIDTH, Scale, Spot, scale_of
 
 HEADING = 24.0
@@ -59,7 +61,7 @@ def draw(picture: Picture, name: str) -> Drawing:
     height = int(bottom + LEGEND * len(lines) + 2)
     body = "".join(
         [
-            *(panel(each, top) for each in placed),
+            *panels(picture, placed, top),
             *links(picture, placed, top),
             *legend(lines, bottom),
         ]
@@ -69,12 +71,42 @@ def draw(picture: Picture, name: str) -> Drawing:
 
 def side_by_side(picture: Picture) -> Iterator[Placed]:
     left = MARGIN
-    rows = max(len(panel.nodes) for panel in picture.panels)
-    room = WIDTH / len(picture.panels) - BETWEEN * (len(picture.panels) > 1)
-    for each in picture.panels:
+    shown = columns_of(picture)
+    rows = max(len(panel.nodes) for panel in shown)
+    room = WIDTH / len(shown) - BETWEEN * (len(shown) > 1)
+    for each in shown:
         layout = lay_out(each, scale_of(each, rows, room))
         yield Placed(layout, left)
         left += layout.width + BETWEEN
+
+
+def columns_of(picture: Picture) -> Sequence[Panel]:
+    """The panels; a long one that stands alone is folded."""
+    return fold(*picture.panels) if len(picture.panels) == 1 else picture.panels
+
+
+def panels(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
+    """Every panel; around the halves of one that is folded, what they have in common."""
+    drawn = "".join(panel(each, top) for each in placed)
+    if len(placed) == len(picture.panels):
+        yield drawn
+    else:
+        yield f'<g class="folded">{drawn}{"".join(folds(picture, placed, top))}</g>'
+
+
+def folds(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
+    """The edges from the first half of a folded panel to the second."""
+    first, second = placed
+    names = {spot.name for spot in first.layout.places}
+    for node in picture.panels[0].nodes:
+        for name in dict.fromkeys(node.inputs):
+            if name in names and node.name not in names:
+                start, end = find(first.layout, name), find(second.layout, node.name)
+                out, lane = first.left + start.right + 3, first.right + BETWEEN / 2
+                path = f"M{out:g} {top + start.y:g}H{lane:g}V{top + end.y:g}"
+                path += f"H{second.left + end.x - second.layout.scale.radius - 0.5:g}{RIGHT}"
+                edge = escape(f"{name} {node.name}")
+                yield f'<path class="fold" data-edge="{edge}" d="{path}"/>'
 
 
 def opening(picture: Picture, name: str, width: int, height: int) -> str:

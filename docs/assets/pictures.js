@@ -18,7 +18,7 @@ function addStatus(figure) {
 
 // Lights a node, what it takes and who takes it; returns its users in words.
 function light(view, node) {
-  const panel = node.closest(".panel"), name = node.dataset.node;
+  const panel = node.closest(".folded") || node.closest(".panel"), name = node.dataset.node;
   const near = edgesIn(panel).filter((edge) => endsOf(edge).includes(name));
   const names = new Set(near.flatMap(endsOf));
   all(view, ".here, .near").forEach((each) => each.classList.remove("here", "near"));

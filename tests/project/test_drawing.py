@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -20,6 +21,7 @@ from pymdownx.superfences import SuperFencesException
 from drawing import Link, Node, Panel, Picture, PictureError, draw, load, parse, table
 from drawing.columns import column_of
 from drawing.figure import figure
+from drawing.folding import LONG, fold
 from drawing.glyphs import SHAPES
 from drawing.lanes import LANE, Span, pack
 from drawing.page import STYLE
@@ -227,8 +229,48 @@ def test_resnet18_has_its_seventy_one_nodes_in_ten_columns_and_a_lane_a_block():
         *("layer1", "layer2", "layer3", "layer4"),
     }
     lanes = [path for path in edges(drawn(picture)).values() if path.get("class") == "lane"]
-    # A way around each of eight blocks; in three it leads through a downsampling.
-    assert len(lanes) == 8 + 3
+    # A way around each of eight blocks; in three it leads through a downsampling, and in one of
+    # these from the left half to the right one. At the end two lead back to the root's column.
+    around = [
+        path for path in lanes if path.get("data-edge").split()[1].startswith(("add", "layer"))
+    ]
+    folds = [name for name, path in edges(drawn(picture)).items() if path.get("class") == "fold"]
+    assert (len(around), len(lanes)) == (8 + 3 - 1, 8 + 3 - 1 + 2)
+    assert folds == [f"layer2_1_relu_1 layer3_0_{name}" for name in ("conv1", "downsample_0")]
+
+
+def chain(count: int, module: Callable[[int], str]) -> Panel:
+    """A list of nodes in which each takes the one before it."""
+    nodes = [Node("n0", "placeholder", module=module(0))]
+    for number in range(1, count):
+        inputs = (f"n{number - 1}",)
+        nodes.append(Node(f"n{number}", "call_function", inputs=inputs, module=module(number)))
+    return Panel(tuple(nodes))
+
+
+def halves(panel: Panel) -> list[int]:
+    return [len(half.nodes) for half in fold(panel)]
+
+
+def test_a_long_list_is_cut_near_its_middle_where_a_column_begins():
+    assert halves(chain(60, lambda row: f"m{row // 25}")) == [25, 35]
+    assert halves(chain(LONG, lambda row: f"m{row // 20}")) == [LONG]
+    assert halves(chain(60, lambda row: f"m{row // 55}")) == [60]
+
+
+def test_a_long_list_is_not_cut_where_two_values_go_on():
+    panel = chain(60, lambda row: f"m{row // 30}")
+    first, *_, last = panel.nodes
+    across = replace(last, inputs=(*last.inputs, first.name))
+    assert halves(replace(panel, nodes=(*panel.nodes[:-1], across))) == [60]
+
+
+def test_both_halves_have_every_node_and_edge_of_the_list():
+    panel = chain(60, lambda row: f"m{row // 25}")
+    svg = drawn(picture_of(panel))
+    names = [g.get("data-node") for g in svg.iter(f"{SVG}g") if g.get("data-node")]
+    assert names == [node.name for node in panel.nodes]
+    assert len(edges(svg)) == 59
 
 
 def test_every_kind_of_row_has_a_shape_of_its_own():

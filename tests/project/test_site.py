@@ -283,7 +283,7 @@ def test_no_page_is_a_stub(path: Path):
 
 def test_what_the_build_imports_of_ours_needs_no_torch():
     modules = "tools.pages." + ", tools.pages.".join(
-        ("audit", "doctests", "quoting", "graph_fence", "road")
+        ("audit", "cards", "doctests", "quoting", "graph_fence", "road")
     )
     without = "import sys; sys.modules.update(torch=None, torchvision=None)"
     subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)

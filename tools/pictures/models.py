@@ -21,20 +21,6 @@ class Residual(nn.Module):
         return self.relu(y + x)
 
 
-class Normed(nn.Module):
-    """A convolution, its norm, and a function."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 8, 3)
-        self.bn1 = nn.BatchNorm2d(8)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.conv1(x)
-        x = self.bn1(x)
-        return torch.relu(x)
-
-
 class Gate(nn.Module):
     """A layer that decides how much of its input goes on."""
 

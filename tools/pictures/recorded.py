@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 from drawing import Panel, Picture
 from drawing.listing import panel
 from solutions.stretch.tracer import Tracer
-from tools.pictures.models import Gate, Normed
+from tools.pictures.models import Gate, Residual
 
 
 class LineTracer(Tracer):
@@ -74,10 +74,10 @@ def recorded_line() -> Picture:
 def recorded_net() -> Picture:
     """Record a small model."""
     return recorded(
-        Normed(),
-        "A small model, recorded line by line",
-        "Five nodes in a column: the placeholder x, the modules conv1 and bn1, the function relu, "
-        "and the output.",
+        Residual(),
+        "A residual block, recorded line by line",
+        "Six nodes in a column: the placeholder x, the modules conv and bn, then add, which takes "
+        "bn and, past these, x again, the module relu, and the output.",
     )
 
 

@@ -39,9 +39,10 @@ def resnet18() -> Picture:
     return Picture(
         title="ResNet18 as a graph",
         description=(
-            "The 71 nodes of ResNet18, from the placeholder x at the top to the output at the "
-            "bottom. Each top-level module has a column, and each column begins where the one "
-            "before it ends. In every residual block a lane leads past the block to its addition."
+            "The 71 nodes of ResNet18 in two halves: on the left from the placeholder x to the end "
+            "of layer2, on the right from layer3 to the output. Each top-level module has a "
+            "column, and each column begins where the one before it ends. In every residual block "
+            "a lane leads past the block to its addition."
         ),
         panels=(panel(Tracer().trace(torchvision.models.resnet18())),),
     )
