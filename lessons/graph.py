@@ -10,46 +10,36 @@ and they stay correct because one method writes both.
 from __future__ import annotations
 
 import builtins
-import inspect
 import keyword
-import re
+from collections import Counter
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
+
+from torch.fx.node import map_aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 # Names that mean something else in the code that a graph becomes.
-RESERVED = {*keyword.kwlist, *vars(builtins), "inf", "nan", "NoneType", "torch", "device"}
-RESERVED |= {"fx_pytree", "pytree"}
-NO_DEFAULT = inspect.Signature.empty
+RESERVED = {*keyword.kwlist, *vars(builtins), "torch", "device", "inf", "nan"}
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:  # given
-    """Return an argument with ``fn(node)`` in the place of each node.
+    """Return a copy of an argument, with ``fn(node)`` in the place of each node in it.
 
     Args:
-        a: A node, or a value that holds nodes at any depth: in tuples, named tuples, lists, slices
-            and the values of dicts.
-        fn: Is called for each node in it, from left to right, and as often as it occurs.
+        a: A node, or a value that holds nodes at any depth: in tuples, lists, slices and the values
+            of dicts.
+        fn: Is called for each node, from left to right, and as often as it occurs.
 
-    The containers are new ones, of the same kind. In torch: ``torch.fx.node.map_arg``.
+    In torch: ``torch.fx.node.map_arg``.
 
     >>> x = Graph().placeholder("x")
     >>> map_arg((x, [1, x], slice(x, None), {"key": x}), lambda node: node.name)
     ('x', [1, 'x'], slice('x', None, None), {'key': 'x'})
     """
-    if isinstance(a, Node):
-        return fn(a)
-    if isinstance(a, tuple | list):
-        parts = [map_arg(each, fn) for each in a]
-        is_named = hasattr(a, "_fields")
-        return type(a)(*parts) if is_named else tuple(parts) if isinstance(a, tuple) else parts
-    if isinstance(a, dict):
-        return {key: map_arg(value, fn) for key, value in a.items()}
-    if isinstance(a, slice):
-        return slice(*map_arg((a.start, a.stop, a.step), fn))
-    return a
+    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
 
 
 class Namespace:
@@ -59,23 +49,22 @@ class Namespace:
     """
 
     def __init__(self) -> None:  # given
-        self.used: set[str] = set()
-        self.last_number: dict[str, int] = {}
+        self.used = {*RESERVED}
+        self.last_number: Counter[str] = Counter()
 
     def create_name(self, candidate: str) -> str:
         """Return a name that is not used yet: the candidate, if possible.
 
-        Each run of characters that are illegal in a name becomes one ``_``. An empty candidate
-        becomes ``_unnamed``, and one that begins with a digit gets a ``_`` in front.
+        Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
+        begins with a digit gets a ``_`` in front.
 
-        If the result is used already, or is ``RESERVED``, it needs another number. A name is a base
-        and perhaps a number, as in ``relu_3``. For each base the latest number is remembered, 0 at
-        first, and counting goes on from there until a name is free. A name without a number leaves
-        what is remembered as it is.
+        If the result is used already, it needs another number. A name is a base and perhaps a
+        number, as in ``relu_3``. ``last_number`` has the latest number of each base, and counting
+        goes on from there until a name is free.
 
         >>> namespace = Namespace()
-        >>> [namespace.create_name(each) for each in ("x_7", "x", "x", "layer1.0", "list", "")]
-        ['x_7', 'x', 'x_8', 'layer1_0', 'list_1', '_unnamed']
+        >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
+        ['x', 'x_1', 'layer1_0', 'list_1', 'x_2', 'x_3']
         """
         raise NotImplementedError(
             "graph: return a name that is not used yet: the candidate, if possible"
@@ -88,9 +77,9 @@ class Node:
     Attributes:
         graph: The graph that it belongs to.
         name: Its name, unique in the graph.
-        op: What kind of step it is; one of ``OPCODES``.
-        target: The function that is called; or the name of the parameter, attribute, method or
-            module.
+        op: What kind of step it is: ``"placeholder"`` (an input of the function), ``"get_attr"``,
+            ``"call_function"``, ``"call_method"``, ``"call_module"`` or ``"output"``.
+        target: The function that is called; or the name of the input, attribute, method or module.
         args, kwargs: The arguments, in which other nodes may occur. To change them, assign.
         type: The annotation of the result, or ``None``.
         users: The nodes in whose arguments it occurs, as the keys of a dict, in the order in which
@@ -100,8 +89,6 @@ class Node:
 
     In torch: ``torch.fx.Node``.
     """
-
-    map_arg = staticmethod(map_arg)
 
     def __init__(
         self,
@@ -118,8 +105,8 @@ class Node:
         self.meta: dict[str, Any] = {}
         self.users: dict[Node, None] = {}
         self.prev = self.next = self
-        self._erased = False
-        self._inputs: dict[Node, Node] = {}  # an ordered set: each node stands for itself
+        self._args = ()
+        self._kwargs: dict[str, Any] = {}
         self.set_arguments(args, kwargs)
 
     def __repr__(self) -> str:  # given
@@ -143,13 +130,20 @@ class Node:
     def kwargs(self, k: dict[str, Any]) -> None:  # given
         self.set_arguments(self._args, k)
 
+    @property
+    def all_input_nodes(self) -> list[Node]:
+        """The nodes that occur in ``args``, then those in ``kwargs``; each of them once."""
+        raise NotImplementedError(
+            "graph: the nodes that occur in ``args``, then those in ``kwargs``; each of them once"
+        )
+
     def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Set both kinds of arguments, and make the users of other nodes agree with them.
 
-        No other method writes ``_args``, ``_kwargs``, ``_inputs`` or the ``users`` of any node.
-        First the node stops being a user of its old inputs, then it becomes the last user of each
-        new one, even of those it had before. Containers are copied: if the caller changes a list
-        afterwards, the node keeps what it was given. In torch: ``Node._update_args_kwargs``.
+        No other method writes ``_args``, ``_kwargs`` or the ``users`` of any node. First the node
+        stops being a user of its old inputs, then it becomes the last user of each new one, even of
+        those it had before. Containers are copied: if the caller changes a list afterwards, the
+        node keeps what it was given. In torch: ``Node._update_args_kwargs``.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -162,30 +156,17 @@ class Node:
             "graph: set both kinds of arguments, and make the users of other nodes agree with them"
         )
 
-    @property
-    def all_input_nodes(self) -> list[Node]:
-        """The nodes that occur in the arguments, each once: in ``args`` first, then ``kwargs``."""
-        raise NotImplementedError(
-            "graph: the nodes that occur in the arguments, each once: in ``args`` first, then ``kwargs``"
-        )
-
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments."""
         raise NotImplementedError(
             "graph: put ``new_input`` in the place of ``old_input``, wherever that is in the arguments"
         )
 
-    def replace_all_uses_with(
-        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None
-    ) -> list[Node]:
+    def replace_all_uses_with(self, replace_with: Node) -> list[Node]:
         """Make the users of this node use another node instead, and return those users.
 
-        Args:
-            replace_with: The other node. If it is a user of this one, it becomes a user of itself,
-                unless ``delete_user_cb`` excludes it.
-            delete_user_cb: Called with each user: whether to change it. By default all are.
-
-        The node itself stays in the graph.
+        If the other node is one of the users, it becomes a user of itself. This node stays in the
+        graph.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -202,9 +183,6 @@ class Node:
         """Move a node of the same graph to the place in front of this one.
 
         It is taken out of its old place. Moving a node in front of itself changes nothing.
-
-        Raises:
-            ValueError: ``x`` belongs to another graph. In torch an ``AssertionError``.
         """
         raise NotImplementedError(
             "graph: move a node of the same graph to the place in front of this one"
@@ -228,83 +206,45 @@ class Node:
         return self.op in ("placeholder", "output")
 
     def format_node(self) -> str:  # given
-        """Return the node as one line of the printed graph.
-
-        The parts are the name, the annotation (if there is one), the number of users, the opcode
-        and the target. Then come the default of a placeholder (if it has one), the arguments of a
-        call, and nothing more for ``get_attr``. An output has a line of its own kind.
-
-        >>> import operator, torch
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x", torch.Tensor, default_value=None)
-        >>> total = graph.call_function(operator.add, (x, 1))
-        >>> for node in (x, graph.get_attr("linear.bias"), total, graph.output((total,))):
-        ...     print(node.format_node())
-        %x : torch.Tensor [num_users=1] = placeholder[target=x](default=None)
-        %linear_bias : [num_users=0] = get_attr[target=linear.bias]
-        %add : [num_users=1] = call_function[target=operator.add](args = (%x, 1), kwargs = {})
-        return (add,)
-        """
-        if self.op == "output":
-            return f"return {self.args[0]}"
-        annotation = f"{type_name(self.type)} " if self.type is not None else ""
-        step = f"{self.op}[target={qualified_name(self.target)}]"
-        line = f"%{self.name} : {annotation}[num_users={len(self.users)}] = {step}"
-        if self.op == "placeholder":
-            return f"{line}(default={self.args[0]})" if self.args else line
-        if self.op == "get_attr":
-            return line
-        return f"{line}(args = {format_arg(self.args)}, kwargs = {format_arg(self.kwargs)})"
+        """Return the node as one line of the printed graph."""
+        target = getattr(self.target, "__name__", self.target)
+        return f"{self.name} = {self.op} {target} {self.args} {self.kwargs}"
 
 
 class NodeList:
     """The nodes of a graph in their order.
 
     Nodes may be inserted, moved and erased during an iteration, even the current one: the iteration
-    goes on from where that node is or was, and skips nodes that have been erased.
+    goes on from where that node is or was.
 
     In torch: ``torch.fx.graph._node_list``.
     """
 
-    def __init__(self, graph: Graph) -> None:  # given
-        self.graph = graph
+    def __init__(self, root: Node) -> None:  # given
+        self.root = root
 
     def __len__(self) -> int:  # given
-        return self.graph._len
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate from the first node to the last."""
-        raise NotImplementedError("graph: iterate from the first node to the last")
+        """Iterate from the first node, which is the one behind the root, to the last."""
+        raise NotImplementedError(
+            "graph: iterate from the first node, which is the one behind the root, to the last"
+        )
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate from the last node to the first."""
         raise NotImplementedError("graph: iterate from the last node to the first")
 
 
-class InsertPoint:  # given
-    """The place for new nodes, from now on; at the end of a ``with`` block the old one is back.
-
-    In torch: ``torch.fx.graph._InsertPoint``.
-    """
-
-    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
-        self.graph, self.before = graph, graph._insert
-        graph._insert = insert
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        self.graph._insert = self.before
-
-
 class Graph:
     """A list of nodes, and the place in it where the next node goes.
 
     Args:
-        owning_module: The module that holds the graph, and what its nodes name.
         tracer_cls: The class of the tracer that recorded it.
-        tracer_extras: What else such a tracer needs to be made again.
+
+    Attributes:
+        nodes: The nodes, in the order in which they run.
 
     In torch: ``torch.fx.Graph``.
 
@@ -317,41 +257,24 @@ class Graph:
     ...     y.args = (graph.call_method("neg", (x,)),)
     >>> print(graph)
     graph():
-        %x : [num_users=1] = placeholder[target=x]
-        %neg : [num_users=1] = call_method[target=neg](args = (%x,), kwargs = {})
-        %relu : [num_users=1] = call_function[target=torch.relu](args = (%neg,), kwargs = {})
-        return relu
+        x = placeholder x () {}
+        neg = call_method neg (x,) {}
+        relu = call_function relu (neg,) {}
+        output = output output (relu,) {}
     """
 
     node_type = Node
 
-    def __init__(
-        self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
-    ) -> None:  # given
-        self.owning_module = owning_module
-        self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
+    def __init__(self, tracer_cls: Any = None) -> None:  # given
+        self._tracer_cls = tracer_cls
         self._graph_namespace = Namespace()
         # The ends of the list meet in the root, which is no step: so each node has two neighbours.
         self._root = self.node_type(self, "", "root", "", (), {})
         self._insert: Callable[[Node], None] = self._root.prepend
-        self._len = 0
+        self.nodes = NodeList(self._root)
 
     def __str__(self) -> str:  # given
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
-
-    @property
-    def nodes(self) -> NodeList:  # given
-        """The nodes, in the order in which they run."""
-        return NodeList(self)
-
-    def output_node(self) -> Node:
-        """Return the output, which is the last node.
-
-        Raises:
-            RuntimeError: The last node is no output, or there is none. In torch an
-                ``AssertionError``.
-        """
-        raise NotImplementedError("graph: return the output, which is the last node")
 
     def create_node(
         self,
@@ -362,80 +285,39 @@ class Graph:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Create a node at the insertion point, count it in ``_len``, and return it.
+        """Create a node at the insertion point, and return it.
 
         Args:
-            op: One of ``OPCODES``.
+            op: Its opcode, see ``Node``.
             target: A function for ``call_function``, else a name.
             args: The arguments.
             kwargs: The keyword arguments.
-            name: A candidate for its name; by default ``name_for(target)``.
+            name: A candidate for its name; by default the target or its ``__name__``, in lower
+                case.
             type_expr: The annotation of the result.
-
-        Raises:
-            ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
-                not of its kind.
         """
-        raise NotImplementedError(
-            "graph: create a node at the insertion point, count it in ``_len``, and return it"
-        )
+        raise NotImplementedError("graph: create a node at the insertion point, and return it")
 
-    def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = NO_DEFAULT
-    ) -> Node:  # given
-        """Create a node for an input of the function."""
-        args = () if default_value is NO_DEFAULT else (default_value,)
-        return self.create_node("placeholder", name, args, type_expr=type_expr)
-
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:  # given
-        """Create a node for a parameter, a buffer or a submodule."""
-        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
-
-    def call_module(
-        self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
-    ) -> Node:  # given
-        """Create a node for a call of a submodule."""
-        return self.create_node("call_module", module_name, args, kwargs, None, type_expr)
-
-    def call_method(
-        self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
-    ) -> Node:  # given
-        """Create a node for a call of a method of the first argument."""
-        return self.create_node("call_method", method_name, args, kwargs, None, type_expr)
-
-    def call_function(
-        self,
-        the_function: Callable[..., Any],
-        args: Any = None,
-        kwargs: Any = None,
-        type_expr: Any = None,
-        name: str | None = None,
-    ) -> Node:  # given
-        """Create a node for a call of a function."""
-        return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
+    placeholder = partialmethod(create_node, "placeholder")
+    get_attr = partialmethod(create_node, "get_attr")
+    call_function = partialmethod(create_node, "call_function")
+    call_method = partialmethod(create_node, "call_method")
+    call_module = partialmethod(create_node, "call_module")
 
     def output(self, result: Any, type_expr: Any = None) -> Node:  # given
         """Create a node for what the function returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
-    def inserting_before(self, n: Node | None = None) -> InsertPoint:
-        """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
-
-        Args:
-            n: The node; by default each goes to the very beginning of the graph, so the one
-                created last comes first.
-        """
+    def inserting_before(self, n: Node) -> AbstractContextManager[None]:
+        """Insert new nodes in front of a node, until the ``with`` block ends."""
         raise NotImplementedError(
-            "graph: insert new nodes in front of a node: from this call on, or until a ``with`` block ends"
+            "graph: insert new nodes in front of a node, until the ``with`` block ends"
         )
 
-    def inserting_after(self, n: Node | None = None) -> InsertPoint:
-        """Insert new nodes behind a node: from this call on, or until a ``with`` block ends.
+    def inserting_after(self, n: Node) -> AbstractContextManager[None]:
+        """Insert new nodes behind a node, until the ``with`` block ends.
 
         Each goes directly behind it, so the one created last comes first.
-
-        Args:
-            n: The node; by default new nodes go to the end of the graph.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -445,18 +327,18 @@ class Graph:
         [x, z, y]
         """
         raise NotImplementedError(
-            "graph: insert new nodes behind a node: from this call on, or until a ``with`` block ends"
+            "graph: insert new nodes behind a node, until the ``with`` block ends"
         )
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node without users from the graph, from ``_len``, and from its inputs' users.
+        """Remove a node without users from the graph, and from the users of its inputs.
 
         Raises:
-            RuntimeError: It is in another graph, or it has users: the error names the node, its
-                users and the way out. In torch the way out isn't said.
+            RuntimeError: It has users: the error names the node, its users and the way out. In
+                torch the way out isn't said.
         """
         raise NotImplementedError(
-            "graph: remove a node without users from the graph, from ``_len``, and from its inputs' users"
+            "graph: remove a node without users from the graph, and from the users of its inputs"
         )
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
@@ -493,15 +375,13 @@ class Graph:
         )
 
     def lint(self) -> None:
-        """Check that every node comes before its users, and that every name is unique.
+        """Check that every node comes before its users.
 
         Raises:
-            RuntimeError: Two nodes have one name; or an argument is of another graph, or comes
-                after its user. The error names both nodes. In torch targets are checked, too.
+            RuntimeError: An argument comes after its user, or is of another graph. The error names
+                both nodes.
         """
-        raise NotImplementedError(
-            "graph: check that every node comes before its users, and that every name is unique"
-        )
+        raise NotImplementedError("graph: check that every node comes before its users")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Erase unused nodes, and those that become unused by it; return whether there were any.
@@ -509,51 +389,7 @@ class Graph:
         Args:
             is_impure_node: Whether a node is needed even if nobody uses its result; by default
                 ``Node.is_impure``.
-
-        Raises:
-            RuntimeError: The graph can't run, see ``lint``.
         """
         raise NotImplementedError(
             "graph: erase unused nodes, and those that become unused by it; return whether there were any"
         )
-
-
-def name_for(target: Callable[..., Any] | str) -> str:  # given
-    """Return a name for what a target gives: ``avgPool`` is ``avg_pool``, ``__call__`` ``call``."""
-    name = target if isinstance(target, str) else function_name(target)
-    if isinstance(target, str) and re.fullmatch("__.*__", name):
-        name = name[2:-2]
-    return re.sub("(?<=[a-z])([A-Z])", r"_\1", name).lower()
-
-
-def qualified_name(target: Callable[..., Any] | str) -> str:  # given
-    """Return a target as it is printed: ``operator.add``, ``torch.relu``, ``layer1.0.conv1``."""
-    if isinstance(target, str):
-        return target
-    module = getattr(target, "__module__", "torch.Tensor")  # a tensor's own methods say none
-    for private, public in (("_operator", "operator"), ("torch._ops", "torch.ops")):
-        module = module.replace(private, public)
-    return f"{module.replace('torch._tensor', 'torch.Tensor')}.{function_name(target)}"
-
-
-def function_name(function: Callable[..., Any]) -> str:  # given
-    """Return a function's name; that of its class if it has none, as a ``functools.partial``."""
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def type_name(annotation: Any) -> str:  # given
-    """Return an annotation as it is printed: ``int``, ``torch.Tensor``, ``list[int]``."""
-    if not isinstance(annotation, type):
-        return repr(annotation)
-    return f"{annotation.__module__}.{annotation.__qualname__}".removeprefix("builtins.")
-
-
-def format_arg(a: Any) -> str:  # given
-    """Return an argument as it is printed: a node is ``%name``, at any depth."""
-    if isinstance(a, tuple | list):
-        parts = ", ".join(map(format_arg, a))
-        ending = "," if isinstance(a, tuple) and len(a) == 1 else ""
-        return f"({parts}{ending})" if isinstance(a, tuple) else f"[{parts}]"
-    if isinstance(a, dict):
-        return "{" + ", ".join(f"{key}: {format_arg(value)}" for key, value in a.items()) + "}"
-    return f"%{a}" if isinstance(a, Node) else str(a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +38,6 @@ def state(graph: Any) -> dict[str, Any]:
         "the arguments": {node.name: f"{node.args}, {dict(node.kwargs)}" for node in nodes},
         "the inputs": {node.name: [each.name for each in node.all_input_nodes] for node in nodes},
         "the users": {node.name: [each.name for each in node.users] for node in nodes},
-        "what is printed": str(graph),
     }
 
 
@@ -61,13 +61,10 @@ def same_state(ours: Any, theirs: Any, after: str = "", **words: Any) -> None:
 
 
 def differing(got: Any, expected: Any) -> tuple[Any, Any]:
-    """The parts in which two values differ: of dicts the first item, of texts the first line."""
-    if isinstance(expected, dict) and [*got] == [*expected]:
-        parts = ((f"{key}: {got[key]}", f"{key}: {expected[key]}") for key in expected)
-    elif isinstance(expected, str):
-        parts = zip(f"{got}\n".splitlines(), f"{expected}\n".splitlines(), strict=False)
-    else:
+    """The parts in which two values differ: of dicts the first item."""
+    if not isinstance(expected, dict) or [*got] != [*expected]:
         return got, expected
+    parts = ((f"{key}: {got[key]}", f"{key}: {expected[key]}") for key in expected)
     return next(((ours, theirs) for ours, theirs in parts if ours != theirs), (got, expected))
 
 
@@ -93,11 +90,17 @@ def outcome(edit: Callable[[Any], Any], graph: Any) -> str:
 
 CANDIDATES = {
     "twice": ["x", "x", "x"],
-    "numbered": ["x_7", "x", "x", "x_7", "x_2", "x", "x"],
-    "illegal": ["layer1.0.conv1", "a--b", "1x", "", "é"],
+    "numbered": ["x_1", "x", "x", "x_1", "x_2", "x"],
+    "illegal": ["layer1.0.conv1", "a--b", "1x", "é"],
     "reserved": ["list", "for", "torch", "list_1", "list", "inf"],
-    "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_", "a__3", "a__3"],
+    "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_"],
+}
+NUMBERED = {
+    "a gap": ["x_7", "x", "x", "x_7", "x_2", "x", "x"],
     "leading zeros": ["x_007", "x", "x", "x_007"],
+    "underscores": ["a__3", "a__3", "a_", "_3", "_"],
+    "empty": ["", ""],
+    "of torch's": ["NoneType", "pytree", "fx_pytree"],
 }
 METHODS = ("avgPool2d", "__call__", "layer1.0", "ReLU", "x_3", "max")
 
@@ -132,18 +135,16 @@ def chain(graph: Any, count: int) -> Any:
 
 
 def too_late(graph: Any) -> None:
-    graph.output_node().append(next(iter(graph.nodes)))
+    x, *_, output = graph.nodes
+    output.append(x)
 
 
 def of_another_graph(graph: Any) -> None:
-    graph.call_method("relu", (diamond(type(graph)()).output_node().prev,))
+    x, *_ = diamond(type(graph)()).nodes
+    graph.call_method("relu", (x,))
 
 
-def of_one_name(graph: Any) -> None:
-    graph.placeholder("y").name = "x"
-
-
-FAULTS = {"late": too_late, "foreign": of_another_graph, "of one name": of_one_name}
+FAULTS = {"late": too_late, "foreign": of_another_graph}
 
 
 def rebuilt(graph: Any) -> Any:
@@ -165,7 +166,8 @@ def swapped(graph: Any) -> None:
 
 def unused(graph: Any) -> Any:
     """Let the output use nothing: all but the input and the output is dead code then."""
-    graph.output_node().args = (None,)
+    *_, output = graph.nodes
+    output.args = (None,)
     return graph
 
 
@@ -182,12 +184,16 @@ class Owner(nn.Module):
 # --- edits by chance ------------------------------------------------------------------------------
 
 FUNCTIONS = (operator.add, torch.relu, getattr, max, torch.Tensor.__add__, nn.functional.linear)
-NAMES = ("x", "layer1.0.conv1", "weight", "list", "__call__", "x_2", "add", "output", "linearOut")
+NAMES = ("x", "layer1.0.conv1", "weight", "list", "add", "output")
+ODD_NAMES = (*NAMES, "__call__", "x_2", "linearOut")
 CONSTANTS = (1, 0.5, None, "text", ..., torch.float32)
 
 
 class Editor:
     """Edits a graph by chance; two of one seed do the same, as long as their graphs agree."""
+
+    names = NAMES
+    opcodes = ("call_method", "call_module", "output")
 
     def __init__(self, graph: Any, seed: int) -> None:
         self.graph, self.chance = graph, random.Random(seed)
@@ -223,17 +229,20 @@ class Editor:
         return {key: self.argument() for key in self.chance.sample("abc", self.chance.randrange(2))}
 
     def create(self) -> str:
-        node = self.chance.choice((None, self.node()))
-        place = self.chance.choice((self.graph.inserting_before, self.graph.inserting_after))
-        with place(node):
+        node = self.place()
+        where = self.chance.choice(("inserting_before", "inserting_after"))
+        with getattr(self.graph, where)(node):
             made = [self.created() for _ in range(self.chance.randrange(1, 3))]
-        return f"creating {made} with `{place.__name__}({node})`"
+        return f"creating {made} with `{where}({node})`"
+
+    def place(self) -> Any:
+        return self.node()
 
     def created(self) -> Any:
         op = self.chance.choice(("placeholder", "get_attr", "call_function", "call_function"))
-        op = self.chance.choice((op, "call_method", "call_module", "output", "nonsense"))
-        target = self.chance.choice(FUNCTIONS if op == "call_function" else NAMES)
-        name = self.chance.choice((None, None, *NAMES))
+        op = self.chance.choice((op, *self.opcodes))
+        target = self.chance.choice(FUNCTIONS if op == "call_function" else self.names)
+        name = self.chance.choice((None, None, *self.names))
         if op == "nonsense":
             name = "refused"  # torch hands the name out before it looks at the opcode
         args = (self.argument(),) if op == "output" else self.args()
@@ -286,9 +295,34 @@ EDITS = (Editor.create,) * 3 + (Editor.set_args, Editor.set_kwargs, Editor.repla
 EDITS += (Editor.replace_uses, Editor.move, Editor.erase, Editor.copy, Editor.lint)
 
 
-def same_script(lesson: Any, seed: int, count: int = 40) -> None:
+class OddEditor(Editor):
+    """Does what the stretch asks for besides: odd names and opcodes, places without a node.
+
+    What is printed has to be the same, too.
+    """
+
+    names = ODD_NAMES
+    opcodes = (*Editor.opcodes, "nonsense")
+
+    def place(self) -> Any:
+        return self.chance.choice((None, self.node()))
+
+    def edits(self, count: int) -> Iterator[str]:
+        for edit in super().edits(count):
+            yield f"{edit}, which leaves\n{self.graph}"
+
+
+def same_script(
+    lesson: Any, seed: int, count: int = 40, editor: Callable[..., Editor] = Editor
+) -> None:
     """Make the same edits, by chance, on a graph of the lesson and on one of torch."""
-    ours, theirs = Editor(lesson.Graph(), seed), Editor(fx.Graph(), seed)
+    ours, theirs = editor(lesson.Graph(), seed), editor(fx.Graph(), seed)
     for got, expected in zip(ours.edits(count), theirs.edits(count), strict=True):
         holds(got == expected, expected, got=got)
         same_state(ours.graph, theirs.graph, expected)
+
+
+def same_print(ours: Any, theirs: fx.Graph) -> None:
+    """Fail with the first line that is printed in another way."""
+    for got, expected in zip_longest(str(ours).splitlines(), str(theirs).splitlines()):
+        holds(got == expected, f"the line {expected}", got=got)

@@ -11,12 +11,17 @@ import pytest
 import torch
 from torch import fx, nn
 
+from kata.torchvision_compat import torchvision
+from tests import zoo
+from tests.models import graph as cases
 from tests.models.graph import (
     Owner,
     chain,
+    copied,
     diamond,
     rebuilt,
     same_edits,
+    same_print,
     same_script,
     state,
     swapped,
@@ -31,6 +36,19 @@ def placeholders(lesson, names: str):
 
 
 # --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("candidates", cases.NUMBERED.values(), ids=cases.NUMBERED)
+def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
+    ours, theirs = lesson.Namespace(), fx.graph._Namespace()
+    expected = [theirs.create_name(each, None) for each in candidates]
+    equal([ours.create_name(each) for each in candidates], expected)
+
+
+@pytest.mark.parametrize("target", [*cases.METHODS, *cases.FUNCTIONS])
+def test_a_target_is_called_in_snake_case(lesson, target):
+    op = "call_method" if target in cases.METHODS else "call_function"
+    same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
 
 
 def test_a_name_can_belong_to_an_object(lesson):
@@ -67,6 +85,55 @@ def test_a_function_without_a_name_can_be_called(lesson):
 def test_a_lambda_is_printed_as_one(lesson):
     line = lesson.Graph().call_function(lambda x: x).format_node()
     holds(f"target={__name__}.<lambda>]" in line, "the module, and <lambda>", got=line)
+
+
+# --- creating -------------------------------------------------------------------------------------
+
+
+def test_each_kind_of_node_has_its_shortcut(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
+        graph.call_module("linear", (x,), {"key": y}, torch.Tensor)
+        graph.call_method("relu", (x,), {}, int), graph.call_function(max, (x, y), {}, int, "y.Z")
+        graph.output(graph.get_attr("linear.weight", torch.Tensor), tuple)
+
+    same_edits(lesson, edit)
+
+
+@pytest.mark.parametrize(
+    ("op", "target"), [("call", "x"), ("call_function", "relu"), ("call_method", torch.relu)]
+)
+def test_a_node_that_cannot_be_is_refused(lesson, op, target):
+    graph = lesson.Graph()
+    with refuses((AssertionError, ValueError), cause="the node was created"):
+        graph.create_node(op, target, name="x")
+    equal(len(graph.nodes), 0)
+
+
+@pytest.mark.parametrize("where", ["inserting_before", "inserting_after"])
+def test_new_nodes_go_to_the_beginning_or_the_end(lesson, where):
+    def edit(graph):
+        with getattr(diamond(graph), where)():
+            graph.get_attr("first"), graph.get_attr("second")
+        graph.get_attr("afterwards")
+
+    same_edits(lesson, edit)
+
+
+def test_an_insertion_point_without_a_block_stays(lesson):
+    def edit(graph):
+        graph.inserting_before(graph.placeholder("x"))
+        graph.get_attr("first"), graph.get_attr("second")
+
+    same_edits(lesson, edit, hint="it begins with the call, not with the block")
+
+
+def test_the_output_is_the_last_node(lesson):
+    graph = diamond(lesson.Graph())
+    equal(graph.output_node().name, "output")
+    graph.get_attr("behind")
+    with refuses((AssertionError, RuntimeError), cause="something else was returned"):
+        graph.output_node()
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -234,7 +301,29 @@ def test_all_functions_are_found_without_a_target(lesson):
     equal(len(chain(lesson.Graph(), 5).find_nodes(op="call_function")), 5)
 
 
-# --- what was erased ------------------------------------------------------------------------------
+# --- what was erased, or is elsewhere -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edit", [lambda x, y: x.prepend(y), lambda x, y: x.graph.erase_node(y)])
+def test_a_node_of_another_graph_is_left_alone(lesson, edit):
+    x, y = (lesson.Graph().placeholder(name) for name in "xy")
+    with refuses((AssertionError, RuntimeError, ValueError), cause="the other graph lost a node"):
+        edit(x, y)
+
+
+@pytest.mark.parametrize(("direction", "neighbour"), [(iter, "d"), (reversed, "b")])
+def test_an_iteration_skips_nodes_that_were_erased(lesson, direction, neighbour):
+    def edit(graph):
+        nodes = {name: graph.placeholder(name) for name in "abcde"}
+        seen = []
+        for node in direction(graph.nodes):
+            seen.append(node.name)
+            if node.name == "c":
+                graph.erase_node(node)
+                graph.erase_node(nodes[neighbour])
+        return seen
+
+    same_edits(lesson, edit, hint="the links of an erased node may lead to another erased node")
 
 
 def test_erasing_twice_is_worth_a_warning(lesson):
@@ -429,7 +518,31 @@ def test_dead_code_of_subgraphs_goes_as_well(lesson):
     holds(owner.named.recompiled, "it is recompiled")
 
 
+def test_lint_finds_two_nodes_of_one_name(lesson):
+    graph = diamond(lesson.Graph())
+    graph.placeholder("y").name = "x"
+    with refuses(RuntimeError, "x", cause="it was not found"):
+        graph.lint()
+
+
 # --- showing, and code ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
+def test_graphs_of_models_are_printed_as_torch_prints_them(lesson, name):
+    model = torchvision.models.resnet18() if name == "ResNet18" else zoo.SMALL[name]().model
+    traced = fx.Tracer().trace(model)
+    same_print(copied(lesson, traced), traced)
+
+
+def test_annotations_and_defaults_are_printed(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x", int), graph.placeholder("y", list[int], default_value=None)
+        graph.call_function(torch.Tensor.__add__, (x, [y, (x,)]), {"key": {"a": x}}, torch.Tensor)
+        graph.output((x, y), tuple)
+        return str(graph)
+
+    same_edits(lesson, edit)
 
 
 @pytest.mark.beyond("it needs the package tabulate")
@@ -484,7 +597,7 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
 @pytest.mark.parametrize("first", range(100, 1100, 100))
 def test_edits_by_chance_at_length(lesson, first):
     for seed in range(first, first + 10):
-        same_script(lesson, seed, count=60)
+        same_script(lesson, seed, 60, cases.OddEditor)
 
 
 # --- dead code ------------------------------------------------------------------------------------
