@@ -55,22 +55,6 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def refusal(error: type[Exception], reason: str, way_out: str) -> Exception:
-    """Return an error that says what can't be traced, where, and what to write instead.
-
-    Args:
-        error: The type of the error.
-        reason: Why it can't be traced.
-        way_out: What to write instead.
-
-    The message has three lines: the reason, the location with its code, what to write instead. The
-    location is that of the innermost stack frame outside this folder.
-    """
-    raise NotImplementedError(
-        "proxy: return an error that says what can't be traced, where, and what to write instead"
-    )
-
-
 class Proxy:
     """Stands for the value that a node will have, and records what is done with it.
 
@@ -138,12 +122,6 @@ class Proxy:
             "proxy: return an ``Attribute``: whether it is a method isn't known before it is used"
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Record that the value is called: a ``call_method`` of ``__call__``."""
-        raise NotImplementedError(
-            "proxy: record that the value is called: a ``call_method`` of ``__call__``"
-        )
-
     def __bool__(self) -> bool:
         """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
         raise NotImplementedError(
@@ -154,8 +132,9 @@ class Proxy:
         """Return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``.
 
         For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
-        executing ``UNPACK_SEQUENCE``, whose argument is that number. For ``for y in x``, ``f(*x)``
-        and ``y in x`` the number is unknown. A ``yield`` in this method would run too late.
+        executing ``UNPACK_SEQUENCE``, and the byte after it is that number. For ``for y in x``,
+        ``f(*x)`` and ``y in x`` the number is unknown. A ``yield`` in this method would run too
+        late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -164,12 +143,6 @@ class Proxy:
         """
         raise NotImplementedError(
             "proxy: return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``"
-        )
-
-    def keys(self) -> Any:
-        """Return ``tracer.keys(self)``; Python calls this method for ``f(**x)``."""
-        raise NotImplementedError(
-            "proxy: return ``tracer.keys(self)``; Python calls this method for ``f(**x)``"
         )
 
     def __len__(self) -> int:
@@ -183,6 +156,10 @@ class Proxy:
         raise NotImplementedError(
             "proxy: raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``"
         )
+
+    def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
+        """Return an error that says what can't be traced, and what to write instead."""
+        return error(f"{reason}\n{way_out}")
 
 
 class Attribute(Proxy):
@@ -260,8 +237,9 @@ class TracerBase:  # given
         if isinstance(a, slice | range):
             return type(a)(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):
-            if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
-                raise refusal(RuntimeError, "a proxy can't be a dict key", "use a str")
+            for each in tree_leaves([*a]):
+                if isinstance(each, Proxy):
+                    raise each.refusal(RuntimeError, "a proxy can't be a key", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
         if is_dataclass(a) and not isinstance(a, type):  # this node makes one when the graph runs
             kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
@@ -270,19 +248,11 @@ class TracerBase:  # given
 
     def to_bool(self, obj: Proxy) -> bool:
         """Raise a ``TraceError``: a proxy has no truth value."""
-        raise refusal(
-            TraceError, "a proxy is neither true nor false while tracing", "use `torch.where`"
-        )
+        raise obj.refusal(TraceError, "a proxy is neither true nor false", "use `torch.where`")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """Raise a ``TraceError``: the number of elements is unknown."""
-        raise refusal(
-            TraceError, "a proxy has no known length while tracing", "index it: `x[0]`, `x[1]`"
-        )
-
-    def keys(self, obj: Proxy) -> Any:
-        """Record a call of the method ``keys``."""
-        return Attribute(obj, "keys")()
+        raise obj.refusal(TraceError, "the elements of a proxy are unknown", "index it: `x[0]`")
 
 
 class GraphAppendingTracer(TracerBase):  # given

@@ -40,7 +40,8 @@ def python_code(graph: Graph) -> PythonCode:
         graph: The graph, which ends with its output; ``get_attr`` and ``call_module`` nodes refer
             to ``self``.
 
-    The lines after the signature are indented by four blanks.
+    Each node is one line, ``name = …``, indented by four blanks. A placeholder is a parameter, the
+    output the ``return``. After a line, values that no later line needs are set to ``None``.
 
     In torch: ``Graph.python_code("self")``.
 

@@ -19,9 +19,7 @@ from __future__ import annotations
 import dis
 import operator
 import sys
-import traceback
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch.overrides import is_tensor_method_or_property
@@ -59,23 +57,6 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if is_tensor_method_or_property(function):
         return tracer.create_proxy("call_method", function.__name__, args, kwargs)
     return tracer.create_proxy("call_function", function, args, kwargs)
-
-
-def refusal(error: type[Exception], reason: str, way_out: str) -> Exception:
-    """Return an error that says what can't be traced, where, and what to write instead.
-
-    Args:
-        error: The type of the error.
-        reason: Why it can't be traced.
-        way_out: What to write instead.
-
-    The message has three lines: the reason, the location with its code, what to write instead. The
-    location is that of the innermost stack frame outside this folder.
-    """
-    folder = Path(__file__).parent
-    stack = traceback.extract_stack()
-    *_, line = (each for each in stack if not Path(each.filename).is_relative_to(folder))
-    return error(f"{reason}\n  {line.filename}:{line.lineno}: {line.line}\n{way_out}")
 
 
 class Proxy:
@@ -141,10 +122,6 @@ class Proxy:
         """
         return Attribute(self, attr)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Record that the value is called: a ``call_method`` of ``__call__``."""
-        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
-
     def __bool__(self) -> bool:
         """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
         return self.tracer.to_bool(self)
@@ -153,37 +130,32 @@ class Proxy:
         """Return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``.
 
         For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
-        executing ``UNPACK_SEQUENCE``, whose argument is that number. For ``for y in x``, ``f(*x)``
-        and ``y in x`` the number is unknown. A ``yield`` in this method would run too late.
+        executing ``UNPACK_SEQUENCE``, and the byte after it is that number. For ``for y in x``,
+        ``f(*x)`` and ``y in x`` the number is unknown. A ``yield`` in this method would run too
+        late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
         >>> first, second
         (Proxy(getitem), Proxy(getitem_1))
         """
-        frame = sys._getframe(1)
-        instructions = dis.get_instructions(frame.f_code)
-        # the instruction that the caller is executing
-        current = next(each for each in instructions if each.offset == frame.f_lasti)
-        if current.opname == "UNPACK_SEQUENCE":
-            return (record_call(operator.getitem, self, at) for at in range(current.argval))
+        caller = sys._getframe(1)
+        opcode, number = caller.f_code.co_code[caller.f_lasti :][:2]
+        if dis.opname[opcode] == "UNPACK_SEQUENCE":
+            return map(self.__getitem__, range(number))
         return self.tracer.iter(self)
-
-    def keys(self) -> Any:
-        """Return ``tracer.keys(self)``; Python calls this method for ``f(**x)``."""
-        return self.tracer.keys(self)
 
     def __len__(self) -> int:
         """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
-        raise refusal(
-            RuntimeError, "`len` of a proxy is not known while tracing", "take `x.shape[0]`"
-        )
+        raise self.refusal(RuntimeError, "the `len` of a proxy is unknown", "take `x.shape[0]`")
 
     def __index__(self) -> int:
         """Raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``."""
-        raise refusal(
-            TypeError, "a proxy can't be an index: its value is not known yet", "index a tensor"
-        )
+        raise self.refusal(TypeError, "the value of a proxy is unknown", "index a tensor")
+
+    def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
+        """Return an error that says what can't be traced, and what to write instead."""
+        return error(f"{reason}\n{way_out}")
 
 
 class Attribute(Proxy):
@@ -263,8 +235,9 @@ class TracerBase:  # given
         if isinstance(a, slice | range):
             return type(a)(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):
-            if any(isinstance(each, Proxy) for each in tree_leaves([*a])):
-                raise refusal(RuntimeError, "a proxy can't be a dict key", "use a str")
+            for each in tree_leaves([*a]):
+                if isinstance(each, Proxy):
+                    raise each.refusal(RuntimeError, "a proxy can't be a key", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
         if is_dataclass(a) and not isinstance(a, type):  # this node makes one when the graph runs
             kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
@@ -273,19 +246,11 @@ class TracerBase:  # given
 
     def to_bool(self, obj: Proxy) -> bool:
         """Raise a ``TraceError``: a proxy has no truth value."""
-        raise refusal(
-            TraceError, "a proxy is neither true nor false while tracing", "use `torch.where`"
-        )
+        raise obj.refusal(TraceError, "a proxy is neither true nor false", "use `torch.where`")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """Raise a ``TraceError``: the number of elements is unknown."""
-        raise refusal(
-            TraceError, "a proxy has no known length while tracing", "index it: `x[0]`, `x[1]`"
-        )
-
-    def keys(self, obj: Proxy) -> Any:
-        """Record a call of the method ``keys``."""
-        return Attribute(obj, "keys")()
+        raise obj.refusal(TraceError, "the elements of a proxy are unknown", "index it: `x[0]`")
 
 
 class GraphAppendingTracer(TracerBase):  # given

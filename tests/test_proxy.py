@@ -139,20 +139,12 @@ def test_an_attribute_that_is_used_twice_is_one_node(lesson):
     )
 
 
-def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
-    same_record(lesson, lambda x, y: x(y, 1, key=2))
-
-
 def test_unpacking_into_names_is_indexing(lesson):
     def function(x):
         first, (second, third) = x
         return first + second * third
 
     same_record(lesson, function, "x", hint="the caller's frame says how many names there are")
-
-
-def test_unpacking_by_keyword_asks_for_the_keys(lesson):
-    same_record(lesson, lambda x: x.keys(), "x")
 
 
 # --- what has no answer ---------------------------------------------------------------------------

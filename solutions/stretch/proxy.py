@@ -1,7 +1,9 @@
 """Unlike the core: proxies that hold up where torch's do.
 
+- A refusal shows the line of the user's code. The core says the reason and the way out.
 - Proxies of two tracers in one call are refused. The core takes the first one's tracer, and the
   graph of that gets a node of another graph as an argument.
+- A proxy can be called, and unpacked with ``**``.
 - ``assert x`` is recorded by a tracer that asks for it with ``trace_asserts``.
 - A proxy can be copied and pickled. Python asks an object for the methods that do so, and a proxy
   of the core takes that for a method call of the traced code.
@@ -16,6 +18,8 @@ import copy
 import dis
 import functools
 import sys
+import traceback
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +28,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils._pytree import tree_leaves
 
 from .. import proxy as core
-from ..proxy import TraceError, refusal
+from ..proxy import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +62,8 @@ class Proxy(core.Proxy):
     Proxy(x)
     """
 
+    tracer: TracerBase
+
     def __init__(self, node: Node, tracer: Any = None) -> None:
         super().__init__(node, GraphAppendingTracer(node.graph) if tracer is None else tracer)
 
@@ -76,19 +82,24 @@ class Proxy(core.Proxy):
                 handed to an operator of higher order.
         """
         leaves = tree_leaves((args, kwargs))
-        tracers = {id(each.tracer): each.tracer for each in leaves if isinstance(each, core.Proxy)}
-        if len(tracers) > 1:
-            raise refusal(
+        proxies = [each for each in leaves if isinstance(each, core.Proxy)]
+        tracer = proxies[0].tracer
+        if any(each.tracer is not tracer for each in proxies):
+            raise proxies[0].refusal(
                 RuntimeError,
-                f"the arguments of {orig_method} are proxies of {len(tracers)} tracers",
+                f"the arguments of {orig_method} are proxies of several tracers",
                 "trace one function at a time",
             )
         if isinstance(orig_method, torch._C.ScriptMethod):
-            (tracer,) = tracers.values()
             receiver = (orig_method.owner, *args)
             return tracer.create_proxy("call_method", orig_method.name, receiver, kwargs or {})
-        if isinstance(orig_method, HigherOrderOperator):
-            refuse_functions(orig_method, leaves)
+        functions = [each for each in leaves if isinstance(each, _FUNCTIONS)]
+        if functions and isinstance(orig_method, HigherOrderOperator):
+            raise proxies[0].refusal(
+                RuntimeError,
+                f"no graph can hold {functions[0]}, which {orig_method.name()} gets",
+                "use `torch.export`, or `make_fx`",
+            )
         return super().__torch_function__(orig_method, types, args, kwargs)
 
     def __getattr__(self, attr: str) -> Attribute:
@@ -99,6 +110,17 @@ class Proxy(core.Proxy):
             self.tracer.create_proxy("call_function", assert_true, (self,), {})
             return True
         return super().__bool__()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Record that the value is called: a ``call_method`` of ``__call__``."""
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    def keys(self) -> Any:
+        """Return ``tracer.keys(self)``; Python calls this method for ``f(**x)``."""
+        return self.tracer.keys(self)
+
+    def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:
+        return super().refusal(error, reason, f"  {line_of_the_user()}\n{way_out}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
         """Copy the node and the tracer; a tracer that can't be copied is shared."""
@@ -173,6 +195,7 @@ class TracerBase(core.TracerBase):
         return Proxy(node, self)
 
     def keys(self, obj: Any) -> Any:
+        """Record a call of the method ``keys``."""
         return Attribute(obj, "keys")()
 
 
@@ -198,15 +221,13 @@ def is_asserting(frame: FrameType) -> bool:
     return after[0].opname == "LOAD_ASSERTION_ERROR"
 
 
-def refuse_functions(operator: HigherOrderOperator, leaves: list[Any]) -> None:
-    """Refuse to record an operator of higher order with a Python function as an argument."""
-    functions = [each for each in leaves if isinstance(each, _FUNCTIONS)]
-    if functions:
-        raise refusal(
-            RuntimeError,
-            f"{operator.name()} gets the function {functions[0]}, which no graph can hold",
-            "use `torch.export`, or `make_fx`",
-        )
+def line_of_the_user() -> str:
+    """Return where the innermost frame outside these folders is, and its code."""
+    folder = Path(core.__file__).parent
+    *_, line = (
+        each for each in traceback.extract_stack() if not Path(each.filename).is_relative_to(folder)
+    )
+    return f"{line.filename}:{line.lineno}: {line.line}"
 
 
 def deep_copied(value: Any, memo: dict[int, Any]) -> Any:

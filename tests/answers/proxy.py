@@ -105,7 +105,11 @@ def attributes_are_fetched_at_each_use(lesson):
 @wrong(fails="test_a_method_is_a_method_call", says="call_function")
 def a_method_is_an_attribute_that_is_called(lesson):
     """``x.relu()`` becomes ``getattr(x, "relu")`` and a call of that."""
-    del lesson.Attribute.__call__
+
+    def __call__(self, *args, **kwargs):
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    lesson.Attribute.__call__ = __call__
 
 
 @wrong(fails="test_a_call_of_a_proxy_is_a_call_of_its_method", says="call_function")
@@ -180,16 +184,17 @@ def operators_written_out(lesson):
 
 
 @right(core_only=True)
-def unpacking_by_the_bytes_of_the_code(lesson):
-    """Looks at the byte at which the caller is, instead of disassembling the whole function."""
+def unpacking_by_the_caller_s_instructions(lesson):
+    """Disassembles the caller's function, and looks for the instruction at which it is."""
     import dis
     import sys
 
     def __iter__(self):
         frame = sys._getframe(1)
-        code, position = frame.f_code.co_code, frame.f_lasti
-        if code[position] == dis.opmap["UNPACK_SEQUENCE"]:
-            return map(self.__getitem__, range(code[position + 1]))
+        instructions = dis.get_instructions(frame.f_code)
+        current = next(each for each in instructions if each.offset == frame.f_lasti)
+        if current.opname == "UNPACK_SEQUENCE":
+            return (self[number] for number in range(current.argval))
         return self.tracer.iter(self)
 
     lesson.Proxy.__iter__ = __iter__

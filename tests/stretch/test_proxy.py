@@ -66,6 +66,29 @@ def test_a_function_is_no_argument_of_an_operator_of_higher_order(lesson):
         lesson.Proxy.__torch_function__(wrap, (), (abs, proxy_of(lesson)))
 
 
+# --- calls and keys -------------------------------------------------------------------------------
+
+
+def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
+    def function(x, y):
+        return x(y, 1, key=2)
+
+    same_graph(recorded(lesson, function), expected(function))
+
+
+def test_unpacking_by_keyword_asks_the_tracer_for_the_keys(lesson):
+    class Knowing(lesson.GraphAppendingTracer):
+        def keys(self, obj):
+            return ["key"]
+
+    x = lesson.Proxy((graph := fx.Graph()).placeholder("x"), Knowing(graph))
+    equal({**x}["key"].node.args[1], "key", hint="ask `self.tracer.keys(self)`")
+
+
+def test_the_keys_are_a_method_call(lesson):
+    same_graph(recorded(lesson, lambda x: x.keys(), "x"), expected(lambda x: x.keys(), "x"))
+
+
 # --- assertions -----------------------------------------------------------------------------------
 
 
