@@ -160,7 +160,8 @@ def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
 
     Args:
         lesson: its name.
-        wrong: the wrong answers, by the test that each names; else the right ones, by the core.
+        wrong: the wrong answers, by the test that each names; else the right ones, by the first
+            case of each test of the core (all cases are a slow test, as the stretch is).
     """
     own = [each for each in all_answers() if each.lesson == lesson]
     judged = InTurn([each for each in own if bool(each.fails) == wrong])
@@ -181,7 +182,7 @@ class InTurn:
         for answer in self.answers:
             session.config.stash[LOADER] = cache(loader_of(answer))
             self.verdict = self.verdicts[str(answer)] = Verdict()
-            asked = [item for item in session.items if answer.fails in ("", item.originalname)]
+            asked = asked_of(answer, session.items)
             for item, following in zip(asked, [*asked[1:], None], strict=True):
                 # After a wrong answer's first failure comes another file, or none.
                 after = None if answer.fails else following
@@ -192,6 +193,16 @@ class InTurn:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.verdict.pytest_runtest_logreport(report)
+
+
+def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Function]:
+    """All cases of the test that a wrong answer fails; the first of each test for a right one."""
+    if answer.fails:
+        return [item for item in items if item.originalname == answer.fails]
+    first_cases: dict[str, pytest.Function] = {}
+    for item in items:
+        first_cases.setdefault(item.originalname, item)
+    return list(first_cases.values())
 
 
 def defines(file: str, test: str) -> bool:
