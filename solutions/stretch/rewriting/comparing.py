@@ -41,10 +41,11 @@ class Matcher(core.Matcher):
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
         """Tell whether an argument in the pattern matches; dicts and slices are containers, too."""
-        is_literal = not isinstance(expected, Node | list | tuple | dict | slice)
-        if self.ignore_literals and is_literal:
-            return True
-        return super().match_value(elements(expected), elements(actual), nodes_map)
+        if isinstance(expected, dict | slice):
+            expected, actual = elements(expected), elements(actual)
+        is_literal = not isinstance(expected, Node | list | tuple)
+        is_ignored = is_literal and self.ignore_literals
+        return is_ignored or super().match_value(expected, actual, nodes_map)
 
     def call_of(self, node: Node) -> list[Any]:
         """Return the arguments of a node by name; what is called has been compared before."""
@@ -86,15 +87,30 @@ def arguments_of(node: Node) -> Any:
     function, args = node.target, node.args
     if node.op == "call_module" and node.graph.owning_module is not None:
         function, args = type(module_of(node)).forward, (None, *args)
-    for signature in signatures_of(function) if callable(function) else ():
-        with contextlib.suppress(TypeError):  # this overload takes other arguments
-            bound = signature.bind(*args, **node.kwargs)
-            bound.apply_defaults()
-            return bound.arguments
-    return [node.args, node.kwargs]
+    known = parameters_of(function, len(args), tuple(node.kwargs)) if callable(function) else None
+    if known is None:
+        return [node.args, node.kwargs]
+    names, defaults = known
+    return defaults | dict(zip(names, args, strict=True)) | node.kwargs
 
 
 @cache
+def parameters_of(
+    function: Callable[..., Any], count: int, keywords: tuple[str, ...]
+) -> tuple[list[str], dict[str, Any]] | None:
+    """Return the names of so many positional arguments, and the defaults of what isn't passed.
+
+    ``None`` if no signature takes these arguments, or more of them than it has names for.
+    """
+    for signature in signatures_of(function):
+        with contextlib.suppress(TypeError):  # this overload takes other arguments
+            bound = signature.bind(*range(count), **dict.fromkeys(keywords))
+            names = [*bound.arguments][:count]
+            bound.apply_defaults()
+            return (names, bound.arguments) if len(names) == count else None
+    return None
+
+
 def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
     """Return the signatures of a function, one for each overload; none if they aren't known."""
     overloads = get_signature_for_torch_op(function)
