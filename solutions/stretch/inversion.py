@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Interpreter, Node, Proxy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import inversion as core
@@ -136,6 +136,10 @@ OPERATORS: dict[Function, Function] = {
     torch.div: operator.truediv,
     torch.divide: operator.truediv,
     torch.true_divide: operator.truediv,
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.itruediv: operator.truediv,
 }
 
 
@@ -205,11 +209,30 @@ class InverseBuilder(core.InverseBuilder):
 class StepTracer(Tracer):
     """Record as one step what knows its inverse, and look into what merely calls a function."""
 
+    def proxy(self, node: Node) -> Proxy:
+        """Return a proxy that records in-place operators."""
+        return InPlaceProxy(node, self)
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether the module is one step."""
         if isinstance(m, nn.Sigmoid | nn.Tanh | nn.Identity):
             return False
         return knows_its_inverse(m) or super().is_leaf_module(m, module_qualified_name)
+
+
+class InPlaceProxy(Proxy):
+    """Records ``w += 1`` as it is. torch's proxy records ``w + 1``, which changes no tensor."""
+
+
+def _in_place(operation: Function) -> Function:
+    def method(self: Proxy, other: Any) -> Proxy:
+        return self.tracer.create_proxy("call_function", operation, (self, other), {})
+
+    return method
+
+
+for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(InPlaceProxy, f"__i{name}__", _in_place(getattr(operator, f"i{name}")))
 
 
 class RefuseSideEffects(TorchDispatchMode):
