@@ -1,11 +1,11 @@
 """Decide what is recorded, and what about it.
 
-A tracer takes every decision in a small method of its own, so that a subclass can change one of
-them and leave the rest to ``super()``. Here are three subclasses:
+A tracer makes each of its decisions in a small method, so that a subclass can change one of them
+and leave the rest to ``super()``. Here are three subclasses:
 
-- ``LowerReluTracer`` records what ``nn.ReLU`` does, instead of a call of it;
+- ``LowerReluTracer`` records what ``nn.ReLU`` does instead of a call of the module;
 - ``TaggingTracer`` puts a tag on every node;
-- ``ModulePathTracer`` remembers which module each node comes from.
+- ``ModulePathTracer`` records which module each node comes from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tracer import Tracer
 
 
 class LowerReluTracer(Tracer):
-    """Trace through every ``nn.ReLU``, and treat other modules as every tracer does.
+    """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``.
 
     Modules of ``torch.nn`` are leaves: each call is one ``call_module`` node. This tracer records
     what the ``forward`` of ``nn.ReLU``, and of its subclasses, does.
@@ -36,7 +36,7 @@ class LowerReluTracer(Tracer):
     """
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Decide whether a call of ``m`` is one node: never if it is a ReLU.
+        """Tell whether a call of ``m`` is one node: never if it is a ReLU.
 
         In torch: ``torch.fx.Tracer.is_leaf_module``.
 
@@ -48,7 +48,7 @@ class LowerReluTracer(Tracer):
             Whether it is a leaf.
         """
         raise NotImplementedError(
-            "custom_tracers: decide whether a call of ``m`` is one node: never if it is a ReLU"
+            "custom_tracers: tell whether a call of ``m`` is one node: never if it is a ReLU"
         )
 
 
@@ -56,7 +56,7 @@ class TaggingTracer(Tracer):
     """Put a tag on every node: placeholders, attributes and the output included.
 
     The tag is the attribute ``node.tag``, also in a ``GraphModule`` made of the graph. Everything
-    else on a node stays as it is, such as its annotation.
+    else on a node is kept, such as its annotation.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -73,7 +73,7 @@ class TaggingTracer(Tracer):
         raise NotImplementedError("custom_tracers: write TaggingTracer.__init__")
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
-        """Create the node as every tracer does, and put the tag on it.
+        """Create the node as ``Tracer`` does, and put the tag on it.
 
         In torch: ``torch.fx.proxy.TracerBase.create_node``.
 
@@ -85,27 +85,27 @@ class TaggingTracer(Tracer):
             The node.
         """
         raise NotImplementedError(
-            "custom_tracers: create the node as every tracer does, and put the tag on it"
+            "custom_tracers: create the node as ``Tracer`` does, and put the tag on it"
         )
 
 
 class ModulePathTracer(Tracer):
     """Record, for each node, the path of the module whose ``forward`` made it.
 
-    A graph is a flat chain of operations. This tracer keeps the link back to the tree of modules.
-    It can trace more than once.
+    A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
+    can trace more than once.
 
-    In torch: ``node.meta["nn_module_stack"]`` keeps all modules on the way, outermost first.
+    In torch: ``node.meta["nn_module_stack"]`` has all modules that are running, outermost first.
 
     Args:
         **options: what ``Tracer`` takes.
 
     Attributes:
-        current_module_qualified_name: the path of the module whose ``forward`` runs now; ``""``
+        current_module_qualified_name: the path of the module whose ``forward`` is running; ``""``
             for the root.
         node_to_originating_module: the path for each node that ``create_proxy`` made: inputs,
-            operations, parameters that are read. The output has no entry. Each tracer has a dict
-            of its own.
+            operations, parameters that are read. The output has no entry. Each tracer has its own
+            dict.
 
     >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sigmoid())
     >>> tracer = ModulePathTracer()
@@ -131,17 +131,17 @@ class ModulePathTracer(Tracer):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Call ``m`` as every tracer does, with its path as the current one.
+        """Call ``m`` as ``Tracer`` does, with its path as the current one.
 
-        Afterwards the caller's path is current again, also if the call failed: a model may catch
-        the error and go on.
+        Afterwards the caller's path is the current one again, even if the call raised an error: a
+        model may catch the error and go on.
 
         In torch: ``torch.fx.Tracer.call_module``.
 
         Args:
-            m: the module that is called; its path is what ``path_of_module`` says, however the
-                caller reached it.
-            forward: runs the module for real.
+            m: the module that is called; its path is what ``path_of_module`` returns, whatever name
+                the caller used.
+            forward: runs the module.
             args: its positional arguments.
             kwargs: its keyword arguments.
 
@@ -149,11 +149,11 @@ class ModulePathTracer(Tracer):
             What the module returns.
         """
         raise NotImplementedError(
-            "custom_tracers: call ``m`` as every tracer does, with its path as the current one"
+            "custom_tracers: call ``m`` as ``Tracer`` does, with its path as the current one"
         )
 
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
-        """Create the proxy as every tracer does, and note the current path of its node.
+        """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
 
@@ -165,5 +165,5 @@ class ModulePathTracer(Tracer):
             The proxy; its node is ``proxy.node``.
         """
         raise NotImplementedError(
-            "custom_tracers: create the proxy as every tracer does, and note the current path of its node"
+            "custom_tracers: create the proxy as ``Tracer`` does, and record the current path for its node"
         )

@@ -4,8 +4,8 @@ To solve ``y = exp(tan(x) * 3)`` for ``x``, undo the last operation first: ``log
 then ``arctan``. The graph of the inverse is built in the same order. The output becomes the
 placeholder, each step becomes the step that undoes it, and the placeholder becomes the output.
 
-This works for a *chain*: one value goes in, and each step makes one value of the value before it
-and of constants. Whatever is no chain is refused, because a wrong inverse is worse than none.
+This works for a *chain*: there is one input, and each step computes one value from the value before
+it and from constants. Anything else is refused, because a wrong inverse is worse than none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
         A new module; its placeholder has the name of the model's output node.
 
     Raises:
-        NotInvertibleError: it names a node that is to blame, and says why.
+        NotInvertibleError: the message names a node and the reason.
 
     >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
     def forward(self, output):
@@ -73,8 +73,8 @@ INVERSES: dict[Function, Function] = {
 def add_inverse(f: Function, g: Function) -> None:
     """Register two functions of one argument as inverses of each other.
 
-    A later pair replaces what earlier pairs say of the same function. Two functions may have the
-    same ``__name__``.
+    A later pair replaces an earlier one with the same function. Two functions may have the same
+    ``__name__``.
 
     >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
     >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
@@ -88,7 +88,7 @@ def inverse_of(f: Function) -> Function:
     """Return the registered inverse of a function.
 
     Raises:
-        NotInvertibleError: there is none; it names the function.
+        NotInvertibleError: there is none; the message names the function.
 
     >>> inverse_of(torch.exp) is torch.log
     True
@@ -128,7 +128,7 @@ def find_chain(graph: Graph) -> list[Node]:
     return chain
 
 
-# For an operator and the place of the value in it: what undoes it, and the place of the result.
+# For an operator and the place of the value: what undoes it, and the place of the result there.
 UNDONE_BY = {  # reference only
     (operator.add, 0): (operator.sub, 0),  # y = x + c, so x = y - c
     (operator.add, 1): (operator.sub, 0),  # y = c + x, so x = y - c
@@ -157,7 +157,7 @@ def solve(
         The function to call, and its operands, to compute the unknown.
 
     Raises:
-        NotInvertibleError: it isn't such a function.
+        NotInvertibleError: ``function`` is none of these.
 
     >>> solve(operator.sub, (2, "x"), 1, "y")
     (<built-in function sub>, (2, 'y'))
@@ -223,8 +223,8 @@ class InverseBuilder:
         """Return the attribute of ``root`` that a ``get_attr`` node reads.
 
         Raises:
-            NotInvertibleError: the node is of another kind. What ``forward`` computes may be
-                random, or change the model: ``x + self.weight.mul_(2)``.
+            NotInvertibleError: the node is of another kind. A constant that ``forward`` computes
+                may be random, or change the model: ``x + self.weight.mul_(2)``.
         """
         if constant.op != "get_attr":
             raise NotInvertibleError("a constant must be a number or an attribute of the model")
@@ -264,19 +264,19 @@ class InverseBuilder:
         return step.target, step.args
 
     def check_constant(self, value: Any, inverse: Function) -> None:
-        """Refuse a factor or dividend that is zero, or contains one: ``0 * x`` loses ``x``.
+        """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
 
         Args:
             value: a number or a tensor.
             inverse: what undoes the step: it multiplies, divides, adds or subtracts.
         """
         if inverse in (operator.mul, operator.truediv) and torch.as_tensor(value == 0).any():
-            raise NotInvertibleError("a factor is or contains zero, and the input is lost")
+            raise NotInvertibleError("a factor is or contains zero, so the input is lost")
 
 
 @contextlib.contextmanager
 def _naming(node: Node) -> Iterator[None]:
-    """Name the node in an error that says the reason alone."""
+    """Add the node to an error that only gives the reason."""
     try:
         yield
     except NotInvertibleError as error:

@@ -3,9 +3,9 @@
 - ``ModulePathTracer``, ``LowerReluTracer`` and ``TaggingTracer`` derive from the tracer of the
   stretch, and take its options. ``create_proxy`` names its parameters, because the tracer looks for
   one of them in the signature. The tag is also in ``node.meta``, which is copied with a graph.
-- ``LowerTracer`` looks inside modules of any types.
-- ``SourceLineTracer`` notes the line of your code that asked for a node.
-- ``OutOfPlaceTracer`` refuses what changes a tensor in place.
+- ``LowerTracer`` traces through modules of any types.
+- ``SourceLineTracer`` records the line of your code that created a node.
+- ``OutOfPlaceTracer`` refuses operations that change a tensor in place.
 """
 
 from __future__ import annotations
@@ -57,28 +57,16 @@ class ModulePathTracer(core.ModulePathTracer, Tracer):
         type_expr: Any | None = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """Create the proxy as every tracer does, and note the current path for its node.
+        """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
-        In torch: ``TracerBase.create_proxy``; the tracer passes ``proxy_factory_fn`` only where it
+        In torch: ``TracerBase.create_proxy``; the tracer passes ``proxy_factory_fn`` only if it
         finds a parameter of that name.
-
-        Args:
-            kind: the node's opcode.
-            target: what the node calls or reads.
-            args: its positional arguments, proxies among them.
-            kwargs: its keyword arguments.
-            name: the name the node should have.
-            type_expr: its annotation.
-            proxy_factory_fn: makes the proxy.
-
-        Returns:
-            The proxy.
         """
         return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
 
 
 class LowerReluTracer(core.LowerReluTracer, Tracer):
-    """Trace through every ``nn.ReLU``, and treat other modules as every tracer does.
+    """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``.
 
     >>> graph = LowerReluTracer().trace(nn.Sequential(nn.ReLU()))
     >>> [node.op for node in graph.nodes]
@@ -87,12 +75,12 @@ class LowerReluTracer(core.LowerReluTracer, Tracer):
 
 
 class LowerTracer(Tracer):
-    """Trace through modules of the given types, and treat others as every tracer does.
+    """Trace through modules of the given types; others are leaves if they are for ``Tracer``.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
     Args:
-        *types: the classes of modules to look into; their subclasses count too.
+        *types: the classes of modules to trace through, subclasses included.
         **options: what ``Tracer`` takes.
 
     >>> model = nn.Sequential(nn.GELU(), nn.Sigmoid())
@@ -109,22 +97,14 @@ class LowerTracer(Tracer):
         self.types = types
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Decide whether a call of ``m`` is one node: never if it is of the given types.
-
-        Args:
-            m: the module that is called.
-            module_qualified_name: its path.
-
-        Returns:
-            Whether it is a leaf.
-        """
+        """Tell whether a call of ``m`` is one node: never if it is of the given types."""
         return not isinstance(m, self.types) and super().is_leaf_module(m, module_qualified_name)
 
 
 class TaggingTracer(core.TaggingTracer, Tracer):
     """Put a tag on every node, as ``node.tag`` and as ``node.meta["tag"]``.
 
-    A copy of a graph takes ``meta`` along, and leaves other attributes behind.
+    A copy of a graph has a copy of ``meta``, and of no other attribute of a node.
 
     >>> from copy import deepcopy
     >>> graph = deepcopy(TaggingTracer("encoder").trace(lambda x: x + 1))
@@ -133,15 +113,7 @@ class TaggingTracer(core.TaggingTracer, Tracer):
     """
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
-        """Create the node as every tracer does, and put the tag on it.
-
-        Args:
-            *args: what ``Tracer.create_node`` takes.
-            **kwargs: the same, by name.
-
-        Returns:
-            The node.
-        """
+        """Create the node as the core does, and put the tag in ``meta``, too."""
         node = super().create_node(*args, **kwargs)
         node.meta["tag"] = self.tag
         return node
@@ -159,12 +131,11 @@ class SourceLine(NamedTuple):
 
 
 class SourceLineTracer(Tracer):
-    """Note, for each operation, the line of your code that asked for it.
+    """Record, for each operation, the line of your code that created it.
 
-    The line is the innermost one, of those that run because of the trace, that lies outside torch
-    and outside this package. It is in ``node.meta["source_line"]`` as a ``SourceLine``. Nodes that
-    no line of yours asked for have no entry: placeholders, the output, and what torch's own
-    containers call.
+    The line is the innermost one that the trace runs and that is neither in torch nor in this
+    package. It is in ``node.meta["source_line"]`` as a ``SourceLine``. Nodes that no line of yours
+    created have no entry: placeholders, the output, and what torch's own containers call.
 
     In torch: ``Tracer.record_stack_traces`` keeps the whole stack, as text.
 
@@ -175,15 +146,7 @@ class SourceLineTracer(Tracer):
     """
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
-        """Create the node as every tracer does, and note the line that asked for it.
-
-        Args:
-            *args: what ``Tracer.create_node`` takes.
-            **kwargs: the same, by name.
-
-        Returns:
-            The node.
-        """
+        """Create the node as ``Tracer`` does, and record the line that created it."""
         node = super().create_node(*args, **kwargs)
         line = next(_source_lines(), None)
         if line is not None:
@@ -192,7 +155,7 @@ class SourceLineTracer(Tracer):
 
 
 def _source_lines() -> Iterator[SourceLine]:
-    """Yield the lines outside torch and outside this package that run now, innermost first."""
+    """Yield the running lines that are neither in torch nor in this package, innermost first."""
     for frame in _frames_of_the_run():
         package = str(frame.f_globals.get("__name__")).partition(".")[0]
         if package not in ("torch", __name__.partition(".")[0]):
@@ -201,7 +164,7 @@ def _source_lines() -> Iterator[SourceLine]:
 
 
 def _frames_of_the_run() -> Iterator[FrameType]:
-    """Yield the frames below ``trace``: what called ``trace`` isn't part of the run."""
+    """Yield the frames that ``trace`` runs, innermost first, without what called ``trace``."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code is not Tracer.trace.__code__:
         yield frame
@@ -209,18 +172,18 @@ def _frames_of_the_run() -> Iterator[FrameType]:
 
 
 class InPlaceError(RuntimeError):
-    """An operation changes a tensor in place, and the tracer was asked to refuse that."""
+    """An operation changes a tensor in place, and the tracer refuses such operations."""
 
 
 class OutOfPlaceTracer(Tracer):
-    """Refuse to record what changes a tensor in place.
+    """Refuse to record operations that change a tensor in place.
 
-    In place are: methods and functions whose name ends in one underscore (``add_``), augmented
+    These are: methods and functions whose name ends in one underscore (``add_``), augmented
     operators (``operator.iadd``, ``operator.setitem``), modules and functions with
     ``inplace=True``, calls with ``out=``, and operators whose schema says so.
 
-    In torch: ``Tracer.check_mutable_operations``, which judges functions by their schemas, and
-    doesn't look at methods and modules.
+    In torch: ``Tracer.check_mutable_operations``, which checks functions by their schemas, and
+    doesn't check methods and modules.
 
     >>> try:
     ...     OutOfPlaceTracer().trace(lambda x: x.add(1).relu_())
@@ -230,14 +193,7 @@ class OutOfPlaceTracer(Tracer):
     """
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
-        """Create the node as every tracer does, unless it works in place.
-
-        Args:
-            *args: what ``Tracer.create_node`` takes.
-            **kwargs: the same, by name.
-
-        Returns:
-            The node.
+        """Create the node as ``Tracer`` does, unless it works in place.
 
         Raises:
             InPlaceError: the operation works in place; the error names the node and its target.

@@ -1,14 +1,14 @@
-"""Unlike the core: operations in every spelling, constants that are computed, modules as steps.
+"""Unlike the core: methods and keywords, constants that are computed, modules as steps.
 
-- Methods, arguments by keyword and torch's own functions (``x.sub(2)``, ``torch.sub(x, other=2)``)
-  are operations like any other, and more functions have an inverse.
+- A step may be a method, have arguments by keyword, or be one of torch's functions for operators:
+  ``x.sub(2)``, ``torch.sub(x, other=2)``. More functions have an inverse.
 - Constants may be computed from attributes, also by modules: ``x * torch.exp(self.log_scale)``.
-  They are computed once while inverting, so that zeros are found; for that nothing may run that
-  changes a tensor or draws random numbers.
+  They are computed once while inverting, to find zeros. So nothing may run that changes a tensor or
+  draws random numbers.
 - Functions written in Python become a step once they are registered.
-- A module with a method ``inverse`` is one step. Coupling layers are made
-  for this: each changes one half of its input by an amount that depends on the other half alone,
-  so that the amount can be computed again and taken away. What computes it needs no inverse.
+- A module with a method ``inverse`` is one step. Coupling layers have one: each adds to one half of
+  its input an amount that depends on the other half alone, so the amount can be computed again and
+  subtracted. What computes the amount needs no inverse.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
     - a module with a method ``inverse``, or ``nn.Sigmoid``, ``nn.Tanh``, ``nn.Identity``.
 
     The result is right where the model can be undone: ``sin`` maps many values to one, and its
-    inverse finds the one between -π/2 and π/2. A constant must not enlarge the value by
+    inverse returns the one between -π/2 and π/2. A constant must not enlarge the value by
     broadcasting.
 
     In torch: no such function; its documentation has an example for functions of one argument.
@@ -67,7 +67,8 @@ def invert(model: nn.Module | Function) -> GraphModule:
         A new module; its placeholder has the name of the model's output node.
 
     Raises:
-        NotInvertibleError: the graph isn't a chain of such steps; it names the node and says why.
+        NotInvertibleError: the graph isn't a chain of such steps; the message names a node and the
+            reason.
 
     >>> print(invert(lambda x: x.tan().exp().mul(2)).code.strip())
     def forward(self, output):
@@ -85,7 +86,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
 def add_inverse(f: Function, g: Function) -> None:
     """Register two functions of one argument as inverses of each other.
 
-    A later pair replaces what earlier pairs say of the same function.
+    A later pair replaces an earlier one with the same function.
 
     Raises:
         TypeError: one of them can't be called.
@@ -116,7 +117,7 @@ for pair in (
 ):
     add_inverse(*pair)
 
-# The second names of functions whose inverse has its first.
+# Aliases; their inverses are the inverses of the functions that they are aliases of.
 core.INVERSES.update(
     {
         torch.asin: torch.sin,
@@ -155,7 +156,7 @@ class InverseBuilder(core.InverseBuilder):
         """Return a constant's value: an attribute, or what is computed from attributes.
 
         Raises:
-            NotInvertibleError: to compute it changes a tensor or draws random numbers.
+            NotInvertibleError: computing it would change a tensor or draw random numbers.
         """
         if constant.op == "get_attr":
             return super().value_of(constant)
@@ -178,10 +179,10 @@ class InverseBuilder(core.InverseBuilder):
         return self.graph.call_module(name, (result,))
 
     def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:
-        """Return the function that a step calls, and its operands, in one spelling.
+        """Return the function that a step calls, and its operands, in a normal form.
 
-        Methods become torch's functions of the same name, and those operators where they can;
-        operands by keyword (``input``, ``other``) take their places.
+        A method becomes torch's function of the same name, and ``torch.add`` etc. an operator.
+        Operands by keyword (``input``, ``other``) become positional.
         """
         function: Any = step.target
         if isinstance(function, str):
@@ -197,17 +198,17 @@ class InverseBuilder(core.InverseBuilder):
         return OPERATORS.get(function, function), operands
 
     def check_constant(self, value: Any, inverse: Function) -> None:
-        """Refuse what loses the input: infinities, zero factors, and what is no number at all."""
+        """Refuse infinities, zeros as factors, and what is neither a number nor a tensor."""
         if not isinstance(value, int | float | complex | Tensor):
             raise NotInvertibleError(f"its constant {value!r} is no number")
         size: Any = abs(value * 1)  # `* 1`: a boolean tensor has no `abs`
         if not torch.as_tensor(size < math.inf).all():
-            raise NotInvertibleError("its constant isn't finite, and the input is lost")
+            raise NotInvertibleError("its constant isn't finite, so the input is lost")
         super().check_constant(value, inverse)
 
 
 class StepTracer(Tracer):
-    """Record as one step what knows its inverse, and look into what merely calls a function."""
+    """Record modules that have an inverse as one step; trace through those that call a function."""
 
     def proxy(self, node: Node) -> Proxy:
         """Return a proxy that records in-place operators."""
@@ -238,8 +239,8 @@ for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 class RefuseSideEffects(TorchDispatchMode):
     """Refuse each operation that changes a tensor or draws random numbers, before it runs.
 
-    However it is spelled (``x.mul_(2)``, ``x += 1``, ``out=x``, ``inplace=True``, dropout): each
-    arrives as an operator of ``torch.ops.aten``, whose schema says what it does.
+    There are many ways to write one: ``x.mul_(2)``, ``x += 1``, ``out=x``, ``inplace=True``,
+    dropout. Each arrives here as an operator of ``torch.ops.aten``, whose schema says what it does.
 
     >>> with RefuseSideEffects():
     ...     torch.zeros(2).add_(1)
@@ -261,7 +262,7 @@ class RefuseSideEffects(TorchDispatchMode):
 
 
 def shallow_copy(model: nn.Module) -> nn.Module:
-    """A module with the same contents: what ``forward`` or the trace assigns stays on the copy."""
+    """Return a copy that shares all values: what ``forward`` or the trace assigns stays on it."""
     copied: nn.Module = object.__new__(type(model))
     for name, value in vars(model).items():
         vars(copied)[name] = dict(value) if isinstance(value, dict) else value
