@@ -3,7 +3,8 @@
 The nodes of a graph stand in an order in which they can run: each after the nodes whose values it
 takes. An interpreter goes through them, looks up the arguments, does what the node says, and keeps
 the value until its last use. The rest of this file is the same loop with something else to do at
-each node: ``Transformer`` records it anew, ``ShapeProp`` writes down shapes, ``profile`` measures.
+each node: ``Transformer`` records it anew, ``ShapeProp`` writes down shapes, ``profile`` takes the
+time.
 """
 
 from __future__ import annotations
@@ -12,20 +13,16 @@ from functools import partialmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.passes.shape_prop import TensorMetadata
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Args = tuple[Any, ...]
     Kwargs = dict[str, Any]
-
-FORMATS = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
 
 
 class Interpreter:
@@ -51,8 +48,8 @@ class Interpreter:
         self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
         self.module = module
-        self.graph: Graph = module.graph if graph is None else graph
-        self.user_to_last_uses = last_uses(self.graph) if garbage_collect_values else {}
+        self.graph = module.graph if graph is None else graph
+        self.last_users = last_users(self.graph) if garbage_collect_values else {}
         self.env: dict[Node, Any] = {}
 
     def run(self, *args: Any) -> Any:  # given
@@ -84,14 +81,8 @@ class Interpreter:
         )
 
     def explain(self, error: Exception, n: Node) -> None:  # given
-        """Add a note to an error: which node was running, and how to see the values before it.
-
-        In torch: the message itself is extended.
-        """
-        error.add_note(
-            f"While executing {n.format_node()}\n"
-            "With garbage_collect_values=False, env has the values of all nodes before"
-        )
+        """Add a note to an error that names the node. In torch the message itself is extended."""
+        error.add_note(f"While executing {n.format_node()}")
 
     def run_node(self, n: Node) -> Any:
         """Return the value of a node, from the method that is named like its opcode.
@@ -112,10 +103,6 @@ class Interpreter:
             "interpreter: return the value of a node, from the method that is named like its opcode"
         )
 
-    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # given
-        """Return the arguments of a node, with values in the place of nodes."""
-        return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
-
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
         """Return an argument of the node ``n``, with values in the place of nodes.
 
@@ -126,11 +113,7 @@ class Interpreter:
         )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return the next of the arguments of ``run``, or the default, which is ``args[0]``.
-
-        Raises:
-            RuntimeError: There is neither.
-        """
+        """Return the next of the arguments of ``run``, or the default, which is ``args[0]``."""
         raise NotImplementedError(
             "interpreter: return the next of the arguments of ``run``, or the default, which is ``args[0]``"
         )
@@ -162,40 +145,19 @@ class Interpreter:
         return attrgetter(target)(self.module)
 
 
-def last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """Return for each node the nodes whose values nobody needs after it.
+def last_users(graph: Graph) -> dict[Node, Node]:
+    """Return for each node the last of those that take its value; none has no entry.
 
-    In torch: ``Interpreter.user_to_last_uses``.
+    In torch: ``Interpreter.user_to_last_uses``, the other way round.
 
     >>> import torch
     >>> from torch import fx
-    >>> graph = fx.symbolic_trace(lambda x: torch.relu(x) + x).graph
-    >>> [(node, last_uses(graph).get(node)) for node in graph.nodes]
-    [(x, None), (relu, None), (add, [x, relu]), (output, [add])]
+    >>> last_users(fx.symbolic_trace(lambda x: torch.relu(x) + x).graph)
+    {x: add, relu: add, add: output}
     """
     raise NotImplementedError(
-        "interpreter: return for each node the nodes whose values nobody needs after it"
+        "interpreter: return for each node the last of those that take its value; none has no entry"
     )
-
-
-def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
-    """Return a copy of nested tuples, lists, dicts and slices, with a function applied inside.
-
-    In torch: ``torch.fx.node.map_aggregate``.
-
-    >>> map_aggregate([1, {"two": (2,)}, slice(3)], str)
-    ['1', {'two': ('2',)}, slice('None', '3', 'None')]
-    """
-    if isinstance(a, tuple):
-        items = [map_aggregate(each, fn) for each in a]
-        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-    if isinstance(a, list):
-        return [map_aggregate(each, fn) for each in a]
-    if isinstance(a, dict):
-        return {key: map_aggregate(each, fn) for key, each in a.items()}
-    if isinstance(a, slice):
-        return slice(*map_aggregate((a.start, a.stop, a.step), fn))
-    return fn(a)
 
 
 class Transformer(Interpreter):
@@ -260,71 +222,36 @@ class ShapeProp(Interpreter):
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If there are tensors in the value, ``meta["tensor_meta"]`` is
-        the value with a ``TensorMetadata`` in the place of each.
+        the value with a description in the place of each.
         """
         raise NotImplementedError("interpreter: run a node, and describe the value in its ``meta``")
 
-    def describe(self, a: Any) -> Any:  # given
-        """Return the ``TensorMetadata`` of a tensor; anything else as it is."""
-        if not isinstance(a, Tensor):
-            return a
-        memory_format = next((each for each in FORMATS if self.is_contiguous(a, each)), None)
-        described = a.shape, a.dtype, a.requires_grad, a.stride(), memory_format, a.is_quantized
-        return TensorMetadata(*described, qparams={})
 
-    def is_contiguous(self, a: Tensor, memory_format: torch.memory_format) -> bool:  # given
-        """Return whether the numbers of a tensor lie in memory without gaps, in this order."""
-        return a.is_contiguous(memory_format=memory_format)
-
-
-def tensors_in(values: Any) -> list[Tensor]:  # given
-    """Return the tensors in nested containers."""
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+def describe(a: Any) -> Any:  # given
+    """Return the ``TensorMetadata`` of a tensor, which has its shape; anything else as it is."""
+    return _extract_tensor_metadata(a) if isinstance(a, Tensor) else a
 
 
 class Profiler(Interpreter):
-    """Runs a graph and writes into the nodes what they cost."""
-
-    def profile(self, *args: Any) -> str:  # given
-        """Run the graph twice, first to warm up, and return a table of the second run."""
-        self.run(*args)
-        self.run(*args)
-        return table(self.graph)
+    """Runs a graph and writes into the nodes how long they take."""
 
     def run_node(self, n: Node) -> Any:
-        """Run a node, and write the time it takes and the memory in use into its ``meta``.
-
-        ``meta["seconds"]`` is the time. ``meta["bytes"]`` is the memory of this value and of all
-        values in ``env``: what has to be there while the node runs.
-        """
+        """Run a node, and write the seconds that it takes into ``meta["seconds"]``."""
         raise NotImplementedError(
-            "interpreter: run a node, and write the time it takes and the memory in use into its ``meta``"
+            'interpreter: run a node, and write the seconds that it takes into ``meta["seconds"]``'
         )
 
 
-def memory(values: Any) -> int:  # given
-    """Return how many bytes the tensors in nested containers take; views share them."""
-    storages = [each.untyped_storage() for each in tensors_in(values)]
-    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
-
-
-def table(graph: Graph) -> str:  # given
-    """Return what the nodes cost as a table, a line a node."""
-    lines = ["node                                    ms        MB"]
-    for node in graph.nodes:
-        seconds, size = node.meta["seconds"], node.meta["bytes"]
-        lines.append(f"{node.name:32}{seconds * 1e3:10.3f}{size / 1e6:10.3f}")
-    return "\n".join(lines)
-
-
 def profile(module: Any, *args: Any) -> str:  # given
-    """Return a table of the time and the memory of each node of a module.
+    """Return a table of the milliseconds that each node of a module takes, in its second run.
 
     >>> import torch
     >>> from torch import fx
     >>> module = fx.symbolic_trace(lambda x: torch.relu(x) + 1)
     >>> text = profile(module, torch.ones(250_000))
-    >>> [(node.name, node.meta["bytes"]) for node in module.graph.nodes]
-    [('x', 1000000), ('relu', 2000000), ('add', 2000000), ('output', 1000000)]
+    >>> [line.split()[0] for line in text.splitlines()]
+    ['x', 'relu', 'add', 'output']
     """
-    return Profiler(module).profile(*args)
+    for _ in range(2):
+        Profiler(module).run(*args)
+    return "\n".join(f"{n.name:32}{n.meta['seconds'] * 1e3:10.3f}" for n in module.graph.nodes)

@@ -11,7 +11,6 @@ from torch import fx, nn
 
 from tests import zoo
 from tests.models.interpreter import (
-    costs,
     error_of,
     keeping,
     node_of,
@@ -21,7 +20,7 @@ from tests.models.interpreter import (
     small,
     traced,
 )
-from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
+from tests.suite import equal, holds, is_value, same_graph, same_numbers
 
 # `*args` and `**kwargs` belong to the stretch.
 MODELS = [name for name in zoo.SMALL if name != "Variadic"]
@@ -71,11 +70,6 @@ def test_an_argument_that_is_missing_has_its_default(lesson):
     got = interpreter.run(1, 2), interpreter.run(1)
     cause = (is_value((-9, -9)), "the default won over the argument")
     equal(got, (-1, -9), cause=cause, hint="the default is args[0]")
-
-
-def test_an_argument_without_a_default_is_missed_by_name(lesson):
-    with refuses(RuntimeError, "width", cause="a value was found", hint="name the target"):
-        keeping(lesson, traced(lambda x, width: x)).run(1)
 
 
 # --- one node -------------------------------------------------------------------------------------
@@ -150,25 +144,21 @@ def test_an_error_names_the_node_it_comes_from(lesson):
 # --- values are freed -----------------------------------------------------------------------------
 
 
-def uses_of(lesson, function) -> dict[str, list[str]]:
-    uses = lesson.last_uses(traced(function).graph)
-    return {str(node): sorted(map(str, values)) for node, values in uses.items() if values}
-
-
-def test_the_last_use_of_a_value_is_known(lesson):
+def test_the_last_user_of_a_value_is_known(lesson):
     def function(x):
         y = torch.relu(x)
         return y + (y * x)
 
-    got = uses_of(lesson, function)
-    cause = (lambda got: "relu" in got.get("mul", []), "the first user was kept, not the last")
-    equal(got, {"mul": ["x"], "add": ["mul", "relu"], "output": ["add"]}, cause=cause)
+    users = lesson.last_users(traced(function).graph)
+    got = {str(value): str(user) for value, user in users.items()}
+    cause = (lambda got: got["relu"] == "mul", "the first user was kept, not the last")
+    equal(got, {"x": "mul", "relu": "add", "mul": "add", "add": "output"}, cause=cause)
 
 
-def test_a_value_used_twice_by_a_node_is_last_used_once(lesson):
-    got = uses_of(lesson, lambda x: x * x)
-    cause = (is_value({"mul": ["x", "x"], "output": ["mul"]}), "a value is listed twice")
-    equal(got, {"mul": ["x"], "output": ["mul"]}, cause=cause)
+def test_a_value_used_twice_by_a_node_is_freed_once(lesson):
+    interpreter = lesson.Interpreter(traced(lambda x: torch.add(x, x, alpha=x)))
+    error = error_of(lambda: interpreter.run(ONE))
+    equal(error, "no error", cause=("KeyError" in error, "it is freed as often as it is used"))
 
 
 def test_a_value_is_freed_after_its_last_use(lesson):
@@ -281,21 +271,8 @@ def test_the_time_of_a_node_is_its_own(lesson):
     holds(0 < seconds["neg"] < seconds["slow"], "the next one took less", got=seconds, cause=cause)
 
 
-def test_the_memory_is_that_of_all_values_that_are_needed(lesson):
-    found = costs(lesson, lambda x: torch.relu(x.neg()) + 1, torch.ones(1000))
-    sizes = {name: meta["bytes"] for name, meta in found.items()}
-    expected = {"x": 4000, "neg": 8000, "relu": 8000, "add": 8000, "output": 4000}
-    equal(sizes, expected, cause=(set(sizes.values()) == {4000}, "arguments are left out"))
-
-
-def test_views_and_values_changed_in_place_share_memory(lesson):
-    found = costs(lesson, lambda x: x.neg().relu_().view(10, 100), torch.ones(1000))
-    sizes = [meta["bytes"] for meta in found.values()]
-    equal(sizes, [4000, 8000, 4000, 4000, 4000])
-
-
 def test_resnet18_has_a_table_with_a_line_a_node(lesson):
     run = run_of(zoo.resnet18())
-    _, *lines = lesson.profile(run.module, *run.values).splitlines()
-    names = [node.name for node in run.module.graph.nodes]
-    equal([line.split()[0] for line in lines][:71], names)
+    words = {line.split()[0] for line in lesson.profile(run.module, *run.values).splitlines()}
+    missing = [node.name for node in run.module.graph.nodes if node.name not in words]
+    equal(missing, [], hint="a line begins with the name of its node")

@@ -4,10 +4,10 @@
 - Arguments and results are converted as the graph says: a graph with flat inputs takes containers.
 - ``boxed_run`` takes its arguments out of a list, so that each is freed after its last use.
 - ``*args`` and ``**kwargs`` can be placeholders.
-- An error has the node and the line of the model in its message.
+- An error has the node and the line of the model in its message; what is missing is named.
 - ``Transformer`` keeps metadata and annotations, and asks its tracer which modules are leaves.
-- ``ShapeProp`` runs on fake tensors, and describes sparse and quantised ones.
-- ``profile`` measures what runs on a GPU by the GPU's clock.
+- ``ShapeProp`` runs on fake tensors.
+- ``profile`` shows the memory, too, and measures what runs on a GPU by the GPU's clock.
 
 Better than in torch: a value that nobody uses is freed, ``initial_env`` is not changed, an error
 keeps its type, a list stays a list.
@@ -21,18 +21,17 @@ import torch
 from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
-from torch._prims_common import is_contiguous_for_memory_format_or_false
-from torch._subclasses.meta_utils import is_sparse_any
-from torch.fx import Proxy, Tracer, traceback
-from torch.fx.passes.shape_prop import TensorMetadata
-from torch.utils._pytree import tree_map_only
+from torch.fx import Node, Proxy, Tracer, traceback
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import interpreter as core
-from ..interpreter import last_uses, tensors_in
+from ..interpreter import last_users
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import nn
-    from torch.fx import Graph, GraphModule, Node
+    from torch.fx import Graph, GraphModule
 
     from ..interpreter import Args, Kwargs
 
@@ -41,7 +40,7 @@ __all__ = [
     "Profiler",
     "ShapeProp",
     "Transformer",
-    "last_uses",
+    "last_users",
     "profile",
 ]
 
@@ -139,9 +138,13 @@ class Interpreter(core.Interpreter):
         with traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):
             return super().run_node(n)
 
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
+        """Return the arguments of a node, with values in the place of nodes."""
+        return self.map_nodes_to_values((n.args, n.kwargs), n)
+
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
         try:
-            return super().map_nodes_to_values(args, n)
+            return map_aggregate(args, lambda a: self.env[a] if isinstance(a, Node) else a)
         except KeyError as error:
             raise RuntimeError(
                 f"{n} needs the value of {error.args[0]}, which has not been computed or was freed "
@@ -149,18 +152,45 @@ class Interpreter(core.Interpreter):
             ) from error
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return the next argument, or the default; all that are left where the name has a star."""
+        """Return the next argument, or the default; all that are left where the name has a star.
+
+        Raises:
+            RuntimeError: There is neither.
+        """
         if target.startswith("**"):
             return {}
         if target.startswith("*"):
             return tuple(self.args_iter)
-        return super().placeholder(target, args, kwargs)
+        try:
+            return super().placeholder(target, args, kwargs)
+        except StopIteration:
+            raise RuntimeError(f"no value for the input {target}: pass one to run") from None
 
     def fetch_attr(self, target: str) -> Any:
         try:
             return super().fetch_attr(target)
         except AttributeError as error:
             raise RuntimeError(f"`{target}` is a nonexistent target: {error}") from error
+
+
+def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Return a copy of nested tuples, lists, dicts and slices, with a function applied inside.
+
+    In torch: ``torch.fx.node.map_aggregate``, whose lists and dicts can't be changed.
+
+    >>> map_aggregate([1, {"two": (2,)}, slice(3)], str)
+    ['1', {'two': ('2',)}, slice('None', '3', 'None')]
+    """
+    if isinstance(a, tuple):
+        items = [map_aggregate(each, fn) for each in a]
+        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
+    if isinstance(a, list):
+        return [map_aggregate(each, fn) for each in a]
+    if isinstance(a, dict):
+        return {key: map_aggregate(each, fn) for key, each in a.items()}
+    if isinstance(a, slice):
+        return slice(*map_aggregate((a.start, a.stop, a.step), fn))
+    return fn(a)
 
 
 class RecordingTracer(Tracer):
@@ -185,7 +215,11 @@ class Transformer(core.Transformer, Interpreter):
     def transform(self) -> GraphModule:
         with traceback.preserve_node_meta():
             module = super().transform()
-        self.new_graph.output_node().meta.update(self.graph.output_node().meta)
+        old, new = self.graph.output_node(), self.new_graph.output_node()
+        new.meta.update(old.meta)
+        if old.type is not None:
+            new.type = old.type
+            module.recompile()
         return module
 
     def run_node(self, n: Node) -> Any:
@@ -201,7 +235,7 @@ class Transformer(core.Transformer, Interpreter):
 
 
 class ShapeProp(core.ShapeProp, Interpreter):
-    """The core's, for tensors of every kind.
+    """The core's, which needs no numbers.
 
     Args:
         gm: The module.
@@ -252,28 +286,6 @@ class ShapeProp(core.ShapeProp, Interpreter):
             n.meta["unbacked_bindings"] = bindings
         return value
 
-    def describe(self, a: Any) -> Any:
-        if not isinstance(a, Tensor):
-            return a
-        if is_sparse_any(a):
-            return TensorMetadata(a.shape, a.dtype, a.requires_grad, (), None, a.is_quantized, {})
-        return super().describe(a)._replace(qparams=qparams(a) if a.is_quantized else {})
-
-    def is_contiguous(self, a: Tensor, memory_format: torch.memory_format) -> bool:
-        if self.fake_mode is None:
-            return super().is_contiguous(a, memory_format)
-        # Where it depends on a size that isn't known, the answer is no.
-        return is_contiguous_for_memory_format_or_false(a, memory_format=memory_format)
-
-
-def qparams(a: Tensor) -> dict[str, Any]:
-    """Return what turns the integers of a quantised tensor into the numbers they stand for."""
-    scheme = {"qscheme": a.qscheme()}
-    if "per_tensor" in str(a.qscheme()):
-        return scheme | {"scale": a.q_scale(), "zero_point": a.q_zero_point()}
-    scales, zero_points = a.q_per_channel_scales().tolist(), a.q_per_channel_zero_points().tolist()
-    return scheme | {"scale": scales, "zero_point": zero_points, "axis": a.q_per_channel_axis()}
-
 
 class GpuClock(Interpreter):
     """Lets the GPU take the time of what it computes: Python goes on before it is done."""
@@ -298,10 +310,45 @@ class GpuClock(Interpreter):
         return value
 
 
+def tensors_in(values: Any) -> list[Tensor]:
+    """Return the tensors in nested containers."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
 class Profiler(core.Profiler, GpuClock):
-    """The core's, which waits for a GPU where there is one."""
+    """The core's, which waits for a GPU where there is one, and looks at the memory, too."""
+
+    def run_node(self, n: Node) -> Any:
+        """Run a node, and write the time it takes and the memory in use into its ``meta``.
+
+        ``meta["bytes"]`` is the memory of this value and of all values in ``env``: what has to be
+        there while the node runs.
+        """
+        value = super().run_node(n)
+        n.meta["bytes"] = memory([value, *self.env.values()])
+        return value
+
+
+def memory(values: Any) -> int:
+    """Return how many bytes the tensors in nested containers take; views share them."""
+    storages = [each.untyped_storage() for each in tensors_in(values)]
+    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
 
 
 def profile(module: Any, *args: Any) -> str:
-    """Return a table of the time and the memory of each node of a module."""
-    return Profiler(module).profile(*args)
+    """Return a table of the time and the memory of each node of a module, in its second run.
+
+    >>> import torch
+    >>> from torch import fx
+    >>> module = fx.symbolic_trace(lambda x: torch.relu(x) + 1)
+    >>> text = profile(module, torch.ones(250_000))
+    >>> [(node.name, node.meta["bytes"]) for node in module.graph.nodes]
+    [('x', 1000000), ('relu', 2000000), ('add', 2000000), ('output', 1000000)]
+    """
+    for _ in range(2):
+        Profiler(module).run(*args)
+    lines = ["node                                    ms        MB"]
+    for node in module.graph.nodes:
+        seconds, size = node.meta["seconds"], node.meta["bytes"]
+        lines.append(f"{node.name:32}{seconds * 1e3:10.3f}{size / 1e6:10.3f}")
+    return "\n".join(lines)

@@ -97,7 +97,7 @@ def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> li
 
 
 def keeping(lesson: Any, module: Any) -> Any:
-    """An interpreter that keeps all values: it asks for no ``last_uses``."""
+    """An interpreter that keeps all values: it asks for no ``last_users``."""
     return lesson.Interpreter(module, garbage_collect_values=False)
 
 

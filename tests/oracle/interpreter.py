@@ -10,11 +10,12 @@ __all__ = [
     "ShapeProp",
     "TensorMetadata",
     "Transformer",
-    "last_uses",
+    "last_users",
     "map_aggregate",
 ]
 
 
-def last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """What torch's interpreter computes when it is made."""
-    return Interpreter(GraphModule(nn.Module(), graph)).user_to_last_uses
+def last_users(graph: Graph) -> dict[Node, Node]:
+    """What torch's interpreter computes when it is made, the other way round."""
+    uses = Interpreter(GraphModule(nn.Module(), graph)).user_to_last_uses
+    return {value: node for node, values in uses.items() for value in values}

@@ -21,7 +21,7 @@ LIMITS = {
     "proxy": 615,  # 385 besides TracerBase, which is given
     "graph": 910,
     "code": 870,  # 650 besides the tables and the helpers, which are given
-    "interpreter": 830,  # 370 besides what is given
+    "interpreter": 530,
     "path_of_module": 100,
     "create_arg": 330,
     "placeholders": 330,

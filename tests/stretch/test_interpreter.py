@@ -18,8 +18,10 @@ from tests.models.interpreter import (
     Run,
     Small,
     chain,
+    costs,
     described,
     error_of,
+    keeping,
     node_of,
     plain,
     run_of,
@@ -94,6 +96,11 @@ def test_arguments_in_a_list_are_freed_after_their_last_use(lesson):
 def test_a_list_of_another_length_is_refused(lesson, count, fault):
     with refuses(RuntimeError, "2", str(count), f"{fault} arguments"):
         lesson.Interpreter(traced(lambda x, y: x + y)).boxed_run([1] * count)
+
+
+def test_an_argument_without_a_default_is_missed_by_name(lesson):
+    with refuses(RuntimeError, "width", cause="a value was found", hint="name the target"):
+        keeping(lesson, traced(lambda x, width: x)).run(1)
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -368,6 +375,26 @@ def test_an_error_is_raised_and_not_printed(lesson, capsys):
 
 
 # --- profile --------------------------------------------------------------------------------------
+
+
+def test_the_memory_is_that_of_all_values_that_are_needed(lesson):
+    found = costs(lesson, lambda x: torch.relu(x.neg()) + 1, torch.ones(1000))
+    sizes = {name: meta["bytes"] for name, meta in found.items()}
+    expected = {"x": 4000, "neg": 8000, "relu": 8000, "add": 8000, "output": 4000}
+    equal(sizes, expected, cause=(set(sizes.values()) == {4000}, "arguments are left out"))
+
+
+def test_views_and_values_changed_in_place_share_memory(lesson):
+    found = costs(lesson, lambda x: x.neg().relu_().view(10, 100), torch.ones(1000))
+    sizes = [meta["bytes"] for meta in found.values()]
+    equal(sizes, [4000, 8000, 4000, 4000, 4000])
+
+
+def test_the_table_has_a_line_a_node(lesson):
+    run = run_of(zoo.resnet18())
+    _, *lines = lesson.profile(run.module, *run.values).splitlines()
+    equal([line.split()[0] for line in lines], [node.name for node in run.module.graph.nodes])
+    holds(all(len(line.split()) == 3 for line in lines), "name, time and memory", got=lines[0])
 
 
 @pytest.mark.gpu
