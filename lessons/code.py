@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class PythonCode(NamedTuple):
-    """The source of a function, and the objects that its global names stand for."""
+    """The source of a function, and the objects that its global names stand for.
+
+    In torch: ``torch.fx.graph.PythonCode``.
+    """
 
     src: str
     globals: dict[str, Any]
