@@ -93,7 +93,9 @@ class CreateArg(core.CreateArg):
             known = constant_paths(self.root) | core._registered_paths(self.root)
             self._graph_of_paths, self._tensor_paths = self.graph, known
         path = super().path_of_value(value)
-        if path is None or not (isinstance(value, TreeSpec) or value_at(self.root, path) is value):
+        if isinstance(value, nn.Module | TreeSpec):
+            return path
+        if path is None or value_at(self.root, path) is not value:
             return core._registered_paths(self.root).get(value)
         return path
 

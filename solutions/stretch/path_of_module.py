@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import path_of_module as core
-from ._paths import value_at
+from ._paths import module_at
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,7 +49,7 @@ class PathOfModule(core.PathOfModule):
         """
         root, paths = self._root_and_paths
         path = paths.get(id(mod)) if root is self.root else None
-        if path is None or value_at(self.root, path) is not mod:
+        if path is None or module_at(self.root, path) is not mod:
             named = self.root.named_modules(memo=IdentitySet())
             self._root_and_paths = self.root, {id(module): path for path, module in named}
         return super().path_of_module(mod)

@@ -496,18 +496,6 @@ def shares_by_the_name(lesson):
     lesson.share_equal_bodies = lesson.graphs.core.share_equal_bodies
 
 
-@wrong(fails="test_a_branch_of_cond_finds_a_free_name", says="already exists")
-def overwrites_the_child(lesson):
-    """Puts a branch where export says, whatever stands there."""
-
-    def taken(owner, name):
-        if hasattr(owner, name):
-            raise KeyError(f"attribute '{name}' already exists")
-        return name
-
-    lesson.graphs._free_name = taken
-
-
 # --- mutations, tokens, signatures
 
 
@@ -760,7 +748,6 @@ def runs_generated_code(lesson):
     """Runs the code of a body's graph, compiling or not."""
 
     def forward(self, *args, **kwargs):
-        self._check_finalized()
         self._check_names(args, kwargs)
         named = [kwargs[name] for name in self.arg_names[len(args) :]]
         return type(self.graph_module).forward(self._owner, *args, *named)

@@ -30,7 +30,7 @@ from ... import tracer as core
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
-from ._recording import original, recording
+from ._recording import original, recording, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,9 +116,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         _LazyGraphModule.force_recompile(root)  # type: ignore[arg-type]
         self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
         with rollback_on_error(self):
-            graph = super().trace(root, concrete_args)  # type: ignore[arg-type]  # or a tuple
-        self._module_at = {}
-        return graph
+            return super().trace(root, concrete_args)  # type: ignore[arg-type]  # or a tuple
 
     def create_args_for_root(
         self,
@@ -142,11 +140,20 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
     @contextmanager
     def patched_modules(self) -> Iterator[None]:
         """Let this tracer decide what modules and wrapped functions do, in this thread alone."""
-        with recording(self) as record:
-            record.autowrap(getattr(self._traced_function, "__globals__", {}))
+        self._searched: set[int] = set()  # namespaces, by their ids
+        with recording(self):
+            self._autowrap(getattr(self._traced_function, "__globals__", {}))
             for module in self._autowrap_search():
-                record.autowrap(vars(module))
+                self._autowrap(vars(module))
             yield
+
+    def _autowrap(self, namespace: dict[str, Any]) -> None:
+        """Wrap the functions in a module's globals that are to be recorded everywhere, once."""
+        if id(namespace) not in self._searched:
+            self._searched.add(id(namespace))
+            for name, value in list(namespace.items()):
+                if id(value) in self._autowrap_function_ids and not name.startswith("_"):
+                    wrap(namespace, name)
 
     def path_of_module(self, mod: nn.Module) -> str:
         """Return the path of a module; in one graph each path stands for one module.
@@ -209,12 +216,14 @@ def symbolic_trace(
 @contextmanager
 def rollback_on_error(tracer: Tracer) -> Iterator[None]:
     """Restore the tracer if the trace fails; attach the code so far to data-dependent errors."""
-    before: tuple[Any, ...] = tracer.num_calls.copy(), tracer.node_name_to_scope.copy(), {}
+    before = tracer.num_calls.copy(), tracer.node_name_to_scope.copy()
     try:
         yield
     except BaseException as error:
-        tracer.num_calls, tracer.node_name_to_scope, tracer._module_at = before
+        tracer.num_calls, tracer.node_name_to_scope = before
         if isinstance(error, RuntimeError) and "data-dependent" in str(error):
             code = tracer.graph.python_code(root_module="self", verbose=True)
             error.partial_fx_graph = code.src  # type: ignore[attr-defined]
         raise
+    finally:
+        tracer._module_at = {}

@@ -59,38 +59,21 @@ TRACES: list[Tracer] = []
 LOCK = threading.RLock()  # for changes of these two
 
 
-class Recording:
-    """One trace in progress: its tracer, and the namespaces searched for functions to wrap."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._call, self.getattr = _recorders(tracer)
-        self._function_ids = tracer._autowrap_function_ids
-        self._searched: set[int] = set()
-
-    def call(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        """Send a call of a module to the tracer."""
-        self.autowrap(getattr(module.forward, "__globals__", {}))
-        return self._call(module, *args, **kwargs)
-
-    def autowrap(self, namespace: dict[str, Any]) -> None:
-        """Wrap the functions in a module's globals that the tracer wants wrapped everywhere."""
-        if id(namespace) not in self._searched:
-            self._searched.add(id(namespace))
-            for name, value in list(namespace.items()):
-                if id(value) in self._function_ids and not name.startswith("_"):
-                    wrap(namespace, name, by_all=False)
-
-
 @contextmanager
-def recording(tracer: Tracer) -> Iterator[Recording]:
+def recording(tracer: Tracer) -> Iterator[None]:
     """Send module calls and attribute reads of this thread to a tracer while the block runs."""
-    record = Recording(tracer)
-    token = RECORDERS.set((record.call, record.getattr))
+    call, get = _recorders(tracer)
+
+    def call_searched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        tracer._autowrap(getattr(module.forward, "__globals__", {}))
+        return call(module, *args, **kwargs)
+
+    token = RECORDERS.set((call_searched, get))
     with LOCK:
         TRACES.append(tracer)
     try:
         patch_everything()
-        yield record
+        yield
     finally:
         RECORDERS.reset(token)
         with LOCK:
@@ -124,14 +107,8 @@ def getattr_of_module(module: nn.Module, name: str) -> Any:
     return RECORDERS.get()[1](module, name)
 
 
-def wrap(owner: Owner, name: str, by_all: bool = True) -> None:
-    """Record calls with proxies of a function, or of a method if a class owns it.
-
-    Args:
-        owner: Where it has the name.
-        name: Its name.
-        by_all: Whether all tracers record it, or those that want it wrapped everywhere.
-    """
+def wrap(owner: Owner, name: str) -> None:
+    """Record calls with proxies of a function, or of a method if a class owns it."""
     function = original(owner, name)
 
     @functools.wraps(function)
@@ -139,8 +116,7 @@ def wrap(owner: Owner, name: str, by_all: bool = True) -> None:
         leaves: list[Any] = []
         map_aggregate((args, kwargs), leaves.append)
         tracer: Any = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
-        wanted = getattr(tracer, "_autowrap_function_ids", ())
-        if not (tracer and by_all) and id(function) not in wanted:
+        if tracer is None:
             return function(*args, **kwargs)
         if isinstance(owner, type):
             return tracer.create_proxy("call_method", name, args, kwargs)

@@ -46,7 +46,7 @@ from .modules import (
 from .mutations import is_functional, restore_mutations
 from .signatures import preserve_signatures
 from .state import restore_state, state_names
-from .tokens import has_tokens, remove_tokens
+from .tokens import remove_tokens
 
 __all__ = [
     "Attribute",
@@ -129,8 +129,9 @@ def prepare_calls(program: ExportedProgram) -> ModuleCall:
     }
     functional = is_functional(signature)
     graph = _copied(program.graph) if preserved or functional else program.graph
-    written = restore_mutations(graph, signature) if functional else {}
-    if has_tokens(signature):
+    written = {}
+    if functional:
+        written = restore_mutations(graph, signature)
         remove_tokens(graph, signature)
     if preserved:
         preserve_signatures(graph, preserved, written)

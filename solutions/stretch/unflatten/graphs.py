@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Any
@@ -22,13 +22,13 @@ def outline(graph: Graph) -> ModuleCall:
     Unlike the core's: a call that another one interrupts gets a number for each of its parts.
     """
     root = core.outline(graph)
-    taken = {(call.path, call.index) for call in root.walk()}
-    seen: Counter[tuple[str, int]] = Counter()
-    for call in root.walk():
-        seen[call.path, call.index] += 1
-        if seen[call.path, call.index] > 1:
-            call.index = next(number for number in count(1) if (call.path, number) not in taken)
-            taken.add((call.path, call.index))
+    calls = list(root.walk())
+    numbers = count(max(call.index for call in calls) + 1)
+    names = set()
+    for call in calls:
+        if call.name in names:
+            call.index = next(numbers)
+        names.add(call.name)
     return root
 
 
@@ -84,22 +84,13 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
     """Copy the branches of higher-order operators to the modules whose graphs name them.
 
     They are submodules of the program's graph module, which the ``get_attr`` nodes of the flat
-    graph name. Where the eager model has something of that name, another one is found.
+    graph name.
     """
-    names: dict[tuple[nn.Module, str], str] = {}
     for call in root.walk():
         read = call.module.graph.find_nodes(op="get_attr")
         for node in list(read)[len(call.state) :]:
-            owner, name = call.module._owner, str(node.target)
-            if (owner, name) not in names:
-                names[owner, name] = free = _free_name(owner, name)
-                setattr(owner, free, copy.deepcopy(getattr(branches, name)))
-            node.target = names[owner, name]
-
-
-def _free_name(owner: nn.Module, name: str) -> str:
-    candidates = (f"{name}_{number}" if number else name for number in count())
-    return next(candidate for candidate in candidates if not hasattr(owner, candidate))
+            name = str(node.target)
+            setattr(call.module._owner, name, copy.deepcopy(getattr(branches, name)))
 
 
 def share_equal_bodies(root: ModuleCall) -> None:

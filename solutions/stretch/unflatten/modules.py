@@ -32,23 +32,19 @@ class InterpreterModule(core.InterpreterModule):
     ``torch.compile`` can't look into an interpreter, so while it traces, that code is run.
     """
 
-    _finalized = False
     _generated: GraphModule
 
     def finalize(self) -> None:
         """Check the graph, note its parameters, and forget the code of the graph as it was."""
         super().finalize()
         self.__dict__.pop("_generated", None)
-        self._finalized = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph, with a value for each placeholder, by position or by name.
 
         Raises:
-            RuntimeError: the module isn't finalized.
             TypeError: a placeholder without a value or with two, or a value without a placeholder.
         """
-        self._check_finalized()
         self._check_names(args, kwargs)
         if torch.compiler.is_dynamo_compiling() and not is_fx_symbolic_tracing():
             self._generate()
@@ -60,8 +56,8 @@ class InterpreterModule(core.InterpreterModule):
         names = self.arg_names
         if len(args) > len(names) or sorted(names[len(args) :]) != sorted(kwargs):
             raise TypeError(
-                f"{self._described()} takes the arguments {names}, but was given {len(args)} by "
-                f"position and {list(kwargs)} by name"
+                f"this {type(self).__name__} (of {self._ty}) takes the arguments {names}, but was "
+                f"given {len(args)} by position and {list(kwargs)} by name"
             )
 
     @property
@@ -102,16 +98,6 @@ class InterpreterModule(core.InterpreterModule):
 
     def _facts(self) -> Iterable[object]:
         return ()
-
-    def _check_finalized(self) -> None:
-        if not self._finalized:
-            raise RuntimeError(
-                f"{self._described()} isn't finalized: its graph may still change; call "
-                "finalize() when graph and attributes are complete"
-            )
-
-    def _described(self) -> str:
-        return f"this {type(self).__name__}" + (f" (of {self._ty})" if self._ty else "")
 
 
 class FlatArgsAdapter(abc.ABC):
@@ -220,21 +206,16 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         values = adapter.adapt(
             target_spec=wanted, input_spec=given, input_args=leaves, metadata=self.meta, obj=args
         )
-        name = type(adapter).__name__
         if len(values) != wanted.num_leaves:
             raise TypeError(
-                f"{name}.adapt returned {len(values)} values, but the program takes "
-                f"{wanted.num_leaves}: one per leaf of {wanted}"
+                f"{type(adapter).__name__}.adapt returned {len(values)} values, but the program "
+                f"takes {wanted.num_leaves}: one per leaf of {wanted}"
             )
         paths = adapter.get_flat_arg_paths() or ["<unknown location>"] * len(values)
-        if len(paths) != len(values):
-            raise TypeError(
-                f"{name}.get_flat_arg_paths returned {len(paths)} names for {len(values)} values"
-            )
-        keys: list[pytree.KeyPath] = [
-            (pytree.SequenceKey(0), pytree.GetAttrKey(path)) for path in paths
+        return [
+            ((pytree.SequenceKey(0), pytree.GetAttrKey(path)), value)
+            for path, value in zip(paths, values, strict=True)
         ]
-        return list(zip(keys, values, strict=True))
 
     def _facts(self) -> Iterable[object]:
         of_the_program = [value for value in self.meta.values() if value is not self]
@@ -258,9 +239,6 @@ class InterpreterModuleDispatcher(nn.Module):
         attrs: names of further attributes of the first module that this one has, too.
         call_modules: what to run, one module per call; at least one.
 
-    Raises:
-        ValueError: no modules were given.
-
     In torch: the class of the same name; there, the buffers become plain attributes and drop out
     of the ``state_dict``.
 
@@ -276,8 +254,6 @@ class InterpreterModuleDispatcher(nn.Module):
 
     def __init__(self, attrs: set[str], call_modules: list[InterpreterModule]) -> None:
         super().__init__()
-        if not call_modules:
-            raise ValueError("InterpreterModuleDispatcher needs at least one module to call")
         first = call_modules[0]
         for name in _REGISTRIES:
             self.__dict__[name] = first.__dict__[name]
@@ -289,13 +265,10 @@ class InterpreterModuleDispatcher(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module whose turn it is."""
-        turn, last = self._turn, len(self._call_modules) - 1
-        self._turn = 0 if turn == last else turn + 1
-        try:
-            return self._call_modules[turn](*args, **kwargs)
-        except Exception:
-            self.reset()
-            raise
+        turn, self._turn = self._turn, 0  # after an exception, too
+        result = self._call_modules[turn](*args, **kwargs)
+        self._turn = (turn + 1) % len(self._call_modules)
+        return result
 
     def reset(self) -> None:
         """Let the next call be the first."""

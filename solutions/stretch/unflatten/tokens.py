@@ -10,11 +10,6 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import Graph, Node
 
 
-def has_tokens(signature: ExportGraphSignature) -> bool:
-    """Whether the graph keeps the order of side effects by handing tokens on."""
-    return any(spec.kind is InputKind.TOKEN for spec in signature.input_specs)
-
-
 def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
     """Call operations with side effects directly.
 
