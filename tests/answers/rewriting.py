@@ -95,8 +95,8 @@ def matching(lesson, *, looks_up=True, keeps_apart=True):
 
 
 @wrong(fails="test_a_pattern_does_not_match_what_differs", says="`x` matches `a` and `b`")
-def placeholders_forget_what_they_met(lesson):
-    """Enters what a node meets, and never looks it up."""
+def placeholders_match_something_else_each_time(lesson):
+    """Adds each pair to ``nodes_map``, and never looks it up."""
     matching(lesson, looks_up=False)
 
 
@@ -104,14 +104,14 @@ def placeholders_forget_what_they_met(lesson):
     fails="test_a_pattern_does_not_match_what_differs",
     says="two nodes of the pattern match one of the graph",
 )
-def two_nodes_meet_one(lesson):
-    """Doesn't ask whether a node of the graph was met before."""
+def two_nodes_match_one(lesson):
+    """Doesn't check whether a node of the graph is matched already."""
     matching(lesson, keeps_apart=False)
 
 
 @wrong(fails="test_a_pattern_matches", says="expected")
-def placeholders_meet_nodes_only(lesson):
-    """Wants a node for a placeholder: ``x + y`` doesn't find ``a + 2``."""
+def placeholders_match_nodes_only(lesson):
+    """Accepts only a node for a placeholder: ``x + y`` doesn't find ``a + 2``."""
     match_node = lesson.Matcher.match_node
 
     def nodes_only(self, expected, actual, nodes_map):
@@ -192,13 +192,13 @@ def inputs_that_were_replaced_are_used(lesson):
 
 
 @wrong(fails="test_a_pattern_is_replaced", says="computes")
-def inputs_are_passed_in_the_order_in_which_they_were_met(lesson):
-    """Takes the placeholders out of ``nodes_map``: they were entered while going backwards."""
+def inputs_are_passed_in_the_order_of_nodes_map(lesson):
+    """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
 
     def replace_match(found, replacement):
         *_, old = inside = lesson.nodes_inside(found)
-        met = found.nodes_map.items()
-        inputs = [value for node, value in met if node.op == "placeholder"][::-1]
+        pairs = found.nodes_map.items()
+        inputs = [value for node, value in pairs if node.op == "placeholder"][::-1]
         values = dict(zip(replacement.find_nodes(op="placeholder"), inputs, strict=True))
         with old.graph.inserting_before(old):
             old.replace_all_uses_with(old.graph.graph_copy(replacement, values))
