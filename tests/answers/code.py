@@ -258,6 +258,35 @@ def the_code_is_that_of_the_first_graph(lesson):
     lesson.GraphModule.recompile = keeping
 
 
+# --- wrong: the stretch ---------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_an_argument_of_another_type_is_an_expression_for_the_value",
+    says="a call of its class",
+)
+def named_tuples_lose_their_class(lesson):
+    """Takes a named tuple for a tuple."""
+    argument = lesson.CodeWriter.argument
+
+    def plain(self, value):
+        return argument(self, tuple(value) if hasattr(value, "_fields") else value)
+
+    lesson.CodeWriter.argument = plain
+
+
+@wrong(fails="test_an_annotation_of_any_kind_is_kept", says="the annotation became text")
+def annotations_become_text(lesson):
+    """Compiles under the ``from __future__ import annotations`` of the lesson's own file."""
+
+    def compiled(generated):
+        namespace = dict(generated.globals)
+        exec("from __future__ import annotations\n" + generated.src, namespace)
+        return namespace["forward"]
+
+    lesson.compiled = compiled
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 
