@@ -33,7 +33,8 @@ class Interpreter:
         garbage_collect_values: Whether a value is freed after its last use.
         graph: The graph to run instead of ``module.graph``.
 
-    In ``env`` are the values of the nodes that have run, by node.
+    In ``env`` are the values of the nodes that have run, by node. In ``last_users`` is the last
+    user of each value that is to be freed.
 
     In torch: ``torch.fx.Interpreter``.
 
@@ -72,12 +73,12 @@ class Interpreter:
         )
 
     def execute(self, n: Node) -> None:
-        """Run a node, put its value into ``env``, and take out those it was the last to use.
+        """Run a node, put its value into ``env``, and take out the inputs whose last user it is.
 
         An error goes on to the caller after ``explain`` has added to it.
         """
         raise NotImplementedError(
-            "interpreter: run a node, put its value into ``env``, and take out those it was the last to use"
+            "interpreter: run a node, put its value into ``env``, and take out the inputs whose last user it is"
         )
 
     def explain(self, error: Exception, n: Node) -> None:  # given

@@ -61,9 +61,9 @@ class Namespace:
         Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
         begins with a digit gets a ``_`` in front.
 
-        If the result is used already, it needs another number. A name is a base and perhaps a
-        number, as in ``relu_3``. ``last_number`` has the latest number of each base, and counting
-        goes on from there until a name is free.
+        If the result is in ``used``, where the reserved names are from the start, it needs another
+        number. A name is a base and perhaps a number, as in ``relu_3``. ``last_number`` has the
+        latest number of each base, and counting goes on from there until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
@@ -287,8 +287,9 @@ class Graph:
         self._graph_namespace = Namespace()
         # The ends of the list meet in the root, which is no step: so each node has two neighbours.
         self._root = self.node_type(self, "", "root", "", (), {})
-        self._insert: Callable[[Node], None] = self._root.prepend
         self.nodes = NodeList(self._root)
+        # The insertion point is a function that puts a node there. At first that is the end.
+        self._insert: Callable[[Node], None] = self._root.prepend
 
     def __str__(self) -> str:  # given
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
@@ -330,11 +331,14 @@ class Graph:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def inserting_before(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes in front of a node, until the ``with`` block ends."""
+        """Insert new nodes in front of a node until the ``with`` block ends, even with an error.
+
+        Within the block ``_insert`` is another function; afterwards it is what it was before.
+        """
         return self._inserting(n.prepend)
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes behind a node, until the ``with`` block ends.
+        """Insert new nodes behind a node until the ``with`` block ends, even with an error.
 
         Each goes directly behind it, so the one created last comes first.
 

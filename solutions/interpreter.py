@@ -36,7 +36,8 @@ class Interpreter:
         garbage_collect_values: Whether a value is freed after its last use.
         graph: The graph to run instead of ``module.graph``.
 
-    In ``env`` are the values of the nodes that have run, by node.
+    In ``env`` are the values of the nodes that have run, by node. In ``last_users`` is the last
+    user of each value that is to be freed.
 
     In torch: ``torch.fx.Interpreter``.
 
@@ -77,7 +78,7 @@ class Interpreter:
         return None
 
     def execute(self, n: Node) -> None:
-        """Run a node, put its value into ``env``, and take out those it was the last to use.
+        """Run a node, put its value into ``env``, and take out the inputs whose last user it is.
 
         An error goes on to the caller after ``explain`` has added to it.
         """
