@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HEIGHTS = {1440: 900, 375: 812}
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OPEN_ALL = """() => {
     document.querySelectorAll("details").forEach(each => { each.open = true; });
 }"""
@@ -24,6 +25,7 @@ CHOOSE_TAB = """number => {
 COUNT_TABS = """() => Math.max(1, ...[...document.querySelectorAll(".tabbed-set")].map(
     set => set.querySelectorAll(":scope > input").length))"""
 OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+FAINT = (Path(__file__).parent / "faint.js").read_text(encoding="utf-8")
 # Fades would be measured half-way.
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
@@ -70,18 +72,31 @@ class Visit:
         if self.scheme() != scheme:
             self.page.locator("label[for^=__palette]:visible").click()
 
-    def violations(self, left_out: Sequence[str] = ()) -> list[str]:
-        """What axe-core finds wrong outside of what is left out, a line an element."""
+    def violations(self, *, colours: bool = False) -> list[str]:
+        """What axe-core finds wrong, a line an element: with its colours, or with all the rest."""
         from axe_playwright_python.sync_playwright import Axe
 
-        options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": WCAG}}
-        context = {"exclude": list(left_out)} if left_out else None
-        found = Axe().run(self.page, context, options).response["violations"]
+        colour = "color-contrast"
+        wanted = (
+            {"type": "rule", "values": [colour]} if colours else {"type": "tag", "values": RULES}
+        )
+        options = {"resultTypes": ["violations"], "runOnly": wanted}
+        if not colours:
+            options["rules"] = {colour: {"enabled": False}}
+        found = Axe().run(self.page, None, options).response["violations"]
         return [
             "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
             for each in found
             for node in each["nodes"]
         ]
+
+    def faint(self) -> list[str]:
+        """Texts that stand out too little from what is behind them, one for each pair of colours.
+
+        axe-core looks at what lies over and under every word, and takes minutes for all pages; this
+        takes the background of the nearest element that has one.
+        """
+        return self.page.evaluate(FAINT)
 
 
 def reason(node: dict) -> str:
