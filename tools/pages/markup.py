@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Markup(HTMLParser):
         if not self.open:
             return
         self.open[-1].words += len(data.split())
+        if self.open[-1].attributes.get("id") == "__config":
+            self.resources.append(json.loads(data)["search"])
         if self.open[-1].tag == "title" and len(self.open) > 1:
             self.open[-2].has_name = bool(data.strip())
         if LITERAL.isdisjoint(each.tag for each in self.open) and LEFTOVER.search(data):
@@ -114,6 +117,8 @@ class Markup(HTMLParser):
         """What can be told of an element only when it ends."""
         if element.is_box and not element.words:
             self.fault("a box with a title and no text: is the text below it indented?", element)
+        if element.tag == "th" and not element.words:
+            self.fault("a heading of a table without a text", element)
         labels = {"aria-label", "aria-labelledby"} & set(element.attributes)
         is_picture = element.tag == "svg" and element.attributes.get("role") == "img"
         if is_picture and not labels and not element.has_name:
