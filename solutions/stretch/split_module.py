@@ -8,8 +8,8 @@
   (``order_partitions``); torch takes the one that became ready last.
 - ``keep_original_input_name``, ``partition_affix``, ``tuple_return``, and modules that generate
   their code late, where a compiler asks for it.
-- Paths that look alike once they are flat stay apart; names that are taken, targets that are gone
-  and orders that can't run are errors that say what to do.
+- Paths that look alike once they are flat stay apart; targets that are gone and orders that can't
+  run are errors that say what to do.
 - The code of each submodule is generated once, and not once more for the outer module: with many
   partitions that is nearly half of the time.
 """
@@ -39,22 +39,27 @@ class Partition(core.Partition):
     """Unlike the core's: it knows its options, and the modes in which its nodes have to run.
 
     Attributes:
-        number: the callback's answer itself.
         reentered: the mode changes to repeat at the start (``propagate_regions``).
         exited_early: the exits to add at the end, the outermost first (the same step).
         attributes: the ``get_attr`` nodes of modules, read inside instead of passed in; a dict,
             because it keeps the order (``collect_crossings``).
-        keep_original_input_name, tuple_return: as for ``split_module``.
+        affix, keep_original_input_name, tuple_return: as for ``split_module``.
         paths: the path that each flat name stands for.
     """
 
-    number: Any = None
     reentered: list[Node] = field(default_factory=list)
     exited_early: list[Node] = field(default_factory=list)
     attributes: dict[Node, None] = field(default_factory=dict)
+    affix: str | None = None
     keep_original_input_name: bool = True
     tuple_return: bool = False
     paths: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def submod_name(self) -> str:
+        if self.affix is None:
+            return super().submod_name
+        return f"submod_{self.affix}_{self.name}"
 
     @property
     def input_names(self) -> list[str]:
@@ -80,8 +85,8 @@ def split_module(
     root_m: torch.nn.Module,
     split_callback: Callable[[Node], int],
     qualname_map: dict[str, str] | None = None,
-    keep_original_order: bool | None = False,
-    keep_original_node_name: bool | None = False,
+    keep_original_order: bool = False,
+    keep_original_node_name: bool = False,
     keep_original_input_name: bool = True,
     *,
     partition_affix: str | None = None,
@@ -109,27 +114,26 @@ def split_module(
     Raises:
         RuntimeError: partitions wait for each other in a circle; ``keep_original_order`` is asked
             for where a partition would run too early; an autocast region has no end or no start;
-            partition numbers go down where autocast or gradients are switched; the graph reads an
-            attribute that has the name of a submodule.
+            partition numbers go down where autocast or gradients are switched.
         AttributeError: a node refers to something that the model does not have.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
     """
     _refuse_lost_targets(m)
-    partitions = assign_nodes(m.graph, split_callback, partition_affix)
+    partitions = assign_nodes(m.graph, split_callback)
     for partition in partitions:
+        partition.affix = partition_affix
         partition.keep_original_input_name = keep_original_input_name
         partition.tuple_return = tuple_return
     propagate_regions(m.graph, partitions)
     collect_crossings(m, partitions)
-    ordered = order_partitions(partitions, bool(keep_original_order))
+    ordered = order_partitions(partitions, keep_original_order)
     submodules = {
-        partition: build_submodule(partition, m, bool(keep_original_node_name))
-        for partition in ordered
+        partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
     }
     if qualname_map is not None:
         qualname_map.update(core._old_paths(ordered))
-    return stitch_graph(m, submodules, bool(keep_original_order), bool(keep_original_node_name))
+    return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
 def _refuse_lost_targets(m: GraphModule) -> None:
@@ -147,20 +151,10 @@ def _refuse_lost_targets(m: GraphModule) -> None:
 # --- Step 1
 
 
-def assign_nodes(
-    graph: Graph, split_callback: Callable[[Node], Any], partition_affix: str | None = None
-) -> list[Partition]:
-    """Unlike the core's: partitions know the callback's answer, and have an affix in their name."""
-    answers: dict[Node, Any] = {}
-
-    def name_of_partition(node: Node) -> Any:
-        answers[node] = answer = split_callback(node)
-        return answer if partition_affix is None else f"{partition_affix}_{answer}"
-
-    return [
-        Partition(partition.name, partition.nodes, number=answers[partition.nodes[0]])
-        for partition in core.assign_nodes(graph, name_of_partition)
-    ]
+def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
+    """Unlike the core's: the partitions are those of the stretch."""
+    partitions = core.assign_nodes(graph, split_callback)
+    return [Partition(partition.name, partition.nodes) for partition in partitions]
 
 
 # --- Step 2
@@ -294,16 +288,12 @@ def stitch_graph(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Unlike the core's: the code of the submodules isn't generated again, and names may be taken.
+    """Unlike the core's: the code of the submodules isn't generated again.
 
     A ``GraphModule`` that generates its code makes those inside generate theirs. So plain modules
     take the place of the submodules until the code of the outer module exists, except for those
     that get an attribute of the original, such as the ``weight`` of its own ``submod_0``.
-
-    Raises:
-        RuntimeError: the graph reads an attribute that has the name of a submodule.
     """
-    _refuse_taken_names(m.graph, submodules)
     shared = {str(node.target).partition(".")[0] for node in m.graph.find_nodes(op="get_attr")}
     stand_ins: dict[core.Partition, torch.nn.Module] = {
         partition: submodule if partition.submod_name in shared else torch.nn.Module()
@@ -313,16 +303,6 @@ def stitch_graph(
     for partition, submodule in submodules.items():
         split.add_module(partition.submod_name, submodule)
     return _late(split)
-
-
-def _refuse_taken_names(graph: Graph, submodules: Mapping[Partition, GraphModule]) -> None:
-    read = {node.target for node in graph.find_nodes(op="get_attr")}
-    for partition in submodules:
-        if partition.submod_name in read:
-            raise RuntimeError(
-                f"the graph reads an attribute called `{partition.submod_name}`, and a partition "
-                "would become a submodule of that name: pass another partition_affix"
-            )
 
 
 # --- Step 6: autocast and gradient switches act beyond the partition they are in
@@ -364,7 +344,7 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     >>> x = graph.placeholder("x")
     >>> off = graph.call_function(torch._C._set_grad_enabled, (False,))
     >>> relu = graph.call_function(torch.relu, (x,))
-    >>> first, second = Partition("0", [off], number=0), Partition("1", [relu], number=1)
+    >>> first, second = Partition("0", [off]), Partition("1", [relu])
     >>> propagate_regions(graph, [first, second])
     >>> second.reentered
     [_set_grad_enabled]
@@ -420,7 +400,7 @@ def _exits(calls: list[Node]) -> dict[Node, Node]:
 
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:
     """A mode change acts on what runs later, so no node may move in front of one."""
-    if there.number < here.number:
+    if int(there.name) < int(here.name):
         raise RuntimeError(
             f"node `{node}` goes to {there.submod_name} after the graph has reached "
             f"{here.submod_name}: where autocast or gradients are switched, "

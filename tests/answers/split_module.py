@@ -48,7 +48,7 @@ def answers_are_compared_as_they_come(lesson):
         for node in graph.nodes:
             if node.op.startswith("call_"):
                 number = split_callback(node)
-                partitions.setdefault(number, lesson.Partition(str(number), number=number))
+                partitions.setdefault(number, lesson.Partition(str(number)))
                 partitions[number].nodes.append(node)
         return list(partitions.values())
 

@@ -506,26 +506,6 @@ def test_an_original_order_that_cannot_run_is_refused(lesson):
         lesson.split_module(m, m, callback, keep_original_order=True)
 
 
-@pytest.mark.beyond("fails with KeyError, without a word of what is missing")
-def test_an_attribute_with_the_name_of_a_submodule_is_refused(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.submod_0 = nn.Parameter(torch.rand(3))
-
-        def forward(self, x):
-            return torch.relu(x) + self.submod_0
-
-    m = symbolic_trace(Model())
-    with refuses(
-        RuntimeError,
-        "submod_0",
-        cause="two things are called submod_0 in the result",
-        hint="look for the names in the attributes first; partition_affix is the way out",
-    ):
-        lesson.split_module(m, m, lambda node: 0)
-
-
 # --- autocast and gradient regions
 
 
