@@ -710,7 +710,11 @@ def share_equal_bodies(root: ModuleCall) -> None:
     for call in root.walk():
         earliest = kept.setdefault((call.path, graph_key(call.module.graph)), call)
         if earliest is not call:
-            parent, _, name = call.name.rpartition(".")
-            delattr(root.module.get_submodule(parent), name)
+            _remove(root.module, call.name)
             call.module = earliest.module
             call.redirect(earliest.index)
+
+
+def _remove(tree: nn.Module, path: str) -> None:
+    parent, _, name = path.rpartition(".")
+    delattr(tree.get_submodule(parent), name)

@@ -7,8 +7,8 @@
 - After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
 - What can't be traced is refused: anything that is neither a module nor a Python function, a class
   without the method, a module that replaces another during the trace.
-- Generated code knows its source, graph modules that compile late can be traced, stack traces
-  leave these files out, tracers can be copied.
+- Generated code knows its source, graph modules that compile late can be traced, tracers can be
+  copied.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import StackSummary
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +32,6 @@ from ._recording import original, recording, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_SOLUTIONS = str(Path(core.__file__).parent)
 
 
 class ModuleStack(OrderedDict[str, tuple[str, Any]]):
@@ -130,11 +126,14 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
             TypeError: It is no Python function.
         """
         if not isinstance(root_fn, FunctionType):
-            name = type(root_fn).__name__
-            raise TypeError(f"can't trace a {name}: wrap it in a function that calls it")
+            raise TypeError(
+                f"can't trace a {type(root_fn).__name__}: wrap it in a function that calls it"
+            )
         self._traced_function = root_fn
-        fields = ("co_name", "co_filename", "co_firstlineno")
-        self.graph._co_fields = {field: getattr(root_fn.__code__, field) for field in fields}
+        self.graph._co_fields = {
+            field: getattr(root_fn.__code__, field)
+            for field in ("co_name", "co_filename", "co_firstlineno")
+        }
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager
@@ -172,20 +171,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
         """Return what the core does; with ``param_shapes_constant``, a ``ParameterProxy``."""
         proxy = super().getattr(attr, attr_val, parameter_proxy_cache)
-        if not self.param_shapes_constant or type(proxy) is not Proxy:
-            return proxy
-        path = str(proxy.node.target)
-        parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
-        return parameter_proxy_cache[path]
+        if self.param_shapes_constant and type(proxy) is Proxy:
+            path = str(proxy.node.target)
+            proxy = parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
+        return proxy
 
     @classmethod
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
         return cls()
-
-    def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
-        frames = [each for each in user_stack_summary if not each.filename.startswith(_SOLUTIONS)]
-        return super()._filter_traceback_frames(StackSummary.from_list(frames))
 
 
 def symbolic_trace(

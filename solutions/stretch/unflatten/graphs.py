@@ -60,13 +60,12 @@ class CallGraph(core.CallGraph):
 
     def _pass_by_name(self, node: Node, inputs: Sequence[Node]) -> None:
         """Pass what the eager module took by position so, and everything else by name."""
-        by_position = [value for value in inputs if value.meta.get("by_position")]
-        node.args = tuple(map(self.value, by_position))
-        node.kwargs = {
-            value.meta.get("parameter", value.name): self.value(value)
-            for value in inputs
-            if value not in by_position
+        named: dict[str, Any] = {
+            value.meta.get("parameter", value.name): self.value(value) for value in inputs
         }
+        by_position = [name for name in named if name.startswith("_positional_arg_")]
+        node.args = tuple(named.pop(name) for name in by_position)
+        node.kwargs = named
 
 
 def lift_annotations(root: ModuleCall) -> None:
@@ -133,15 +132,14 @@ def dispatch(root: ModuleCall, paths: set[str]) -> None:
     """
     calls: dict[str, list[ModuleCall]] = defaultdict(list)
     for call in root.walk():
-        calls[call.path].append(call)
+        if call.path in paths:
+            calls[call.path].append(call)
     for path, repeated in calls.items():
-        if path in paths and len(repeated) > 1:
-            parent, _, name = path.rpartition(".")
-            place = root.module.get_submodule(parent)
+        if len(repeated) > 1:
             for later in {call.name for call in repeated} - {path}:
-                delattr(place, later.rpartition(".")[2])
+                core._remove(root.module, later)
             modules: list[Any] = [call.module for call in repeated]
             constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
-            setattr(place, name, InterpreterModuleDispatcher(constants, modules))
+            root.module.set_submodule(path, InterpreterModuleDispatcher(constants, modules))
             for call in repeated:
                 call.redirect(0)

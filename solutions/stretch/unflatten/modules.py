@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx import GraphModule, Node, Proxy
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
@@ -80,12 +80,7 @@ class InterpreterModule(core.InterpreterModule):
             print_output: whether to print it.
             options: ``include_stride``, ``include_device``, ``colored``.
         """
-        code = self.graph.python_code(root_module="self", verbose=True, **options)
-        forward = textwrap.indent(textwrap.dedent(code.src).strip(), "    ")
-        text = f"class {type(self).__name__}(torch.nn.Module):\n{forward}"
-        if print_output:
-            print(text)
-        return text
+        return _print_readable(self, type(self).__name__, print_output, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
         """Copy everything but what never changes; torch warns where a tree spec is copied."""
@@ -164,10 +159,10 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         """Return the leaves of the arguments, checked unless they are proxies or exported anew."""
         if is_fx_symbolic_tracing():
             return self._traced(args, kwargs)
-        if torch.compiler.is_exporting():
-            # No check of ranges: the new program has its own.
-            return [leaf for _, leaf in self.input_leaves(args, kwargs)]
-        return self._checked(args, kwargs)
+        # A program that is exported anew has its own ranges.
+        if self.check_input_constraints and not torch.compiler.is_exporting():
+            return self._checked(args, kwargs)
+        return [leaf for _, leaf in self.input_leaves(args, kwargs)]
 
     @torch.compiler.disable(  # type: ignore[untyped-decorator]
         reason="the compiler can't trace the checks of the inputs"
@@ -177,9 +172,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         for module in self.modules():
             if isinstance(module, InterpreterModuleDispatcher):
                 module.reset()
-        if self.check_input_constraints:
-            return super().flat_inputs(args, kwargs)
-        return [leaf for _, leaf in self.input_leaves(args, kwargs)]
+        return super().flat_inputs(args, kwargs)
 
     def _traced(self, args: Any, kwargs: Any) -> list[Any]:
         """The leaves of proxies, which have no structure and no shape to compare."""
@@ -255,9 +248,7 @@ class InterpreterModuleDispatcher(nn.Module):
     def __init__(self, attrs: set[str], call_modules: list[InterpreterModule]) -> None:
         super().__init__()
         first = call_modules[0]
-        for name in _REGISTRIES:
-            self.__dict__[name] = first.__dict__[name]
-        for name in attrs - {*self._modules, *self._parameters, *self._buffers}:
+        for name in (*_REGISTRIES, *attrs):
             setattr(self, name, getattr(first, name))
         self._ty = first.type_name()
         self._call_modules = call_modules

@@ -7,16 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.export.graph_signature import ExportGraphSignature, OutputKind, OutputSpec
+from torch.export.graph_signature import ExportGraphSignature, OutputKind
 from torch.fx import Graph, Node
 
 from ...unflatten import NO_MODULE
-
-_MUTATIONS = (
-    OutputKind.BUFFER_MUTATION,
-    OutputKind.PARAMETER_MUTATION,
-    OutputKind.USER_INPUT_MUTATION,
-)
 
 
 def is_functional(signature: ExportGraphSignature) -> bool:
@@ -45,14 +39,15 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     old value is read later.
     """
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
+    names = {spec.target: spec.arg.name for spec in signature.input_specs}
     output = graph.output_node()
     outputs: Any = output.args[0]
     returned = list(zip(signature.output_specs, outputs, strict=True))
     output.args = (tuple(value for spec, value in returned if spec.kind is OutputKind.USER_OUTPUT),)
     written = {}
     for spec, value in returned:
-        if spec.kind in _MUTATIONS:
-            target = placeholders[_mutated_input(spec, signature)]
+        if spec.target is not None:  # the name of a buffer or parameter, or of the placeholder
+            target = placeholders[names.get(spec.target, spec.target)]
             copied = write_back(target, value, after=max([value, *readers(target)]))
             if value.op != "placeholder" and form(value) == form(target):
                 value.replace_all_uses_with(copied, copied.__lt__)
@@ -84,13 +79,6 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
         copied = graph.call_function(torch.ops.aten.copy_.default, (target, value))
     copied.meta = copy.copy(value.meta) | {"nn_module_stack": stack}
     return copied
-
-
-def _mutated_input(spec: OutputSpec, signature: ExportGraphSignature) -> str:
-    """The name of the placeholder that a mutation belongs to."""
-    if spec.kind is OutputKind.USER_INPUT_MUTATION:
-        return str(spec.target)
-    return next(each.arg.name for each in signature.input_specs if each.target == spec.target)
 
 
 def readers(value: Node) -> Iterator[Node]:

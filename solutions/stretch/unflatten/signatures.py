@@ -121,45 +121,40 @@ class Border:
 
     def unpack(self) -> None:
         """Unpack the arguments inside and the results outside, and let them be used from there."""
+        takes, returns = self.signature.in_spec, self.signature.out_spec
         with self.graph.inserting_before(self.packed.next):
-            parameters = self._parameters()
-            flat = self._add(self.inside, _flatten(self.signature.in_spec), parameters)
-            items = self._items(self.inside, flat, self.packed.args[0])
-        for leaf, item in items.items():
-            leaf.replace_all_uses_with(item, lambda user: flat < user <= self.returned)
+            flat = self._add(self.inside, _flatten(takes), self._parameters())
+            self._use(flat, self.packed.args[0], self.returned)
+        leaves: Any = self.returned.args[0]
+        made = [leaf if isinstance(leaf, Node) and leaf > flat else None for leaf in leaves]
         with self.graph.inserting_before(self.returned.next):
-            results = self._add(self.outside, _flatten(self.signature.out_spec), self.returned)
-            items = self._items(self.outside, results, self.returned.args[0])
-        for leaf, item in items.items():
-            if leaf > flat:
-                leaf.replace_all_uses_with(item, results.__lt__)
+            results = self._add(self.outside, _flatten(returns), self.returned)
+            self._use(results, made, self.graph.output_node())
+
+    def _use(self, flat: Node, leaves: Any, last: Node) -> None:
+        """Let leaves be read from the flat list ``flat``, up to the node ``last``."""
+        for position, leaf in enumerate(leaves):
+            if isinstance(leaf, Node):
+                item = self._add(flat.meta["nn_module_stack"], operator.getitem, flat, position)
+                item.meta |= {"val": leaf.meta.get("val"), "called": leaf.name}
+                leaf.replace_all_uses_with(item, lambda user: flat < user <= last)
 
     def _parameters(self) -> Any:
         """What the eager module was called with; each keeps its place or its name."""
         args_spec, kwargs_spec = self.signature.in_spec.children()
         args, kwargs = (self._add(self.outside, operator.getitem, self.packed, n) for n in (0, 1))
         positional = [
-            self._parameter(f"_positional_arg_{number}", args, number, by_position=True)
+            self._parameter(f"_positional_arg_{number}", args, number)
             for number in range(args_spec.num_children)
         ]
         return tuple(positional), {
-            name: self._parameter(name, kwargs, name, by_position=False)
-            for name in kwargs_spec.context
+            name: self._parameter(name, kwargs, name) for name in kwargs_spec.context
         }
 
-    def _parameter(self, name: str, values: Node, key: Any, by_position: bool) -> Node:
+    def _parameter(self, name: str, values: Node, key: Any) -> Node:
         item = self._add(self.outside, operator.getitem, values, key)
-        item.meta |= {"parameter": name, "by_position": by_position}
+        item.meta["parameter"] = name
         return item
-
-    def _items(self, stack: dict[str, Any], flat: Node, leaves: Any) -> dict[Node, Node]:
-        """The items of a flat list that stand for the nodes among these leaves."""
-        items = {}
-        for position, leaf in enumerate(leaves):
-            if isinstance(leaf, Node):
-                item = items[leaf] = self._add(stack, operator.getitem, flat, position)
-                item.meta |= {"val": leaf.meta.get("val"), "called": leaf.name}
-        return items
 
     def _add(self, stack: dict[str, Any], function: Any, *args: Any) -> Node:
         node = self.graph.call_function(function, args)

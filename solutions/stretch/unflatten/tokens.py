@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from torch._higher_order_ops.effects import with_effects
@@ -32,20 +31,15 @@ def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
 
 
 def _call_directly(node: Node) -> None:
-    """Replace one ``with_effects`` by the operation, and its items by those of the result."""
-    _, operation, *args = node.args
-    with node.graph.inserting_before(node):
-        direct = node.graph.call_function(operation, tuple(args), node.kwargs)  # type: ignore[arg-type]
+    """Make a ``with_effects`` node one of the operation, and its items those of the result."""
+    _, node.target, *args = node.args  # type: ignore[assignment]
+    node.args = tuple(args)
     _, *results = node.meta["val"]
-    value = results[0] if len(results) == 1 else tuple(results)
-    direct.meta = copy.copy(node.meta) | {"val": value}
+    node.meta["val"] = results[0] if len(results) == 1 else tuple(results)
     for item in list(node.users):
         position: Any = item.args[1]
-        if position == 0:
-            node.graph.erase_node(item)
-        elif len(results) == 1:
-            item.replace_all_uses_with(direct)
-            node.graph.erase_node(item)
+        if position and len(results) > 1:
+            item.args = (node, position - 1)
         else:
-            item.args = (direct, position - 1)
-    node.graph.erase_node(node)
+            item.replace_all_uses_with(node)
+            node.graph.erase_node(item)
