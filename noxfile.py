@@ -218,6 +218,15 @@ def site(session: nox.Session) -> None:
     run(session, python, "pytest", *options, *session.posargs)
 
 
+@shared
+def zensical(session: nox.Session) -> None:
+    """Build the site with Zensical, which follows Material, and audit it; no fault ends this."""
+    python = interpreter(session, "docs", "zensical", project=False)
+    session.env["SITE_DIR"] = ".cache/zensical"
+    run(session, python, "zensical", "build", success_codes=range(256))
+    run(session, python, "tools.pages.audit", ".cache/zensical", success_codes=range(256))
+
+
 def suites() -> list[str]:
     """The tests of the lessons, core and stretch."""
     return [*sorted(str(path) for path in Path("tests").glob("test_*.py")), "tests/stretch"]
