@@ -191,13 +191,9 @@ def bindings(found: Match) -> str:
 
 def missed(graph: fx.Graph, matched: Mapping[str, str]) -> list[fx.Node]:
     """The calls of relu on a sum that are in no match."""
-    calls = graph.find_nodes(op="call_function", target=torch.relu)
-    sums = (operator.add,)
-    return [
-        node
-        for node in calls
-        if node.name not in matched and node.all_input_nodes[0].target in sums
-    ]
+    relus = graph.find_nodes(op="call_function", target=torch.relu)
+    sums = set(graph.find_nodes(op="call_function", target=operator.add))
+    return [relu for relu in relus if relu.name not in matched and sums & set(relu.all_input_nodes)]
 
 
 def splitting() -> Picture:
