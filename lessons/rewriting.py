@@ -42,7 +42,7 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
 
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
-        graph: Where to look.
+        graph: Where to look: the graph of a ``GraphModule``.
 
     Returns:
         The matches, in the order of the graph.
@@ -204,8 +204,8 @@ def fuse(model: nn.Module) -> GraphModule:
         model: A model in eval mode that calls no convolution twice. It isn't changed.
 
     Returns:
-        A module that computes the same with fewer nodes. A fused convolution has the path of the
-        old one; the batch norms are gone.
+        A module that computes the same with fewer nodes, and shares no parameters with the model. A
+        fused convolution has the path of the old one; the batch norms are gone.
 
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     >>> fused = fuse(model)

@@ -29,6 +29,8 @@ from tests.suite import equal, holds, is_value
 # --- step 1: one node of the pattern, and one of the graph ----------------------------------------
 
 ADD = lambda x, y: x + y
+CAT = lambda x, y: torch.cat([x, y])
+RELU_OF_ONE = lambda x, y: torch.cat([relu(x), y])
 ROWS = lambda x: torch.sum(x, dim=1)
 KEYWORDS = "the keyword arguments differ"
 TYPES = "equal in Python, and yet they compute different things: compare the types too"
@@ -40,18 +42,19 @@ MATCHES = {
     "a call the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
     "a placeholder any node": (relu, lambda a: relu(a.sum(0)), {"relu": "relu", "x": "sum_1"}),
     "a placeholder a literal": (ADD, lambda a: a + 2, {"add": "add", "x": "a", "y": "2"}),
-    "a placeholder a list": (
-        lambda x: torch.cat(x),
-        lambda a, b: torch.cat([a, b]),
-        {"cat": "cat", "x": "[a, b]"},
+    "two placeholders equal literals": (
+        lambda x, y, z: torch.clamp(x, y, z),
+        lambda a: torch.clamp(a, 2, 2),
+        {"clamp": "clamp", "x": "a", "y": "2", "z": "2"},
     ),
+    "a placeholder a list": (lambda x: torch.cat(x), CAT, {"cat": "cat", "x": "[x, y]"}),
     "all calls on the way": (
         lambda x, y: relu(x + y),
         lambda a, b: relu(tanh(a) + b),
         {"relu": "relu", "add": "add", "x": "tanh", "y": "b"},
     ),
     "elements of a list": (
-        lambda x, y: torch.cat([relu(x), y]),
+        RELU_OF_ONE,
         lambda a, b: torch.cat([relu(a), b]),
         {"cat": "cat", "relu": "relu", "x": "a", "y": "b"},
     ),
@@ -72,8 +75,10 @@ def test_a_pattern_matches(lesson, case):
 
 # A pattern, a function that it doesn't match, and why.
 NO_MATCH = {
-    "a longer list": (lambda x: torch.cat([x]), lambda a, b: torch.cat([a, b]), LENGTHS),
-    "a shorter list": (lambda x, y: torch.cat([x, y]), lambda a: torch.cat([a]), LENGTHS),
+    "a longer list": (lambda x: torch.cat([x]), CAT, LENGTHS),
+    "a shorter list": (CAT, lambda a: torch.cat([a]), LENGTHS),
+    "a node, not a list": (CAT, lambda a: torch.cat(a), "a node is no list"),
+    "a list, not a number": (ROWS, lambda a: torch.sum(a, dim=[1]), "a list is no number"),
     "another function": (relu, lambda a: tanh(a), "the functions differ"),
     "a namesake": (
         lambda x, y: torch.add(x, y),
@@ -98,11 +103,7 @@ NO_MATCH = {
     "a node, not a literal": (lambda x: x + relu(x), lambda a: a + 1, "a literal is no call"),
     "a keyword argument": (ROWS, lambda a: torch.sum(a, dim=0), KEYWORDS),
     "another keyword argument": (ROWS, lambda a: torch.sum(a, dim=1, keepdim=True), KEYWORDS),
-    "an element": (
-        lambda x, y: torch.cat([relu(x), y]),
-        lambda a, b: torch.cat([tanh(a), b]),
-        "the elements differ",
-    ),
+    "an element": (RELU_OF_ONE, lambda a, b: torch.cat([tanh(a), b]), "the elements differ"),
     "two values": (lambda x: x + relu(x), lambda a, b: a + relu(b), "`x` matches `a` and `b`"),
     "two nodes for one": (
         twice(relu),
@@ -267,7 +268,6 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
 def test_what_is_no_pair_stays(lesson):
     conv, norm = pair()
     fused_right(lesson, settled(nn.Sequential(conv, nn.ReLU(), norm)), IMAGES, nodes=5)
-    conv, norm = pair()
     fused_right(lesson, settled(nn.Sequential(norm, conv)), IMAGES, nodes=4)
 
 
@@ -292,3 +292,10 @@ def test_the_model_is_not_changed(lesson):
     equal(list(after), list(before), hint="fuse a copy")
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     equal(changed, [], cause=(bool, "the parameters of the model itself were changed"))
+
+
+def test_the_result_shares_no_parameters_with_the_model(lesson):
+    model = settled(nn.Sequential(*pair(), nn.Conv2d(3, 3, 1)))
+    ours = set(map(id, lesson.fuse(model).parameters()))
+    shared = [name for name, each in model.named_parameters() if id(each) in ours]
+    equal(shared, [], hint="fuse a copy")
