@@ -75,7 +75,7 @@ class Placeholders(core.Placeholders):
         call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
         if inspect.unwrap(root_fn) is not root_fn:
             call = call_by_kind(root_fn)
-        if all(pytree.tree_is_leaf(arg) for arg in args):
+        if all(map(pytree.tree_is_leaf, args)):
             return call, args
         return flattened(self.graph, call, args, named)  # type: ignore[attr-defined]
 

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     from . import Tracer
 
-# A name belongs to a class, or to the globals of a module.
-Owner = type | dict[str, Any]
+    # A name belongs to a class, or to the globals of a module.
+    Owner = type | dict[str, Any]
 
 # The value of a name that doesn't exist.
-MISSING: Any = object()
+MISSING = object()
 
 # What a module call and an attribute read are sent to in this thread.
 RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
 
 
-class Patches(dict[tuple[int, str], tuple[Owner, str, Any, Any]]):
+class Patches(dict[tuple[int, str], Any]):
     """All patched names in this process: owner, name, original value, patched value."""
 
     # torch.compile calls these two when it compiles something during a trace. Torch's own flag and
@@ -97,12 +97,10 @@ def patch_everything() -> None:
         wrap(cls, name)
 
 
-@functools.wraps(ORIGINAL_CALL)
 def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     return RECORDERS.get()[0](module, *args, **kwargs)
 
 
-@functools.wraps(ORIGINAL_GETATTR)
 def getattr_of_module(module: nn.Module, name: str) -> Any:
     return RECORDERS.get()[1](module, name)
 

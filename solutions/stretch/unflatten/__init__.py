@@ -1,9 +1,10 @@
 """Unlike the core: every program, and modules that can be swapped.
 
-- Functional programs (``mutations``, ``tokens``): what was mutated, and side effects.
+- Functional programs: mutations are written back (``mutations``), and operations with side effects
+  need no tokens (``tokens``).
 - Preserved signatures (``signatures``, ``boundaries``): a module takes and returns what the eager
-  one did, so that it can be swapped; called several times, it takes turns.
-- ``state``: views and aliases are told apart by memory, as in programs from a file.
+  one did, so that it can be swapped, also where it is called several times.
+- ``state``: names of one tensor are recognised by its memory, as programs from a file need it.
 - ``graphs``: interrupted calls, the branches of ``torch.cond``, modules with several names.
 - ``modules``: trees can be compiled, copied, traced and printed, and take adapters.
 """
@@ -43,7 +44,7 @@ from .modules import (
     InterpreterModuleDispatcher,
     UnflattenedModule,
 )
-from .mutations import is_functional, restore_mutations
+from .mutations import restore_mutations
 from .signatures import preserve_signatures
 from .state import restore_state, state_names
 from .tokens import remove_tokens
@@ -117,7 +118,7 @@ def unflatten(
 
 
 def prepare_calls(program: ExportedProgram) -> ModuleCall:
-    """The calls of a program with what they take and return."""
+    """Return the root's call of a program, and in each call what it takes and returns."""
     signature = program.graph_signature
     if signature.backward_signature is not None:
         raise ValueError(
@@ -127,7 +128,7 @@ def prepare_calls(program: ExportedProgram) -> ModuleCall:
     preserved = {
         each.fqn: each.signature for each in program.module_call_graph[1:] if each.signature
     }
-    functional = is_functional(signature)
+    functional = len(signature.output_specs) > len(signature.user_outputs)
     graph = _copied(program.graph) if preserved or functional else program.graph
     written = {}
     if functional:
@@ -142,9 +143,9 @@ def prepare_calls(program: ExportedProgram) -> ModuleCall:
 
 
 def _copied(graph: Graph) -> Graph:
-    """A copy whose nodes have the original's names: signatures know them by these.
+    """Copy a graph with the names of its nodes, because signatures refer to nodes by name.
 
-    A plain copy renames a node that is called like a builtin, as ``input`` is.
+    ``copy.deepcopy`` renames nodes that have the name of a builtin, such as ``input``.
     """
     copied = copy.deepcopy(graph)
     for ours, theirs in zip(copied.nodes, graph.nodes, strict=True):

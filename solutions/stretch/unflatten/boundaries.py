@@ -15,7 +15,7 @@ from .mutations import form, is_view, readers, write_back
 
 @dataclass
 class BoundaryReplacements:
-    """What takes the place of values on the far side of a border.
+    """Replaces values that cross the border of a call and are not in its signature.
 
     Attributes:
         call: the call whose border it is.
@@ -50,7 +50,7 @@ class BoundaryReplacements:
         return source or self._copy(value)
 
     def _copied_to(self, value: Node, reader: Node) -> Node | None:
-        """Where the eager model has copied it to itself."""
+        """Return the buffer or input that the model copied the value to and that still holds it."""
         for copied in value.users:
             if copied.target is torch.ops.aten.copy_.default and copied < reader:
                 target = copied.all_input_nodes[0]
@@ -61,7 +61,7 @@ class BoundaryReplacements:
         return None
 
     def _written_to(self, value: Node, reader: Node) -> Node | None:
-        """Where the value of a functional graph belongs: it is written there."""
+        """Write the value to the buffer or input that holds it in eager mode, and return that."""
         for target, last in self.written.items():
             if value is max(held for held in _history(target, last) if held < reader):
                 written = min(node for node in target.users if node > value and _is_in_place(node))
@@ -92,7 +92,7 @@ class BoundaryReplacements:
 
 
 def _history(target: Node, last: Node) -> list[Node]:
-    """The values that a buffer or input may hold, one after the other: its own to the last."""
+    """Return the values that a buffer or input may hold one after the other."""
     sources, made = {last}, {target}
     for node in reversed(target.graph.nodes):
         if node in sources:
@@ -104,7 +104,7 @@ def _history(target: Node, last: Node) -> list[Node]:
 
 
 def _obstacle(value: Node, before: Node) -> str:
-    """Why a value would differ if it were computed a second time; empty if it wouldn't."""
+    """Return why a value can't be computed a second time; empty if it can."""
     if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
         return "it is random"
     for source in (value, *value.all_input_nodes):
@@ -115,12 +115,12 @@ def _obstacle(value: Node, before: Node) -> str:
 
 
 def _owner(value: Node) -> Node:
-    """The value whose memory this is: itself, or what it is a view of."""
+    """Return the value whose memory this is: the value itself, or what it is a view of."""
     return _owner(value.all_input_nodes[0]) if is_view(value) else value
 
 
 def _writers(value: Node) -> Iterator[Node]:
-    """The operations that write to a value, directly or through views of it."""
+    """Yield the operations that write to a value, directly or through views of it."""
     for user in value.users:
         if user.args and user.args[0] is value and is_view(user):
             if _is_in_place(user):

@@ -19,7 +19,7 @@ from .modules import InterpreterModule, InterpreterModuleDispatcher
 def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
-    Unlike the core's: a call that another one interrupts gets a number for each of its parts.
+    Unlike the core's: if another call interrupts a call, each part gets a number of its own.
     """
     root = core.outline(graph)
     calls = list(root.walk())
@@ -33,7 +33,7 @@ def outline(graph: Graph) -> ModuleCall:
 
 
 class CallGraph(core.CallGraph):
-    """Unlike the core's: nodes for calls know their shapes, and preserved arguments their names."""
+    """Unlike the core's: call nodes have shapes, and preserved arguments keep their names."""
 
     def __init__(self, call: ModuleCall) -> None:
         super().__init__(call)
@@ -59,7 +59,7 @@ class CallGraph(core.CallGraph):
             self._pass_by_name(node, callee.inputs)
 
     def _pass_by_name(self, node: Node, inputs: Sequence[Node]) -> None:
-        """Pass what the eager module took by position so, and everything else by name."""
+        """Pass by position what the eager module took by position, and everything else by name."""
         named: dict[str, Any] = {
             value.meta.get("parameter", value.name): self.value(value) for value in inputs
         }
@@ -69,7 +69,7 @@ class CallGraph(core.CallGraph):
 
 
 def lift_annotations(root: ModuleCall) -> None:
-    """Move what ``torch.fx.traceback.annotate`` said of all nodes of a call to its call node."""
+    """Move an annotation that all nodes of a call share to the node that makes the call."""
     for call in root.walk():
         nodes = [node for node in call.module.graph.nodes if node.op.startswith("call_")]
         notes = [node.meta.get("custom") for node in nodes]
@@ -119,10 +119,9 @@ def _key(call: ModuleCall) -> str:
 def dispatch(root: ModuleCall, paths: set[str]) -> None:
     """Put a dispatcher where a module with a preserved signature is called several times.
 
-    Whoever asked export to preserve a signature wants to swap the module for another one. So all
-    its calls must go to one place: a dispatcher takes the place of the first module, its call
-    modules are those of the calls in their order, and every call node calls it. The modules
-    themselves leave the tree.
+    A module with a preserved signature can be swapped for another one, so all its calls must go to
+    one attribute. There the first module is replaced by a dispatcher, which runs the modules of
+    the calls in order, and every call node calls it. The modules are removed from the tree.
 
     Args:
         root: the outline, with its modules in the tree.

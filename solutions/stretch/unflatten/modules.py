@@ -1,7 +1,7 @@
 """Unlike the core: bodies that can be compiled, copied and printed, and adapters at the root.
 
-Code is generated when it is first asked for: most modules are only ever interpreted, and so
-making a tree takes a fraction of the time.
+Code is generated on first use. Most modules are only interpreted, so a tree is made in a fraction
+of the time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ... import unflatten as core
 
 
 class InterpreterModule(core.InterpreterModule):
-    """Unlike the core's: wrong arguments are named, and there is generated code beside the graph.
+    """Unlike the core's: wrong arguments are refused, and the graph can be had as code.
 
-    ``torch.compile`` can't look into an interpreter, so while it traces, that code is run.
+    ``torch.compile`` can't trace an interpreter, so it traces the generated code.
     """
 
     _generated: GraphModule
@@ -83,7 +83,7 @@ class InterpreterModule(core.InterpreterModule):
         return _print_readable(self, type(self).__name__, print_output, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
-        """Copy everything but what never changes; torch warns where a tree spec is copied."""
+        """Copy everything except what never changes: torch warns when a tree spec is copied."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         memo.update((id(fact), fact) for fact in self._facts())
@@ -118,12 +118,12 @@ class FlatArgsAdapter(abc.ABC):
         """
 
     def get_flat_arg_paths(self) -> list[str]:
-        """Names for the adapted leaves, for errors about them; empty if there are none."""
+        """Return names for the adapted leaves, for error messages; empty if there are none."""
         return []
 
 
 class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
-    """Unlike the core's: it says what the program said of itself, and can be traced and exported.
+    """Unlike the core's: it keeps the program's metadata, and can be traced and exported.
 
     Args:
         export_module: the program; the module keeps its signature and its constraints.
@@ -175,7 +175,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         return super().flat_inputs(args, kwargs)
 
     def _traced(self, args: Any, kwargs: Any) -> list[Any]:
-        """The leaves of proxies, which have no structure and no shape to compare."""
+        """Return the leaves of proxies, whose structure and shapes can't be checked."""
         wanted = self._signature.in_spec
         if isinstance(args, Proxy):
             # The tree itself is traced: all positional arguments are one value.
@@ -216,20 +216,20 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
 
 
 def _without_tokens(signature: ExportGraphSignature) -> ExportGraphSignature:
-    """A copy of the signature that lists what the tree takes and returns, and no tokens."""
+    """Return a copy of the signature without tokens, which the tree doesn't take or return."""
     inputs = [spec for spec in signature.input_specs if spec.kind is not InputKind.TOKEN]
     outputs = [spec for spec in signature.output_specs if spec.kind is not OutputKind.TOKEN]
     return ExportGraphSignature(inputs, outputs)
 
 
 class InterpreterModuleDispatcher(nn.Module):
-    """A module that is called several times in one run, and does something else each time.
+    """Replaces a module that is called several times in one run with different graphs.
 
-    The calls go to ``call_modules`` in turn, and begin anew after the last one, or after an
-    exception. Submodules, parameters and buffers are those of the first of them.
+    Each call runs the next of ``call_modules``; after the last one, or after an exception, the
+    first one is next. Submodules, parameters and buffers are those of the first module.
 
     Args:
-        attrs: names of further attributes of the first module that this one has, too.
+        attrs: names of further attributes to copy from the first module.
         call_modules: what to run, one module per call; at least one.
 
     In torch: the class of the same name; there, the buffers become plain attributes and drop out
@@ -255,14 +255,14 @@ class InterpreterModuleDispatcher(nn.Module):
         self._turn = 0
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the module whose turn it is."""
+        """Run the next module."""
         turn, self._turn = self._turn, 0  # after an exception, too
         result = self._call_modules[turn](*args, **kwargs)
         self._turn = (turn + 1) % len(self._call_modules)
         return result
 
     def reset(self) -> None:
-        """Let the next call be the first."""
+        """Let the next call run the first module."""
         self._turn = 0
 
     def call_modules(self) -> list[InterpreterModule]:

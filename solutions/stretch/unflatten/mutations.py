@@ -1,4 +1,4 @@
-"""Unlike the core: what the eager model mutated is mutated again, in a functional graph, too."""
+"""Unlike the core: functional graphs mutate the buffers and inputs that the model mutated."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from torch.fx import Graph, Node
 from ...unflatten import NO_MODULE
 
 
-def is_functional(signature: ExportGraphSignature) -> bool:
-    """Whether the graph returns more than its results: mutated buffers or inputs, tokens."""
-    return any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs)
-
-
 def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Node, Node]:
     """Turn the mutations that a functional graph returns into ``copy_`` in the graph.
 
     ``run_decompositions`` makes a graph functional: what the eager model wrote into a buffer or
-    an input is computed, and returned in front of the results. The caller of the flat graph
-    writes it back. In a tree of modules nobody would, so a ``copy_`` does it in the graph: as
-    soon as the value is made and nobody reads the old one any more.
+    an input is computed, and returned before the results. The caller of the flat graph writes it
+    back. A tree of modules has no such caller, so the graph writes it back with ``copy_``, once
+    the value is computed and the old one isn't read any more.
 
     Args:
         graph: a flat graph. It is changed: every mutation is written back, what comes after sees
@@ -56,12 +51,12 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
 
 
 def write_back(target: Node, value: Node, after: Node) -> Node:
-    """Copy ``value`` into ``target`` behind the node ``after``, in the module of that node.
+    """Copy ``value`` into ``target`` after the node ``after``, in the module of that node.
 
     Args:
         target: the placeholder of a buffer, parameter or input.
         value: what it becomes.
-        after: the node to follow; behind a placeholder comes the first operation.
+        after: the node to follow; for a placeholder, the copy comes before the first operation.
 
     Returns:
         The ``copy_`` node.
@@ -82,7 +77,7 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
 
 
 def readers(value: Node) -> Iterator[Node]:
-    """The operations that read a value, directly or through views of it."""
+    """Yield the operations that read a value, directly or through views of it."""
     for user in value.users:
         if user.op != "output":
             yield user
@@ -91,12 +86,12 @@ def readers(value: Node) -> Iterator[Node]:
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node's result is another look at the memory of its first argument."""
+    """Return whether the result of a node is a view of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info for result in schema.returns)
 
 
 def form(node: Node) -> tuple[Any, ...]:
-    """The dtype and shape of a node's value: a buffer takes over a value only in its own form."""
+    """Return dtype and shape of a node's value. A buffer can only hold values of its own form."""
     value = node.meta.get("val")
     return getattr(value, "dtype", None), getattr(value, "shape", None)

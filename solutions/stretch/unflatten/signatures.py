@@ -2,8 +2,8 @@
 
 ``torch.export.export(..., preserve_module_call_signature=...)`` notes how a module was called.
 Such a module can be swapped for another one. So every value that crosses its border must be one of
-its arguments or results, in the structure that the eager module had. All of this is
-written into the flat graph; the steps of the core know nothing of signatures.
+its arguments or results, in the structure that the eager module had. The flat graph is edited
+accordingly, and the steps of the core need not know about signatures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .graphs import outline
 def preserve_signatures(
     graph: Graph, signatures: Mapping[str, ModuleCallSignature], written: Mapping[Node, Node]
 ) -> None:
-    """Give the calls that are to keep their signature nothing else to take and to return.
+    """Edit the graph so that calls with a preserved signature take and return just what it says.
 
     A value that crosses the border of such a call, and is neither an argument nor a result, is
     replaced on the far side of the border:
@@ -63,7 +63,7 @@ def preserve_signatures(
 
 
 def _borders(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> list[Border]:
-    """The borders of the calls that have a signature, callers before callees."""
+    """Return the borders of the calls that have a signature, callers before callees."""
     nodes = {node.name: node for node in graph.nodes}
     calls = [call for call in reversed(list(outline(graph).walk())) if call.path]
     return [Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures]
@@ -82,8 +82,9 @@ class Border:
         self, call: ModuleCall, signature: ModuleCallSignature, nodes: Mapping[str, Node]
     ) -> None:
         def leaf(argument: Any) -> Any:
-            constant = isinstance(argument, ConstantArgument)
-            return argument.value if constant else nodes.get(argument.name)
+            if isinstance(argument, ConstantArgument):
+                return argument.value
+            return nodes.get(argument.name)
 
         self.call, self.signature, self.graph = call, signature, call.first.graph
         self.arguments = [leaf(argument) for argument in signature.inputs]
@@ -112,7 +113,7 @@ class Border:
     def pack(self) -> None:
         """Pack the arguments before the call, and the results at its end.
 
-        These two nodes hold on to the leaves while other borders are unpacked.
+        These two nodes keep track of the leaves while other borders are unpacked.
         """
         with self.graph.inserting_before(self.call.first):
             self.packed = self._add(self.outside, _pack(self.signature.in_spec), self.arguments)
@@ -140,7 +141,7 @@ class Border:
                 leaf.replace_all_uses_with(item, lambda user: flat < user <= last)
 
     def _parameters(self) -> Any:
-        """What the eager module was called with; each keeps its place or its name."""
+        """Return what the eager module was called with: a tuple by position, and a dict by name."""
         args_spec, kwargs_spec = self.signature.in_spec.children()
         args, kwargs = (self._add(self.outside, operator.getitem, self.packed, n) for n in (0, 1))
         positional = [
@@ -163,7 +164,7 @@ class Border:
 
 
 def _used_part(result: Any, call: ModuleCall) -> Any:
-    """The part of a decomposed result that is used.
+    """Return the part of a decomposed result that is used.
 
     A decomposition may make several nodes of one, and the signature then names the last of them.
     """
@@ -174,13 +175,13 @@ def _used_part(result: Any, call: ModuleCall) -> Any:
 
 
 def _origin(node: Node) -> str | None:
-    """The name that a node, or the one it was made from, had before decomposition."""
+    """Return the name that a node had before decomposition, or ``None``."""
     history = node.meta.get("from_node")
     return history[-1].name if history else None
 
 
 def _slice(call: ModuleCall) -> Iterator[Node]:
-    """The nodes of a call and of the calls inside it."""
+    """Yield the nodes of a call and of the calls inside it."""
     node = call.first
     while node <= call.last:
         yield node

@@ -1,7 +1,7 @@
-"""Unlike the core: names are told apart by memory, and views of one storage stay views of one.
+"""Unlike the core: names are compared by memory, and views of one storage stay views of it.
 
-A program that was loaded from a file has an object for each name, though two may be tied. And
-what looks at one storage must be mutated together.
+A program that was loaded from a file has one object per name, even where two names are tied. And
+views of one storage must see each other's mutations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...unflatten import state_names as names_by_object
 
 
 def identity(value: Any) -> Hashable:
-    """What two names for one thing have in common: for tensors the same memory, read alike.
+    """Return a key that all names of a value share: for tensors, their memory and its layout.
 
     >>> weight = torch.ones(2, 3)
     >>> identity(weight) == identity(weight.detach()), identity(weight) == identity(weight.t())
@@ -48,7 +48,7 @@ def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
 
 
 def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies by name: one per thing, a parameter and a buffer with its memory being two."""
+    """Return copies by name. A parameter and a buffer that share memory are two values."""
     tensors = {_key(value): value for value in values.values() if isinstance(value, torch.Tensor)}
     # One deepcopy for all data: it copies each storage once.
     copies = copy.deepcopy([tensor.detach() for tensor in tensors.values()])
