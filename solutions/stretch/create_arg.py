@@ -110,15 +110,20 @@ def prefix_of(a: Any) -> str | None:
     return next(prefixes, "_opaque_obj" if is_opaque_by_reference(type(a)) else None)
 
 
-def constant_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
+def constant_paths(
+    module: nn.Module, prefix: str = "", above: tuple[int, ...] = ()
+) -> dict[Any, str]:
     """Return the last path of each constant that modules hold as ordinary attributes, as in torch.
 
     Args:
         module: The module to search, with those inside it.
         prefix: Its path and a dot; empty for the root.
+        above: The modules on the way to it, by ``id``: one that is inside itself is not entered.
     """
     attributes = vars(module).items()
     paths = {value: prefix + name for name, value in attributes if isinstance(value, CONSTANTS)}
+    above = (*above, id(module))
     for name, child in module.named_children():
-        paths |= constant_paths(child, f"{prefix}{name}.")
+        if id(child) not in above:
+            paths |= constant_paths(child, f"{prefix}{name}.", above)
     return paths

@@ -12,12 +12,10 @@ from torch import nn
 from torch.fx import GraphModule
 from torch.fx.proxy import TraceError
 
-from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import ModulePathTracer, TaggingTracer
 from solutions.stretch.exec_order import ExecOrderTracer
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import NotInvertibleError, invert
-from solutions.stretch.path_of_module import PathOfModule
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer, symbolic_trace
 from solutions.stretch.unflatten import unflatten
@@ -213,63 +211,11 @@ def nested(depth: int) -> nn.Module:
     return module
 
 
-class HoldsDeep(nn.Module):
-    """Has ten thousand levels, and calls none of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deep = nested(10_000)
-        self.relu = nn.ReLU()
-        self.weight = nn.Parameter(torch.rand(2))
-
-    def forward(self, x):
-        return self.relu(x) * self.weight
-
-
-def test_a_path_is_found_beside_and_below_ten_thousand_levels():
-    namer = PathOfModule()
-    namer.root = HoldsDeep()
-    deepest = namer.root.deep
-    while isinstance(deepest, nn.Sequential):
-        deepest = deepest[0]
-    assert namer.path_of_module(namer.root.relu) == "relu"
-    assert namer.path_of_module(deepest).count(".") == 10_000
-
-
-def test_a_model_that_holds_ten_thousand_levels_is_traced():
-    targets = [node.target for node in Tracer().trace(HoldsDeep()).nodes]
-    assert targets[1:3] == ["relu", "weight"]
-
-
 @pytest.mark.parametrize("tracer", [Tracer(), torch.fx.Tracer()], ids=["ours", "torch"])
 def test_ten_thousand_calls_inside_each_other_end_in_a_recursion_error(tracer):
     with pytest.raises(RecursionError):
         tracer.trace(nested(10_000))
     assert Tracer().trace(nn.ReLU()) is not None
-
-
-class Constants(CreateArg, torch.fx.Tracer):
-    pass
-
-
-def diamonds(levels: int) -> nn.Module:
-    """A tree in which every level doubles the number of paths."""
-    bottom = nn.Module()
-    bottom.constant = torch.rand(2)
-    for _ in range(levels):
-        left, right, top = nn.Module(), nn.Module(), nn.Module()
-        left.below, right.below = bottom, bottom
-        top.left, top.right, bottom = left, right, top
-    return bottom
-
-
-def test_a_constant_with_a_billion_paths_is_found():
-    tracer, root = Constants(), diamonds(30)
-    tracer.root, tracer.graph = root, torch.fx.Graph()
-    bottom = root
-    while hasattr(bottom, "right"):
-        bottom = bottom.right.below
-    assert tracer.create_arg(bottom.constant).target == "right.below." * 30 + "constant"
 
 
 FUNCTIONS: dict[str, Callable] = {
