@@ -37,7 +37,7 @@ LIMITS = {
 # The largest core and stretch may be together, where torch has the same.
 TOGETHER = {
     "path_of_module": 190,
-    "create_arg": 630,
+    "create_arg": 650,
     "placeholders": 810,
     "tracer": 1490,
     "exec_order": 400,

@@ -139,6 +139,16 @@ def test_constants_are_numbered_from_zero(tracer):
     )
 
 
+def test_a_model_with_a_cycle_has_constants_too(tracer):
+    tracer.root.child.inner.parent = tracer.root
+    constant = torch.rand(3)
+    equal(
+        getattr(tracer.root, target_of(tracer, constant)) is constant,
+        True,
+        hint="go into each module once",
+    )
+
+
 def test_of_several_paths_to_a_tensor_the_last_is_taken(lesson):
     same_graph(
         plugged(lesson).trace(Tables()),
