@@ -9,7 +9,7 @@ from browser.visits import Visitor
 # A page, the prompts of its blocks, and what is written behind one of them.
 BLOCKS = [
     ("setup.html", ("$ ",), "pip install nox"),
-    ("lessons/inversion.html", ("$ ",), "pytest tests/test_inversion.py"),
+    ("lessons/inversion.html", ("$ ",), "kata watch inversion"),
     ("api/inversion.html", (">>> ", "... "), "add_inverse(torch"),
 ]
 
