@@ -32,11 +32,17 @@ BROKEN = """() => {
 WIDER = """() => [...document.querySelectorAll(".fx-view, .md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth && !each.closest("details"))
     .map(each => each.textContent.trim().slice(0, 40))"""
-# Code that scrolls, and that the keyboard doesn't reach.
-UNREACHED = """() => [...document.querySelectorAll("pre > code")]
-    .filter(each => each.scrollWidth > each.clientWidth)
-    .filter(each => !each.closest("[tabindex='0']"))
-    .map(each => each.textContent.trim().slice(0, 40))"""
+# Code that scrolls, and that the keyboard doesn't reach. Material sees to it a little later.
+UNREACHED = """async () => {
+    for (let tries = 0; ; tries++) {
+        const found = [...document.querySelectorAll("pre > code")]
+            .filter(each => each.scrollWidth > each.clientWidth)
+            .filter(each => !each.closest("[tabindex='0']"))
+            .map(each => each.textContent.trim().slice(0, 40));
+        if (!found.length || tries === 50) return found;
+        await new Promise(resolve => setTimeout(resolve, 100));
+    }
+}"""
 
 
 def faults(visit: Visit) -> list[str]:
