@@ -125,7 +125,7 @@ def show_reasons(
     for item in items:
         console.print("\n".join(item), soft_wrap=True)
     if items and len(items) < len(reasons):
-        console.print(f"… and {len(reasons) - len(items)} more like these")
+        console.print(f"… and {len(reasons) - len(items)} more reasons")
 
 
 def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:

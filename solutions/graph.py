@@ -62,8 +62,9 @@ class Namespace:
         begins with a digit gets a ``_`` in front.
 
         If the result is in ``used``, where the reserved names are from the start, it needs another
-        number. A name is a base and perhaps a number, as in ``relu_3``. ``last_number`` has the
-        latest number of each base, and counting goes on from there until a name is free.
+        number. A name is a base and perhaps a number, as in ``relu_3``; the base is never empty, so
+        ``_1`` is all base. ``last_number`` has the latest number that each base was given, and
+        counting goes on from there until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
@@ -415,8 +416,7 @@ class Graph:
         """Check that every node comes before its users.
 
         Raises:
-            RuntimeError: An argument comes after its user, or is of another graph. The error names
-                both nodes.
+            RuntimeError: An argument comes after its user, or is of another graph.
         """
         seen = set()
         for node in self.nodes:

@@ -48,8 +48,8 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Returns:
         The proxy of a new node, created by the tracer of the first proxy among the arguments. The
-        node is a ``call_method`` node if ``function`` is a method of ``torch.Tensor``, else a
-        ``call_function`` node.
+        node is a ``call_method`` node if ``function`` is a method of ``torch.Tensor``, with the
+        name of the method as its target, else a ``call_function`` node.
 
     In torch: ``Proxy.__torch_function__``.
     """
@@ -154,7 +154,7 @@ class Proxy:
         raise self.refusal(TypeError, "the value of a proxy is unknown", "index a tensor")
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
-        """Return an error that says what can't be traced, and what to write instead."""
+        """Return the error to raise: it says what can't be traced, and what to write instead."""
         return error(f"{reason}\n{way_out}")
 
 

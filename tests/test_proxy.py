@@ -62,6 +62,21 @@ def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
     equal(total.node, list(graph.nodes)[-1])
 
 
+def test_the_tracer_creates_every_proxy(lesson):
+    asked = []
+
+    class Asked(lesson.GraphAppendingTracer):
+        def create_proxy(self, kind, target, *args, **kwargs):
+            asked.append(kind)
+            return super().create_proxy(kind, target, *args, **kwargs)
+
+    graph = fx.Graph()
+    x = lesson.Proxy(graph.placeholder("x"), Asked(graph))
+    -torch.relu(x).sum().T
+    kinds = ["call_function", "call_method", "call_function", "call_function"]
+    equal(asked, kinds, hint="call `create_proxy` of the first proxy's tracer")
+
+
 # --- torch's functions ----------------------------------------------------------------------------
 
 
@@ -160,7 +175,9 @@ def refused(lesson, function) -> None:
     ids=["if", "not", "and", "chain"],
 )
 def test_the_truth_of_a_proxy_is_refused(lesson, question):
-    with refuses(lesson.TraceError, cause="somebody answered", hint="ask `tracer.to_bool`"):
+    with refuses(
+        lesson.TraceError, cause="it was taken as true or false", hint="ask `tracer.to_bool`"
+    ):
         refused(lesson, question)
 
 
@@ -170,18 +187,18 @@ def test_the_truth_of_a_proxy_is_refused(lesson, question):
     ids=["for", "star", "in", "list"],
 )
 def test_the_elements_of_a_proxy_are_refused(lesson, question):
-    with refuses(lesson.TraceError, cause="somebody answered", hint="ask `tracer.iter`"):
+    with refuses(lesson.TraceError, cause="it was iterated over", hint="ask `tracer.iter`"):
         refused(lesson, question)
 
 
 def test_the_length_of_a_proxy_is_refused(lesson):
-    with refuses(RuntimeError, cause="somebody answered"):
+    with refuses(RuntimeError, cause="it was given a length"):
         refused(lesson, len)
 
 
 @pytest.mark.parametrize("question", [range, lambda x: [1, 2][x]], ids=["range", "list"])
 def test_a_proxy_as_an_index_is_refused(lesson, question):
-    with refuses(TypeError, cause="somebody answered"):
+    with refuses(TypeError, cause="it was taken as an int"):
         refused(lesson, question)
 
 

@@ -39,7 +39,7 @@ def users_are_only_added(lesson):
 
 @wrong(
     fails="test_a_value_that_is_used_again_comes_last_among_the_users",
-    says="comes last among the users, as if it were new",
+    says="kept its old place among the users",
 )
 def only_the_difference_is_written(lesson):
     """Leaves the inputs alone that stay: the order of the users becomes another one."""

@@ -125,7 +125,7 @@ def a_call_of_a_proxy_is_a_function_call(lesson):
 # --- wrong: questions -----------------------------------------------------------------------------
 
 
-@wrong(fails="test_the_truth_of_a_proxy_is_refused", says="somebody answered")
+@wrong(fails="test_the_truth_of_a_proxy_is_refused", says="it was taken as true or false")
 def a_proxy_is_always_true(lesson):
     """Leaves ``__bool__`` to Python, for which every object is true."""
     lesson.Proxy.__bool__ = lambda self: True
@@ -141,7 +141,7 @@ def the_tracer_is_not_asked(lesson):
     lesson.Proxy.__bool__ = __bool__
 
 
-@wrong(fails="test_the_elements_of_a_proxy_are_refused", says="somebody answered")
+@wrong(fails="test_the_elements_of_a_proxy_are_refused", says="it was iterated over")
 def iteration_ends_at_once(lesson):
     """Takes a proxy for empty."""
     lesson.Proxy.__iter__ = lambda self: iter(())
@@ -153,7 +153,7 @@ def unpacking_is_refused(lesson):
     lesson.Proxy.__iter__ = lambda self: self.tracer.iter(self)
 
 
-@wrong(fails="test_a_proxy_as_an_index_is_refused", says="somebody answered")
+@wrong(fails="test_a_proxy_as_an_index_is_refused", says="it was taken as an int")
 def a_proxy_is_index_zero(lesson):
     """Returns a number where Python insists on one."""
     lesson.Proxy.__index__ = lambda self: 0

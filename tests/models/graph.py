@@ -15,7 +15,6 @@ from tests.suite import holds
 
 # What a graph refuses; torch's own errors are AssertionErrors here and there.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
-REASSIGNED = "a node that uses a value again comes last among the users, as if it were new"
 LINKS = "a node that moves leaves its old place: its old neighbours become each other's"
 
 

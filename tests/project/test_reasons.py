@@ -88,7 +88,7 @@ def test_three_other_reasons_are_enough():
     for shown in (screen_of(*many(9)), screen_of(replace(failed(""), outcome="passed"), *many(9))):
         assert shown.count("\n- ") == 3
         assert "8 more red, for other reasons:" in shown
-        assert "… and 5 more like these\n" in shown
+        assert "… and 5 more reasons\n" in shown
 
 
 def test_a_reason_in_a_list_ends_with_a_sentence():

@@ -352,7 +352,7 @@ def test_an_erased_node_does_not_come_back(lesson):
 @pytest.mark.beyond("the new node is in the list forwards, and not backwards")
 def test_nothing_is_inserted_at_an_erased_node(lesson):
     graph = diamond(lesson.Graph())
-    output = graph.output_node()
+    *_, output = graph.nodes
     with graph.inserting_before(output):
         graph.erase_node(output)
         with refuses(RuntimeError, "output", "erased"):

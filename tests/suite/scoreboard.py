@@ -34,10 +34,10 @@ def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation
         show_failures(console, verdict)
     if verdicts:
         terminal.section("lessons")
-    # With -k or -m only a part was run: green is then all that can be said.
-    partly = "green" if terminal.stats.get("deselected") else ""
     for verdict in verdicts:
-        show_score(console, verdict, green=partly)
+        # With -k or -m, or one file, only a part was run: green is then all that can be said.
+        is_part = terminal.stats.get("deselected") or not all(verdict.planned)
+        show_score(console, verdict, green="green" if is_part else "")
 
 
 def verdicts_of(
