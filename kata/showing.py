@@ -130,9 +130,9 @@ def show_reasons(
 
 def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
     """What leads to the list of reasons, or stands for it where there is no room."""
-    if items or not reasons:
-        return "for other reasons:" if items else "for the same reason"
-    return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}"
+    if not reasons:
+        return "for the same reason"
+    return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}{':' * bool(items)}"
 
 
 def headline(console: Console, text: str, style: str) -> None:

@@ -46,12 +46,12 @@ def unwritten(body: list[ast.stmt], owner: str = "") -> Iterator[Step]:
 
 
 def next_step(verdict: Verdict) -> str:
-    """The step that most tests of the core wait for, and how many; empty if nothing is left."""
+    """The first step that tests of the core wait for, and how many; empty if nothing is left."""
     lesson = verdict.lesson
     waiting = Counter(report.text for report in verdict.of("todo") if not report.is_stretch)
-    steps = [] if is_pristine(lesson) else steps_left(lesson)
-    step = max(steps, key=lambda step: waiting[step.task], default=None)
-    if step is None or not (tests := waiting[step.task]):
-        return ""
-    wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
-    return f"next: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"
+    steps = {} if is_pristine(lesson) else {step.task: step for step in steps_left(lesson)}
+    for task, tests in waiting.items():  # in the order of the tests: the easiest first
+        if step := steps.get(task):
+            wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
+            return f"next: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"
+    return ""

@@ -284,7 +284,8 @@ def install(module: nn.Module, target: str, value: Any) -> None:
         module: The module.
         target: Names with dots between them.
         value: A parameter, a buffer or another tensor, which becomes a buffer, a module, or
-            anything else. Nothing happens if it is there already.
+            anything else. Nothing happens if this very object is there already; something else that
+            is there is replaced.
 
     In torch: ``torch.fx.graph_module._copy_attr``.
 

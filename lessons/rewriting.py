@@ -63,8 +63,8 @@ class Matcher:
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
         """Tell whether a node of the pattern, and all that it is computed from, matches a value.
 
-        - A node of the pattern that already matches something matches that alone.
-        - Two nodes of the pattern don't match one node of the graph.
+        - A node of the pattern that matches something already matches only the ``same_value``.
+        - Two nodes of the pattern, placeholders included, don't match one node of the graph.
         - A placeholder matches anything: a node, a literal, a list.
         - Any other node matches a node that makes the same call: see ``call_of``.
 

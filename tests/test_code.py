@@ -215,6 +215,17 @@ def test_a_module_that_holds_another_target_is_left_alone(lesson):
     )
 
 
+def test_a_module_replaces_the_empty_one_that_held_a_target(lesson):
+    model = Nested()
+    graph = fx.Graph()
+    x = graph.call_function(
+        operator.mul, (graph.placeholder("x"), graph.get_attr("block.constant"))
+    )
+    graph.output(graph.call_module("block", (x,)))
+    ours = lesson.GraphModule(model, graph)
+    holds(ours.block is model.block, "the module of the root", got=type(ours.block).__name__)
+
+
 def test_each_module_has_its_own_code_and_its_own_name(lesson):
     first = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)), class_name="Sine")
     second = lesson.GraphModule(nn.Module(), traced(lambda x: torch.cos(x)))

@@ -137,8 +137,8 @@ def test_a_subclass_changes_what_functions_do(lesson):
 def test_an_error_names_the_node_it_comes_from(lesson):
     interpreter = keeping(lesson, traced(lambda x, y: torch.relu(torch.mm(x, y))))
     words = error_of(lambda: interpreter.run(torch.ones(2, 3), torch.ones(2, 3)))
+    holds("cannot be multiplied" in words, "the error of torch", got=words, hint="raise it again")
     holds("%mm" in words, "the error names the node mm", got=words, hint="call `self.explain`")
-    holds("cannot be multiplied" in words, "it still says what torch said", got=words)
 
 
 # --- values are freed -----------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_the_time_of_a_node_is_its_own(lesson):
     module = fx.GraphModule(nn.Module(), graph)
     equal(lesson.Profiler(module).run(ONE), -ONE)
     seconds = {node.name: node.meta["seconds"] for node in graph.nodes}
-    holds(0.1 <= seconds["slow"], "the node that sleeps 0.1 s took so long", got=seconds)
+    holds(0.1 <= seconds["slow"] < 50, "the node that sleeps 0.1 s took so long", got=seconds)
     cause = (lambda got: got["neg"] >= got["slow"], "the time runs on from node to node")
     holds(0 < seconds["neg"] < seconds["slow"], "the next one took less", got=seconds, cause=cause)
 

@@ -159,6 +159,15 @@ def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
 # --- step 3: all places in a graph ----------------------------------------------------------------
 
 
+def test_a_place_that_does_not_count_takes_nothing_from_the_next(lesson):
+    def function(a):
+        first = relu(a)
+        return relu(relu(first)), first
+
+    hint = "only the nodes of a match that counts are taken"
+    equal(places(lesson, lambda x: relu(relu(x)), function), ["relu_2"], hint=hint)
+
+
 def test_every_place_is_found_in_order(lesson):
     function = lambda a, b: relu(a) * relu(relu(b))
     equal(places(lesson, relu, function), ["relu", "relu_1", "relu_2"])

@@ -87,7 +87,7 @@ def many(number: int) -> list[Report]:
 def test_three_other_reasons_are_enough():
     for shown in (screen_of(*many(9)), screen_of(replace(failed(""), outcome="passed"), *many(9))):
         assert shown.count("\n- ") == 3
-        assert "8 more red, for other reasons:" in shown
+        assert "8 more red, for 8 other reasons:" in shown
         assert "… and 5 more reasons\n" in shown
 
 
