@@ -753,7 +753,8 @@ def containers_by_recursion(lesson):
                 if isinstance(value, list | tuple):
                     return type(value)(map(built, value))
                 target = f"{name}_{next(numbers)}"
-                proxy = self.create_proxy("placeholder", target, parameter.default, {})
+                place = lesson.Input(target, parameter.default, None)
+                proxy = lesson.leaf_placeholder(self, value, place)
                 return lesson.specialized(proxy, value, name)
 
             return built(concrete_args[name])

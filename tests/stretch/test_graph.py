@@ -594,7 +594,10 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
     holds(grown < 2.2, "twice the nodes, twice the lines of Python that run", got=grown)
 
 
-@pytest.mark.parametrize("first", range(100, 1100, 100))
+AT_LENGTH = [100, *(pytest.param(first, marks=pytest.mark.slow) for first in range(200, 1100, 100))]
+
+
+@pytest.mark.parametrize("first", AT_LENGTH)
 def test_edits_by_chance_at_length(lesson, first):
     for seed in range(first, first + 10):
         same_script(lesson, seed, 60, cases.OddEditor)

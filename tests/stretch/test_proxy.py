@@ -70,6 +70,9 @@ def test_a_function_is_no_argument_of_an_operator_of_higher_order(lesson):
 
 
 def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
+    if not any("__call__" in vars(each) for each in lesson.Proxy.__mro__):
+        raise NotImplementedError("proxy: write `Proxy.__call__`")
+
     def function(x, y):
         return x(y, 1, key=2)
 
