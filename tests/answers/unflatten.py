@@ -496,6 +496,12 @@ def shares_by_the_name(lesson):
     lesson.share_equal_bodies = lesson.graphs.core.share_equal_bodies
 
 
+@wrong(fails="test_a_branch_of_cond_finds_a_free_name", says="overwrote the attribute")
+def overwrites_the_child(lesson):
+    """Puts a branch where export says, whatever stands there."""
+    lesson.graphs._free_name = lambda owner, name: name
+
+
 # --- mutations, tokens, signatures
 
 

@@ -39,10 +39,10 @@ TOGETHER = {
     "path_of_module": 190,
     "create_arg": 650,
     "placeholders": 810,
-    "tracer": 1490,
+    "tracer": 1520,
     "exec_order": 400,
     "split_module": 1990,
-    "unflatten": 5470,
+    "unflatten": 5530,
 }
 FIRST_STATEMENT = 60
 LONGEST_BODY = 25

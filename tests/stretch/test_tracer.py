@@ -952,6 +952,31 @@ def test_a_graph_module_that_is_compiled_late_is_traced(lesson):
     )
 
 
+class ReadsAll(nn.Module):
+    """Uses a parameter, a constant, and a function that is recorded as a call."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * self.weight + torch.ones(4) + math.sqrt(x.sum())
+
+
+@pytest.mark.curiosity
+def test_stack_traces_contain_no_lines_of_the_tracer(lesson):
+    def stack_traces(tracer: torch.fx.Tracer) -> dict[str, str | None]:
+        tracer.record_stack_traces = True
+        graph = tracer.trace(nn.Sequential(nn.Linear(4, 4), nn.Sequential(ReadsAll())))
+        return {node.name: node.stack_trace for node in graph.nodes}
+
+    equal(
+        stack_traces(lesson.Tracer()),
+        stack_traces(torch.fx.Tracer()),
+        hint="override `_filter_traceback_frames`: torch leaves out the frames of its own tracer",
+    )
+
+
 @pytest.mark.curiosity
 def test_generated_code_says_where_its_function_was_written(lesson):
     filename = lesson.symbolic_trace(named_relu).forward.__code__.co_filename

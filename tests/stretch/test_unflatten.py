@@ -2454,6 +2454,42 @@ def test_a_body_of_a_module_with_two_names_moves_with_it(lesson, caplog):
     )
 
 
+class Takes(nn.Module):
+    """Has children, or a buffer, of the names that export gives to the branches of ``cond``."""
+
+    def __init__(self, taken: str):
+        super().__init__()
+        if taken == "child":
+            self.true_graph_0, self.false_graph_0 = nn.Linear(3, 3), nn.Tanh()
+        else:
+            self.register_buffer("true_graph_0", torch.rand(3))
+        self.taken = taken
+
+    def forward(self, x):
+        y = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        if self.taken == "child":
+            return self.false_graph_0(self.true_graph_0(y))
+        return y + self.true_graph_0
+
+
+@pytest.mark.beyond("torch replaces the child by the branch, or the branch by the child")
+@pytest.mark.parametrize("taken", ["child", "buffer"])
+def test_a_branch_of_cond_finds_a_free_name(lesson, taken):
+    eager = Takes(taken)
+    tree = lesson.unflatten(export(eager, x()))
+    found = getattr(tree, "true_graph_0", None)
+    equal(
+        list(tree.state_dict()),
+        list(eager.state_dict()),
+        cause=(
+            isinstance(found, torch.fx.GraphModule),
+            "a branch of `cond` overwrote the attribute of the model that has its name",
+        ),
+        hint="where the eager model has an attribute of the branch's name, take another name",
+    )
+    same_numbers(tree(x()), eager(x()))
+
+
 class Flattens(nn.Module):
     """Has a child that is called as `nn.Flatten` often is."""
 

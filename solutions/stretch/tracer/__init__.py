@@ -7,8 +7,8 @@
 - After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
 - What can't be traced is refused: anything that is neither a module nor a Python function, a class
   without the method, a module that replaces another during the trace.
-- Generated code knows its source, graph modules that compile late can be traced, tracers can be
-  copied.
+- Generated code knows its source, graph modules that compile late can be traced, stack traces
+  contain no lines of the engine, tracers can be copied.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import StackSummary
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ from ._recording import original, recording, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+SOLUTIONS = Path(core.__file__).parent
 
 
 class ModuleStack(OrderedDict[str, tuple[str, Any]]):
@@ -180,6 +184,13 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
         return cls()
+
+    def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
+        """Leave out the lines of the engine; torch leaves out those of its own."""
+        frames = super()._filter_traceback_frames(user_stack_summary)
+        return StackSummary.from_list(
+            [frame for frame in frames if SOLUTIONS not in Path(frame.filename).parents]
+        )
 
 
 def symbolic_trace(

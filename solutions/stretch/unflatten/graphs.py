@@ -83,13 +83,24 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
     """Copy the branches of higher-order operators to the modules whose graphs name them.
 
     They are submodules of the program's graph module, which the ``get_attr`` nodes of the flat
-    graph name.
+    graph name. A branch takes a free name where the eager model has an attribute of that name; in
+    torch one of the two overwrites the other.
     """
+    names: dict[tuple[nn.Module, str], str] = {}
     for call in root.walk():
         read = call.module.graph.find_nodes(op="get_attr")
         for node in list(read)[len(call.state) :]:
-            name = str(node.target)
-            setattr(call.module._owner, name, copy.deepcopy(getattr(branches, name)))
+            owner, name = call.module._owner, str(node.target)
+            if (owner, name) not in names:
+                names[owner, name] = _free_name(owner, name)
+                setattr(owner, names[owner, name], copy.deepcopy(getattr(branches, name)))
+            node.target = names[owner, name]
+
+
+def _free_name(owner: nn.Module, name: str) -> str:
+    while hasattr(owner, name):
+        name += "_"
+    return name
 
 
 def share_equal_bodies(root: ModuleCall) -> None:
