@@ -140,7 +140,7 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         caller = sys._getframe(1)
-        opcode, number = caller.f_code.co_code[caller.f_lasti :][:2]
+        opcode, number = caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]
         if dis.opname[opcode] == "UNPACK_SEQUENCE":
             return map(self.__getitem__, range(number))
         return self.tracer.iter(self)

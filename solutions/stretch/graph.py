@@ -353,7 +353,7 @@ class Graph(core.Graph):
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
         """Create a node for an attribute; warn if the graph's module has none of that name."""
         self.warn_if_missing(qualified_name)
-        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+        return self.create_node("get_attr", qualified_name, (), {}, None, type_expr)
 
     def call_function(
         self,
@@ -612,7 +612,7 @@ def name_for(target: Callable[..., Any] | str) -> str:
     name = target if isinstance(target, str) else function_name(target)
     if isinstance(target, str) and re.fullmatch("__.*__", name):
         name = name[2:-2]
-    return name if name.islower() else re.sub("(?<=[a-z])([A-Z])", r"_\1", name).lower()
+    return name if name.islower() else re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def qualified_name(target: Callable[..., Any] | str) -> str:

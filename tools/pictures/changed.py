@@ -88,18 +88,18 @@ def inlining() -> Picture:
     """Inline the modules of a residual block one after the other, and keep every edit."""
     gm = symbolic_trace(Residual().eval())
     line_of = lines_of(Residual())
-    home = {node.name: str(node.target) for node in gm.graph.find_nodes(op="call_module")}
+    column_of = {node.name: str(node.target) for node in gm.graph.find_nodes(op="call_module")}
     marks: dict[str, str] = {}
     steps = Steps()
-    steps.add("a graph with three calls of modules", by_home(gm, home))
+    steps.add("a graph with three calls of modules", in_columns(gm, column_of))
 
     for call in gm.graph.find_nodes(op="call_module"):
 
         def step(says: str, new: str, name: str = call.name) -> None:
-            steps.add(says, by_home(gm, home, marks), line_of[name], [(name, new)])
+            steps.add(says, in_columns(gm, column_of, marks), line_of[name], [(name, new)])
 
         def made(node: fx.Node, name: str = call.name) -> None:
-            home[node.name], marks[node.name] = home[name], "new"
+            column_of[node.name], marks[node.name] = column_of[name], "new"
             verb = "reads" if node.op == "get_attr" else "calls"
             step(f"the forward of {name} {verb} {target_of(node)}", node.name)
 
@@ -118,12 +118,12 @@ def inlining() -> Picture:
     )
 
 
-def by_home(
-    gm: fx.GraphModule, home: Mapping[str, str], marks: Mapping[str, str] | None = None
+def in_columns(
+    gm: fx.GraphModule, column_of: Mapping[str, str], marks: Mapping[str, str] | None = None
 ) -> Panel:
-    """A graph whose nodes stand in the columns that ``home`` says; the others are in the first."""
+    """A graph whose nodes are in the columns of ``column_of``; the others are in the first."""
     listed = panel(gm.graph, marks=marks).nodes
-    return Panel(tuple(replace(node, module=home.get(node.name, "")) for node in listed))
+    return Panel(tuple(replace(node, module=column_of.get(node.name, "")) for node in listed))
 
 
 def pattern(x: Tensor, y: Tensor) -> Tensor:
@@ -202,27 +202,31 @@ def splitting() -> Picture:
     gm = symbolic_trace(model)
     line_of = lines_of(model)
     numbers = itertools.cycle([0, 1, 2])
-    home: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     steps = Steps()
-    steps.add("the graph, traced", by_home(gm, home))
+    steps.add("the graph, traced", in_columns(gm, column_of))
 
     def callback(node: fx.Node) -> int:
         number = next(numbers)
-        home[node.name] = f"submod_{number}"
-        steps.add(f"the callback says {number} for {node}", by_home(gm, home), line_of[node.name])
+        column_of[node.name] = f"submod_{number}"
+        steps.add(
+            f"the callback says {number} for {node}", in_columns(gm, column_of), line_of[node.name]
+        )
         return number
 
     partitions = assign_nodes(gm.graph, callback)
     collect_crossings(gm, partitions)
     ordered = order_partitions(partitions)
     order = {partition.submod_name: place for place, partition in enumerate(ordered)}
-    steps.add("the partitions in the order in which they run", gathered(by_home(gm, home), order))
+    steps.add(
+        "the partitions in the order in which they run", gathered(in_columns(gm, column_of), order)
+    )
     marks = {value.name: "goes out" for each in ordered[:-1] for value in each.outputs}
-    crossing = gathered(by_home(gm, home, marks), order)
+    crossing = gathered(in_columns(gm, column_of, marks), order)
     steps.add("values that one partition makes and another one uses", crossing)
-    split = split_module(gm, model, lambda node: int(home[node.name].removeprefix("submod_")))
+    split = split_module(gm, model, lambda node: int(column_of[node.name].removeprefix("submod_")))
     says = "each partition is a module, and the outer graph calls them in turn"
-    steps.add(says, panel(split.graph), moves=home.items())
+    steps.add(says, panel(split.graph), moves=column_of.items())
     return steps.picture(
         "Six calls go to three partitions, and each partition becomes a module",
         "A graph of ten nodes, six of them calls. A callback puts the calls into three partitions "
