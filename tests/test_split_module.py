@@ -628,6 +628,7 @@ def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, optio
         names(split.graph.nodes),
         expected,
         cause=[
+            (lambda got: "param_1" in got, "the parameter is read twice"),
             (lambda got: options and got.index("param") == 2, "the parameter is read at the start"),
             (lambda got: not options and got.index("param") > 2, "the parameter is read late"),
         ],
