@@ -140,8 +140,11 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         caller = sys._getframe(1)
-        opcode, number = caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]
+        at = caller.f_lasti
+        before, upper, opcode, number = caller.f_code.co_code[at - 2 : at + 2]
         if dis.opname[opcode] == "UNPACK_SEQUENCE":
+            if dis.opname[before] == "EXTENDED_ARG":  # more than 255 names
+                number += 256 * upper
             return map(self.__getitem__, range(number))
         return self.tracer.iter(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -90,6 +91,18 @@ def test_unpacking_by_keyword_asks_the_tracer_for_the_keys(lesson):
 
 def test_the_keys_are_a_method_call(lesson):
     same_graph(recorded(lesson, lambda x: x.keys(), "x"), expected(lambda x: x.keys(), "x"))
+
+
+# --- unpacking -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [255, 256, 300])
+def test_more_than_255_names_are_unpacked(lesson, number):
+    names = [f"x{each}" for each in range(number)]
+    scope: dict[str, Any] = {}
+    exec(f"def function(x):\n    {', '.join(names)} = x\n    return {names[-1]}", scope)
+    function = scope["function"]
+    same_graph(recorded(lesson, function, "x"), expected(function, "x"))
 
 
 # --- assertions -----------------------------------------------------------------------------------
