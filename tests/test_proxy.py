@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import GeneratorType
 
 import pytest
 import torch
@@ -62,21 +63,6 @@ def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
     equal(total.node, list(graph.nodes)[-1])
 
 
-def test_the_tracer_creates_every_proxy(lesson):
-    asked = []
-
-    class Asked(lesson.GraphAppendingTracer):
-        def create_proxy(self, kind, target, *args, **kwargs):
-            asked.append(kind)
-            return super().create_proxy(kind, target, *args, **kwargs)
-
-    graph = fx.Graph()
-    x = lesson.Proxy(graph.placeholder("x"), Asked(graph))
-    -torch.relu(x).sum().T
-    kinds = ["call_function", "call_method", "call_function", "call_function"]
-    equal(asked, kinds, hint="call `create_proxy` of the first proxy's tracer")
-
-
 # --- torch's functions ----------------------------------------------------------------------------
 
 
@@ -105,6 +91,20 @@ def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
 # --- attributes and methods -----------------------------------------------------------------------
 
 
+def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
+    def function(x):
+        x.shape
+        return x
+
+    same_record(
+        lesson,
+        function,
+        "x",
+        cause=(lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read"),
+        hint="make the node of `getattr` when somebody asks for it",
+    )
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: x.relu(), lambda x: x.view(2, -1), lambda x: x.sum(dim=0, keepdim=True)],
@@ -121,20 +121,6 @@ def test_a_method_is_a_method_call(lesson, function):
 )
 def test_an_attribute_is_a_call_of_getattr(lesson, function):
     same_record(lesson, function, "x")
-
-
-def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
-    def function(x):
-        x.shape
-        return x
-
-    same_record(
-        lesson,
-        function,
-        "x",
-        cause=(lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read"),
-        hint="make the node of `getattr` when somebody asks for it",
-    )
 
 
 def test_an_attribute_that_is_used_twice_is_one_node(lesson):
@@ -154,15 +140,39 @@ def test_an_attribute_that_is_used_twice_is_one_node(lesson):
     )
 
 
-def test_unpacking_into_names_is_indexing(lesson):
-    def function(x):
-        first, (second, third) = x
-        return first + second * third
+def test_the_tracer_creates_every_proxy(lesson):
+    asked = []
 
-    same_record(lesson, function, "x", hint="the caller's frame says how many names there are")
+    class Asked(lesson.GraphAppendingTracer):
+        def create_proxy(self, kind, target, *args, **kwargs):
+            asked.append(kind)
+            return super().create_proxy(kind, target, *args, **kwargs)
+
+    graph = fx.Graph()
+    x = lesson.Proxy(graph.placeholder("x"), Asked(graph))
+    -torch.relu(x).sum().T
+    kinds = ["call_function", "call_method", "call_function", "call_function"]
+    equal(asked, kinds, hint="call `create_proxy` of the first proxy's tracer")
 
 
 # --- what has no answer ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["__bool__", "__iter__", "__len__", "__index__"])
+def test_a_refusal_is_an_error_that_is_raised(lesson, name):
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    method = getattr(type(x), name, operator.index)  # torch leaves `__index__` to Python
+    answers = []
+    late = "it has a `yield`: nothing in it runs before the first element is asked for"
+    with refuses(
+        (lesson.TraceError, RuntimeError, TypeError),
+        cause=[
+            (lambda _: isinstance(answers[0], Exception), "the error was returned: `raise` it"),
+            (lambda _: isinstance(answers[0], GeneratorType), late),
+            (lambda _: bool(answers), f"`{name}` returned a value, and a proxy has none"),
+        ],
+    ):
+        answers.append(method(x))
 
 
 def refused(lesson, function) -> None:
@@ -189,6 +199,14 @@ def test_the_truth_of_a_proxy_is_refused(lesson, question):
 def test_the_elements_of_a_proxy_are_refused(lesson, question):
     with refuses(lesson.TraceError, cause="it was iterated over", hint="ask `tracer.iter`"):
         refused(lesson, question)
+
+
+def test_unpacking_into_names_is_indexing(lesson):
+    def function(x):
+        first, (second, third) = x
+        return first + second * third
+
+    same_record(lesson, function, "x", hint="the caller's frame says how many names there are")
 
 
 def test_the_length_of_a_proxy_is_refused(lesson):

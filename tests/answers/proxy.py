@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
 import types
 
 import torch
@@ -92,6 +94,15 @@ def attributes_are_fetched_at_once(lesson):
 
 
 @wrong(
+    fails="test_an_attribute_that_nobody_uses_leaves_no_node",
+    says="the node was made when the attribute was read",
+)
+def an_attribute_is_its_value(lesson):
+    """Records ``getattr`` and returns that proxy: no ``Attribute`` is made at all."""
+    lesson.Proxy.__getattr__ = lambda self, attr: lesson.record_call(getattr, self, attr)
+
+
+@wrong(
     fails="test_an_attribute_that_is_used_twice_is_one_node",
     says="each use made a node of its own",
 )
@@ -139,6 +150,33 @@ def the_tracer_is_not_asked(lesson):
         raise lesson.TraceError("no")
 
     lesson.Proxy.__bool__ = __bool__
+
+
+@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
+def the_length_is_an_error(lesson):
+    """Makes the error, and returns it."""
+    lesson.Proxy.__len__ = lambda self: self.refusal(RuntimeError, "no length", "take `shape`")
+
+
+@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
+def the_index_is_an_error(lesson):
+    """Returns the error: Python raises a ``TypeError`` of its own, so only the words are lost."""
+    lesson.Proxy.__index__ = lambda self: self.refusal(TypeError, "no value", "index a tensor")
+
+
+@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="it has a `yield`")
+def iteration_is_a_generator(lesson):
+    """Yields the elements: the tracer is asked when somebody wants the first one."""
+
+    def yielding(self):
+        caller = sys._getframe(1)
+        at = caller.f_lasti
+        opcode, number = caller.f_code.co_code[at : at + 2]
+        if dis.opname[opcode] == "UNPACK_SEQUENCE":
+            yield from map(self.__getitem__, range(number))
+        return self.tracer.iter(self)
+
+    lesson.Proxy.__iter__ = yielding
 
 
 @wrong(fails="test_the_elements_of_a_proxy_are_refused", says="it was iterated over")
