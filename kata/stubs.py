@@ -44,6 +44,17 @@ def is_stub(lesson: str, data: bytes) -> bool:
     return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n") == stub(lesson)
 
 
+def is_given(lesson: str, source: str, line: int) -> bool:
+    """Whether a line of a lesson's file lies in a definition that the stub has word for word."""
+    module, given = Source(source), stub(lesson).decode()
+    around = [
+        each
+        for each in ast.walk(module.tree)
+        if isinstance(each, DEFINITIONS) and each.lineno <= line <= (each.end_lineno or 0)
+    ]
+    return any(module.text(each) in given for each in around)
+
+
 # Cutting takes a while, and the same text gives the same stub.
 @cache
 def stub_of(source: str, lesson: str) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 from kata.judging.request import RunFiles
 from kata.judging.sandbox import OUT_OF_MEMORY
+from kata.naming import NAMES
+from kata.stubs import is_given
 from kata.verdict import CodeLine, End, Ending, Report
 
 # What is shown of the output of a run that could not be told apart from its beginning.
@@ -141,15 +143,25 @@ def output_tail(files: RunFiles) -> str:
 
 
 def last_line(files: RunFiles) -> CodeLine | None:
-    """The judged code's innermost line in what faulthandler wrote, the running thread's first."""
+    """The judged code's innermost line in what faulthandler wrote, the running thread's first.
+
+    What the stub has already is skipped, unless there is nothing else.
+    """
     if not files.frames.exists():
         return None
     text = files.frames.read_text(encoding="utf-8", errors="replace")
-    for thread in sorted(text.split("\n\n"), key=lambda part: not part.startswith("Current")):
-        for frame in FRAME.finditer(thread):
-            file = Path(frame["file"])
-            if file.is_relative_to(files.lessons):
-                source = linecache.getline(str(file), int(frame["line"])).strip()
-                name = f"lessons/{file.relative_to(files.lessons).as_posix()}"
-                return CodeLine(name, int(frame["line"]), frame["function"], source)
+    threads = sorted(text.split("\n\n"), key=lambda part: not part.startswith("Current"))
+    frames = [frame.groupdict() for thread in threads for frame in FRAME.finditer(thread)]
+    frames = [each for each in frames if Path(each["file"]).is_relative_to(files.lessons)]
+    for frame in sorted(frames, key=is_of_the_stub)[:1]:
+        file, line = Path(frame["file"]), int(frame["line"])
+        name = f"lessons/{file.relative_to(files.lessons).as_posix()}"
+        return CodeLine(name, line, frame["function"], linecache.getline(str(file), line).strip())
     return None
+
+
+def is_of_the_stub(frame: dict[str, str]) -> bool:
+    """Whether a frame's line stands in a definition that the lesson's stub has as it is."""
+    lesson = Path(frame["file"]).stem
+    source = "".join(linecache.getlines(frame["file"]))
+    return lesson in NAMES and is_given(lesson, source, int(frame["line"]))

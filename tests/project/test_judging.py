@@ -83,6 +83,17 @@ def test_an_endless_loop_at_the_import_is_stopped_too(judge: Judge, lessons: Pat
     assert "during: the import of the lesson" in ending.text
 
 
+def test_an_endless_loop_is_told_by_a_line_that_is_not_given(judge: Judge, lessons: Path):
+    loop = "    while True:\n        TracerBase().create_arg([1] * 10**6)\n    return None\n"
+    source = (CORES / "proxy.py").read_text()
+    (lessons / "proxy.py").write_text(
+        source.replace("    tracer = next(", f"{loop}    tracer = next(")
+    )
+    ending = judge.run(Request("proxy", lessons, seconds=1.0)).ending
+    assert (ending.how, ending.place.function) == (End.TIME, "record_call")
+    assert ending.place.source == "TracerBase().create_arg([1] * 10**6)"
+
+
 def test_a_loop_inside_c_is_stopped(judge: Judge, lessons: Path):
     misbehave(lessons, "sum(iter(int, 1))")
     ending = judged(judge, lessons, seconds=1.0).ending
