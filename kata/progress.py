@@ -154,7 +154,13 @@ def standings() -> list[Standing]:
 
 
 def next_of(rows: list[Standing]) -> Standing | None:
-    """The lesson to go on with: the first one begun and not done, or else the first one left."""
+    """The lesson to go on with; ``None`` if all are done.
+
+    It is the first one begun and not done, or else the first one left behind the last one done, or
+    else the first one left. The finale, which is the last row, comes when nothing else is left.
+    """
     left = [row for row in rows if not row.is_done or row.is_stale]
     begun = [row for row in left if not row.is_pristine]
-    return next(iter(begun or left), None)
+    last = max((number for number, row in enumerate(rows[:-1]) if row.is_done), default=-1)
+    ahead = [row for row in rows[last + 1 : -1] if row in left]
+    return next(iter(begun or ahead or left), None)

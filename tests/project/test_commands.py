@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from kata.command_line import COMMANDS
+from kata.progress import Result, Standing, next_of
 from kata.stubs import ROOT
+from kata.verdict import Count
+from lessons import FINALE, LESSONS
 from tests.project.stage import a_learner, play
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -68,3 +71,35 @@ def test_an_unknown_word_is_answered_by_near_ones(words, answer, learner):
 
 def test_plain_stands_before_the_command_or_after_it(learner):
     assert play("--plain", "solution", "tracer") == play("solution", "--plain", "tracer")
+
+
+class Current(Result):
+    is_current = True
+
+
+def rows(states: dict[str, str]) -> list[Standing]:
+    """Where somebody is with lessons in these states, and stubs for all others."""
+    results = {
+        name: Current(name, state, Count(), Count(), has_passed=True, key="")
+        for name, state in states.items()
+    }
+    everything = (*LESSONS, FINALE)
+    return [Standing(each, each.name not in results, results.get(each.name)) for each in everything]
+
+
+FIRST, SECOND, THIRD, *_, LAST = [lesson.name for lesson in LESSONS]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({}, FIRST),
+        ({FIRST: "done"}, SECOND),
+        ({SECOND: "starred"}, THIRD),
+        ({THIRD: "done", FIRST: "red"}, FIRST),
+        ({LAST: "done"}, FIRST),
+        (dict.fromkeys([lesson.name for lesson in LESSONS], "done"), FINALE.name),
+    ],
+)
+def test_the_next_lesson_is_the_one_begun_or_follows_the_last_one_done(states, expected):
+    assert next_of(rows(states)).lesson.name == expected
