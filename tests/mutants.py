@@ -73,15 +73,16 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(lesson: str) -> Iterator[Mutant]:
-    """Every mutant of a lesson's files."""
+    """Every mutant of a lesson's files, but for those of ``__all__``, whose names ruff checks."""
     for file in files_of(lesson):
         original = (CORES / file).read_text(encoding="utf-8")
         module, mutations, *_ = create_mutations(file, without_decorators(original))
         for number, mutation in enumerate(mutations):
             mutated = module.deep_replace(mutation.original_node, mutation.mutated_node)
             source = mutated.code.replace(HIDDEN, "")
-            if source != original and not is_prose(mutation.original_node):
-                yield Mutant(lesson, file, number, source, change(original, source))
+            changed = change(original, source)
+            if changed and not is_prose(mutation.original_node) and "__all__" not in changed:
+                yield Mutant(lesson, file, number, source, changed)
 
 
 def without_decorators(source: str) -> str:

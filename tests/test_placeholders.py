@@ -96,7 +96,7 @@ def test_a_function_has_these_inputs(lesson, kind):
 
 
 def test_a_function_that_takes_all_by_position_is_returned_itself(lesson):
-    functions = [plain, logged(plain)]
+    functions = [plain, logged(plain), logged(lambda x, *rest: rest)]
     got = [lesson.call_by_position(function, 2) for function in functions]
     equal(got, functions)
 

@@ -108,6 +108,23 @@ def test_a_parameter_that_was_replaced_is_refused(tracer):
     )
 
 
+@pytest.mark.parametrize("removed", ["scale", "outer"])
+def test_a_parameter_that_was_removed_is_refused(tracer, removed):
+    tracer.root.outer = nn.Sequential(nn.Sequential(nn.Linear(2, 2)))
+    tracer.root.scale = nn.Parameter(torch.rand(2))
+    old = {"scale": tracer.root.scale, "outer": tracer.root.outer[0][0].weight}[removed]
+    target_of(tracer, old)
+    delattr(tracer.root, removed)
+    got = target_of(tracer, old)
+    holds(
+        is_refused(got),
+        "NameError",
+        got=got,
+        cause=(lambda got: isinstance(got, str), "the answer is a path that leads nowhere"),
+        hint="check that the path in the index still leads to this parameter",
+    )
+
+
 def test_a_second_trace_sees_what_the_model_has_by_then(lesson):
     tracer = plugged(lesson)
     model = Sum()

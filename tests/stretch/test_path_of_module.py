@@ -75,12 +75,34 @@ def test_a_module_whose_owner_was_removed_is_refused(lesson):
     holds(is_refused(got), "NameError", got=got, cause=OWNER, hint=OWNER_HINT)
 
 
+def test_a_module_far_below_a_removed_one_is_refused(lesson):
+    root = nn.Sequential(nn.Sequential(nn.Sequential(nn.ReLU())))
+    tracer, inner = tracer_at(lesson, root), root[0][0][0]
+    path_of(tracer, inner)
+    del root[0]
+    got = path_of(tracer, inner)
+    holds(is_refused(got), "NameError", got=got, hint=OWNER_HINT)
+
+
 def test_a_module_whose_owner_moved_is_found_at_its_new_place(lesson):
     root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
     tracer, inner = tracer_at(lesson, root), root[0][0]
     path_of(tracer, inner)
     root[0], root[1] = root[1], root[0]
     equal(path_of(tracer, inner), "1.0", cause=OWNER, hint=OWNER_HINT)
+
+
+def test_a_path_below_another_root_is_the_first_one_there(lesson):
+    shared = nn.ReLU()
+    tracer = tracer_at(lesson, nn.ModuleDict({"second": shared}))
+    path_of(tracer, shared)
+    tracer.root = nn.ModuleDict({"first": shared, "second": shared})
+    equal(
+        path_of(tracer, shared),
+        "first",
+        cause=(is_value("second"), "the path below the first root, which comes later here"),
+        hint="remember for which root the paths are; read them again for another one",
+    )
 
 
 @pytest.mark.beyond("torch looks a module up in a table made before the trace")
