@@ -73,26 +73,28 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(lesson: str) -> Iterator[Mutant]:
-    """Every mutant of a lesson's files, but for those of ``__all__``, whose names ruff checks."""
+    """Every mutant of a lesson's files."""
     for file in files_of(lesson):
         original = (CORES / file).read_text(encoding="utf-8")
-        module, mutations, *_ = create_mutations(file, without_decorators(original))
+        module, mutations, *_ = create_mutations(file, with_lines_hidden(original))
         for number, mutation in enumerate(mutations):
             mutated = module.deep_replace(mutation.original_node, mutation.mutated_node)
             source = mutated.code.replace(HIDDEN, "")
-            changed = change(original, source)
-            if changed and not is_prose(mutation.original_node) and "__all__" not in changed:
-                yield Mutant(lesson, file, number, source, changed)
+            if source != original and not is_prose(mutation.original_node):
+                yield Mutant(lesson, file, number, source, change(original, source))
 
 
-def without_decorators(source: str) -> str:
-    """The source with the decorators of functions hidden: mutmut passes over what has one."""
+def with_lines_hidden(source: str) -> str:
+    """The source with two things hidden: decorators, since mutmut passes over what has one, and
+    ``__all__``, whose names ruff checks."""
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            for decorator in node.decorator_list:
-                for number in range(decorator.lineno - 1, decorator.end_lineno or 0):
-                    lines[number] = HIDDEN + lines[number]
+        hidden = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            hidden = [node]
+        for each in hidden:
+            for number in range(each.lineno - 1, each.end_lineno or 0):
+                lines[number] = HIDDEN + lines[number]
     return "".join(lines)
 
 

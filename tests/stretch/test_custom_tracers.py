@@ -236,6 +236,7 @@ OUT_OF_PLACE: dict[str, Callable] = {
     "augmented assignment, which makes a new tensor": lambda x: [x := x + 1, x][1],
     "operator overload": lambda x: torch.ops.aten.add.Tensor(x, 1),
     "dunder method": lambda x: x.__dlpack__(),
+    "operator whose name begins with i": lambda x: ~x,
 }
 
 

@@ -1069,6 +1069,22 @@ def test_patches_are_undone_while_torch_compiles(lesson):
 
 
 @pytest.mark.curiosity
+def test_a_trace_goes_on_after_its_patches_were_undone(lesson):
+    class Compiling(nn.Sequential):
+        def forward(self, x):
+            with torch.fx._symbolic_trace._maybe_revert_all_patches():
+                pass
+            return super().forward(x)
+
+    graph = lesson.Tracer().trace(Compiling(nn.ReLU(), nn.Tanh()))
+    equal(
+        [node.target for node in graph.find_nodes(op="call_module")],
+        ["0", "1"],
+        hint="reapply what was patched, with the values it had during the trace",
+    )
+
+
+@pytest.mark.curiosity
 def test_the_tracer_can_be_copied(lesson):
     tracer = lesson.Tracer()
     tracer.trace(zoo.SMALL["EveryOpcode"]().model)
