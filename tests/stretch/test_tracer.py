@@ -605,11 +605,11 @@ WRAPPED_HINT = "`torch.fx._symbolic_trace._wrapped_fns_to_patch` names the globa
 
 
 def test_after_a_trace_wrapped_functions_are_themselves(lesson):
-    before = (decorated, wrapped_by_name, "len" in globals())
+    before = (decorated, wrapped_by_name)
     with noting(cause=WRAPPED, hint=WRAPPED_HINT):
         lesson.Tracer().trace(uses_wrapped)
     holds(
-        (decorated, wrapped_by_name, "len" in globals()) == before,
+        (decorated, wrapped_by_name) == before and "len" not in globals(),
         "the module's globals as before, a builtin's shadow removed",
         hint="remember for each name what was there, or that nothing was",
     )
