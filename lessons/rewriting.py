@@ -11,13 +11,11 @@ of the copy, and erase the nodes that were matched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Match(NamedTuple):  # given
@@ -66,7 +64,7 @@ class Matcher:
         - A node of the pattern that matches something already matches only the ``same_value``.
         - Two nodes of the pattern, placeholders included, don't match one node of the graph.
         - A placeholder matches anything: a node, a literal, a list.
-        - Any other node matches a node that makes the same call: see ``call_of``.
+        - Any other node matches a node that makes the same call: see ``match_call``.
 
         Args:
             expected: The node of the pattern.
@@ -93,6 +91,10 @@ class Matcher:
             "rewriting: tell whether an argument in the pattern matches an argument in the graph"
         )
 
+    def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:  # given
+        """Tell whether two nodes make the same call: what ``call_of`` returns for both matches."""
+        return self.match_value(self.call_of(expected), self.call_of(actual), nodes_map)
+
     def call_of(self, node: Node) -> list[Any]:  # given
         """Return what a node calls (of a module, the type), and with which arguments."""
         target = type(module_of(node)) if node.op == "call_module" else node.target
@@ -106,7 +108,7 @@ def same_value(expected: Any, actual: Any) -> bool:  # given
 
 def module_of(node: Node) -> Any:  # given
     """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
+    return node.graph.owning_module.get_submodule(node.target)  # type: ignore[union-attr, arg-type]
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given

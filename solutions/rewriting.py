@@ -12,16 +12,15 @@ of the copy, and erase the nodes that were matched.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.nn.utils import fuse_conv_bn_eval
 
 from .tracer import symbolic_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Match(NamedTuple):  # given
@@ -78,7 +77,7 @@ class Matcher:
         - A node of the pattern that matches something already matches only the ``same_value``.
         - Two nodes of the pattern, placeholders included, don't match one node of the graph.
         - A placeholder matches anything: a node, a literal, a list.
-        - Any other node matches a node that makes the same call: see ``call_of``.
+        - Any other node matches a node that makes the same call: see ``match_call``.
 
         Args:
             expected: The node of the pattern.
@@ -90,10 +89,8 @@ class Matcher:
         if isinstance(actual, Node) and actual in nodes_map.values():
             return False
         nodes_map[expected] = actual
-        if expected.op == "placeholder":
-            return True
-        return isinstance(actual, Node) and self.match_value(
-            self.call_of(expected), self.call_of(actual), nodes_map
+        return expected.op == "placeholder" or (
+            isinstance(actual, Node) and self.match_call(expected, actual, nodes_map)
         )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
@@ -111,11 +108,14 @@ class Matcher:
         if isinstance(expected, Node):
             return self.match_node(expected, actual, nodes_map)
         if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-            pairs = zip(expected, actual, strict=False)
             return len(expected) == len(actual) and all(
-                self.match_value(*pair, nodes_map) for pair in pairs
+                map(self.match_value, expected, actual, repeat(nodes_map))
             )
         return same_value(expected, actual)
+
+    def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:  # given
+        """Tell whether two nodes make the same call: what ``call_of`` returns for both matches."""
+        return self.match_value(self.call_of(expected), self.call_of(actual), nodes_map)
 
     def call_of(self, node: Node) -> list[Any]:  # given
         """Return what a node calls (of a module, the type), and with which arguments."""
@@ -130,7 +130,7 @@ def same_value(expected: Any, actual: Any) -> bool:  # given
 
 def module_of(node: Node) -> Any:  # given
     """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(str(node.target))  # type: ignore[union-attr]
+    return node.graph.owning_module.get_submodule(node.target)  # type: ignore[union-attr, arg-type]
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -25,31 +24,24 @@ class Matcher(core.Matcher):
     """Compares nodes as the core does, and knows more containers and the names of arguments.
 
     Attributes:
-        match_placeholder: Whether placeholders match placeholders alone.
         ignore_literals: Whether a literal of the pattern matches anything.
     """
 
-    match_placeholder = False
     ignore_literals = False
 
-    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether a node of the pattern, and all that it is computed from, matches a value."""
-        is_wildcard = expected.op == "placeholder" and not self.match_placeholder
-        if is_wildcard or (isinstance(actual, Node) and target_of(expected) == target_of(actual)):
-            return super().match_node(expected, actual, nodes_map)
-        return False
+    def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
+        """Tell whether two nodes make the same call, however their arguments are passed."""
+        return target_of(expected) == target_of(actual) and self.match_value(
+            *arguments_of(expected, actual), nodes_map
+        )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
         """Tell whether an argument in the pattern matches; dicts and slices are containers, too."""
         if isinstance(expected, dict | slice):
-            expected, actual = elements(expected), elements(actual)
-        is_literal = not isinstance(expected, Node | list | tuple)
-        is_ignored = is_literal and self.ignore_literals
-        return is_ignored or super().match_value(expected, actual, nodes_map)
-
-    def call_of(self, node: Node) -> list[Any]:
-        """Return the arguments of a node by name; what is called has been compared before."""
-        return [arguments_of(node)]
+            expected, actual = aligned(expected, actual)
+        elif self.ignore_literals and not isinstance(expected, Node | list | tuple):
+            return True
+        return super().match_value(expected, actual, nodes_map)
 
 
 def target_of(node: Node) -> object:
@@ -59,63 +51,56 @@ def target_of(node: Node) -> object:
     """
     if node.op in ("placeholder", "output"):
         return node.op
-    target: Any = node.target
-    if node.op in ("call_module", "get_attr") and node.graph.owning_module is not None:
-        value = operator.attrgetter(target)(node.graph.owning_module)
-        target = type(value) if node.op == "call_module" or isinstance(value, Tensor) else target
-    return node.op, target
+    owner = node.graph.owning_module
+    if node.op in ("call_module", "get_attr") and owner is not None:
+        value = operator.attrgetter(str(node.target))(owner)
+        if node.op == "call_module" or isinstance(value, Tensor):
+            return node.op, type(value)
+    return node.op, node.target
 
 
-def elements(value: Any) -> Any:
-    """Return a dict or a slice as a list; anything else as it is."""
-    match value:
-        case dict():
-            return [dict, *((key, value[key]) for key in sorted(value, key=repr))]
-        case slice():
-            return [slice, value.start, value.stop, value.step]
-    return value
+def aligned(expected: Any, actual: Any) -> tuple[Any, Any]:
+    """Return two slices, or dicts of the same keys, as lists; any other two values as they are."""
+    match expected, actual:
+        case slice(), slice():
+            expected, actual = ([each.start, each.stop, each.step] for each in (expected, actual))
+        case dict(), dict() if expected.keys() == actual.keys():
+            expected, actual = [*expected.values()], [actual[key] for key in expected]
+    return expected, actual
 
 
-def arguments_of(node: Node) -> Any:
-    """Return the arguments of a node by name, with the defaults, where its signature is known.
+def arguments_of(expected: Node, actual: Node) -> tuple[Any, Any]:
+    """Return the arguments of two calls, in one order, however each of them is written.
 
+    >>> import torch
     >>> from torch.fx import symbolic_trace
-    >>> graph = symbolic_trace(lambda a: a.new_zeros(3).softmax(dim=0)).graph
-    >>> [arguments_of(each) for each in graph.find_nodes(op="call_method")]
-    [[(a, 3), {}], [(new_zeros,), {'dim': 0}]]
+    >>> graph = symbolic_trace(lambda a: (torch.cumsum(a, 0), torch.cumsum(a, dim=1))).graph
+    >>> a, first, second, output = graph.nodes
+    >>> arguments_of(first, second)
+    ([a, 0, None], [a, 1, None])
     """
+    named, others = expected.kwargs, actual.kwargs
+    if named.keys() == others.keys() and len(expected.args) == len(actual.args):
+        return [*expected.args, *named.values()], [*actual.args, *map(others.get, named)]
+    return aligned(named_arguments_of(expected), named_arguments_of(actual))
+
+
+def named_arguments_of(node: Node) -> dict[Any, Any]:
+    """Return the arguments of a node by name, with the defaults, where its signature is known."""
     function, args = node.target, node.args
     if node.op == "call_module" and node.graph.owning_module is not None:
         function, args = type(module_of(node)).forward, (None, *args)
-    known = parameters_of(function, len(args), tuple(node.kwargs)) if callable(function) else None
-    if known is None:
-        return [node.args, node.kwargs]
-    names, defaults = known
-    return defaults | dict(zip(names, args, strict=True)) | node.kwargs
+    for signature in signatures_of(function):
+        with contextlib.suppress(TypeError):  # this overload takes other arguments
+            bound = signature.bind(*args, **node.kwargs)
+            bound.apply_defaults()
+            return bound.arguments
+    return dict(enumerate(args)) | node.kwargs
 
 
 @cache
-def parameters_of(
-    function: Callable[..., Any], count: int, keywords: tuple[str, ...]
-) -> tuple[list[str], dict[str, Any]] | None:
-    """Return the names of so many positional arguments, and the defaults of what isn't passed.
-
-    ``None`` if no signature takes these arguments, or more of them than it has names for.
-    """
-    for signature in signatures_of(function):
-        with contextlib.suppress(TypeError):  # this overload takes other arguments
-            bound = signature.bind(*range(count), **dict.fromkeys(keywords))
-            names = [*bound.arguments][:count]
-            bound.apply_defaults()
-            return (names, bound.arguments) if len(names) == count else None
-    return None
-
-
-def signatures_of(function: Callable[..., Any]) -> list[inspect.Signature]:
+def signatures_of(function: Any) -> list[inspect.Signature]:
     """Return the signatures of a function, one for each overload; none if they aren't known."""
-    overloads = get_signature_for_torch_op(function)
-    if overloads is not None:
-        return overloads
     with contextlib.suppress(TypeError, ValueError):
-        return [inspect.signature(function)]
+        return get_signature_for_torch_op(function) or [inspect.signature(function)]
     return []

@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ... import rewriting as core
 from ...rewriting import Match
-from .comparing import Matcher, arguments_of, elements, target_of
+from .comparing import Matcher, aligned, arguments_of, target_of
 from .finding import Pattern, graph_of, match
 
 
@@ -39,13 +39,18 @@ class Explanation:
     @property
     def calls(self) -> list[Node]:
         """The nodes of the pattern that compute something."""
-        return [each for each in self.pattern.nodes if each.op not in ("placeholder", "output")]
+        return calls_of(self.pattern)
+
+    @property
+    def compared(self) -> list[tuple[Node, Node]]:
+        """These, each with the node that it is compared with, if it is one."""
+        pairs = [(each, self.nodes_map.get(each)) for each in self.calls]
+        return [(expected, actual) for expected, actual in pairs if isinstance(actual, Node)]
 
     @property
     def agreeing(self) -> int:
-        """How many of these agree with what they are compared with."""
-        compared = [each for each in self.calls if isinstance(self.nodes_map.get(each), Node)]
-        return len([each for each in compared if each not in self.differences])
+        """How many of these agree."""
+        return len(self.compared) - len(self.differences)
 
     def __str__(self) -> str:
         if self.matches:
@@ -59,6 +64,11 @@ class Explanation:
         left, right = (max(len(row[column]) for row in rows) for column in (0, 1))
         head = f"not found; at the nearest miss {self.agreeing} of {len(self.calls)} nodes agree"
         return "\n".join([head, *(f"  {a:{left}}  {b:{right}}  {c}".rstrip() for a, b, c in rows)])
+
+
+def calls_of(graph: Graph) -> list[Node]:
+    """Return the nodes of a graph that compute something."""
+    return [each for each in graph.nodes if each.op not in ("placeholder", "output")]
 
 
 def lines_of(graph: Graph) -> dict[str, str]:
@@ -93,8 +103,7 @@ def explain(gm: GraphModule, pattern: Pattern) -> Explanation:
     result = Explanation(graph, gm.graph, match(graph, gm.graph))
     if result.matches:
         return result
-    computed = [each for each in gm.graph.nodes if each.op not in ("placeholder", "output")]
-    attempts = (compare(start, node) for node in computed for start in result.calls)
+    attempts = (compare(start, node) for node in calls_of(gm.graph) for start in result.calls)
     return min(attempts, key=distance, default=result)
 
 
@@ -121,13 +130,11 @@ def compare(start: Node, node: Node) -> Explanation:
 def note_escaping_values(attempt: Explanation, start: Node) -> None:
     """Note which values inside are used outside, but for that of ``start`` and of results."""
     results = [start, *start.graph.output_node().all_input_nodes]
-    compared = attempt.nodes_map.values()
-    for expected in attempt.calls:
-        actual = attempt.nodes_map.get(expected)
-        if isinstance(actual, Node) and expected not in results:
-            outside = [user for user in actual.users if user not in compared]
-            if outside:
-                attempt.differences.setdefault(expected, f"also used by {outside[0]}")
+    inside = attempt.nodes_map.values()
+    for expected, actual in attempt.compared:
+        outside = [user for user in actual.users if user not in inside]
+        if outside and expected not in results:
+            attempt.differences.setdefault(expected, f"also used by {outside[0]}")
 
 
 class CallComparison(core.Matcher):
@@ -150,7 +157,7 @@ class CallComparison(core.Matcher):
             self.reason = "the arguments are in another order"
             inputs = inputs[::-1]
         else:
-            self.match_value(arguments_of(expected), arguments_of(actual), nodes_map)
+            self.match_value(*arguments_of(expected, actual), nodes_map)
         if self.reason:
             for pair in zip(expected.all_input_nodes, inputs, strict=False):
                 nodes_map.setdefault(*pair)
@@ -160,7 +167,7 @@ class CallComparison(core.Matcher):
         """Compare an argument, and remember the first that differs."""
         is_node = isinstance(expected, Node)
         known = nodes_map.get(expected, expected) if is_node else expected
-        is_match = super().match_value(elements(expected), elements(actual), nodes_map)
+        is_match = super().match_value(*aligned(expected, actual), nodes_map)
         if not is_match and not self.reason:
             is_second = is_node and known is expected and isinstance(actual, Node)
             self.reason = (
@@ -170,9 +177,9 @@ class CallComparison(core.Matcher):
             )
         return is_match
 
-    def call_of(self, node: Node) -> list[Any]:
-        """Return nothing: whichever nodes stand at the same place are paired."""
-        return []
+    def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
+        """Accept whichever nodes stand at the same place: they are compared later."""
+        return True
 
 
 def is_swapped(expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
@@ -68,7 +69,7 @@ class InternalMatch:
         """What the nodes that the pattern returns match, in their order."""
         return [self.nodes_map[each] for each in self.anchor.graph.output_node().all_input_nodes]
 
-    @property
+    @cached_property
     def inside(self) -> list[Node]:
         """The nodes that the match consists of."""
         return nodes_inside(Match(self.anchor, self.nodes_map))
@@ -124,9 +125,13 @@ class SubgraphMatcher(Matcher):
 
     def occurrences(self, graph: Graph) -> Iterator[InternalMatch]:
         """Yield all matches that could be replaced; they may overlap."""
+        inputs = graph.find_nodes(op="placeholder")
         for nodes_map in self.complete(self.anchors, {}, graph):
             found = InternalMatch(self.anchors, nodes_map)
-            if is_self_contained(found) and not depends_on_itself(found):
+            is_wanted = not self.match_placeholder or all(
+                each in inputs for each in found.placeholder_nodes
+            )
+            if is_wanted and is_self_contained(found) and not depends_on_itself(found):
                 yield found
 
     def complete(
@@ -182,8 +187,7 @@ def is_self_contained(found: InternalMatch) -> bool:
 
 def depends_on_itself(found: InternalMatch) -> bool:
     """Tell whether something inside is computed outside from another result of the match."""
-    between = set(users_between(found))
-    return any(not between.isdisjoint(node.all_input_nodes) for node in found.inside)
+    return any(user in found.inside for node in users_between(found) for user in node.users)
 
 
 def users_between(found: InternalMatch) -> list[Node]:
