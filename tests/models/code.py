@@ -54,6 +54,17 @@ def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
     return lambda *args, **kwargs: forward(None, *args, **kwargs)
 
 
+def freed_early(graph: fx.Graph, freed: dict[fx.Node, list[fx.Node]]) -> str:
+    """Say which value is freed by a node before another one takes it; empty if none is."""
+    order = list(graph.nodes)
+    for number, node in enumerate(order):
+        for value in freed[node]:
+            later = [user for user in order[number + 1 :] if user in value.users]
+            if later:
+                return f"{value} is freed by {node}, and {later[0]} takes it later"
+    return ""
+
+
 class Same:
     """An object that equals every other one of its class, and has their hash."""
 
