@@ -10,6 +10,7 @@ and they stay correct because one method writes both.
 from __future__ import annotations
 
 import builtins
+import inspect
 import keyword
 from collections import Counter
 from functools import partialmethod
@@ -300,7 +301,13 @@ class Graph:
         """
         raise NotImplementedError("graph: create a node at the insertion point, and return it")
 
-    placeholder = partialmethod(create_node, "placeholder")
+    def placeholder(  # given
+        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
+        """Create a node for an input, with a default for callers that leave it out."""
+        args = () if default_value is inspect.Signature.empty else (default_value,)
+        return self.create_node("placeholder", name, args, type_expr=type_expr)
+
     get_attr = partialmethod(create_node, "get_attr")
     call_function = partialmethod(create_node, "call_function")
     call_method = partialmethod(create_node, "call_method")

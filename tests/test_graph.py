@@ -136,7 +136,7 @@ def test_a_name_comes_from_the_target(lesson, op, target):
 
 def test_a_node_is_what_it_was_created_as(lesson):
     def edit(graph):
-        x, y = graph.placeholder("x", type_expr=int), graph.placeholder("y")
+        x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
         graph.call_module("linear", (x,), {"key": y}, type_expr=torch.Tensor)
         top = graph.call_function(max, (x, y), name="y.Z")
         graph.output((graph.get_attr("linear.weight"), top), tuple)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import re
 import warnings
 from dataclasses import dataclass
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "Namespace", "Node", "map_aggregate", "map_arg"]
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
-NO_DEFAULT = inspect.Signature.empty
 GAP = 1 << 32  # between the positions of two neighbours, for those that come between them
 
 
@@ -342,13 +340,6 @@ class Graph(core.Graph):
         node = super().create_node(op, target, args, kwargs, candidate, type_expr)
         self.call_hooks("_create_node_hooks", node)
         return node
-
-    def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = NO_DEFAULT
-    ) -> core.Node:
-        """Create a node for an input of the function."""
-        args = () if default_value is NO_DEFAULT else (default_value,)
-        return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
         """Create a node for an attribute; warn if the graph's module has none of that name."""
