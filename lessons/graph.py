@@ -193,6 +193,8 @@ class Node:
     def append(self, x: Node) -> None:
         """Move a node of the same graph to the place behind this one.
 
+        It is taken out of its old place. Moving a node behind itself changes nothing.
+
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
         >>> y.append(x)

@@ -161,11 +161,14 @@ class Node:
         >>> node.all_input_nodes, list(x.users), list(y.users)
         ([x, y], [max_1], [max_1])
         """
+
+        def use(node: Node) -> Node:
+            node.users[self] = None
+            return node
+
         for node in self.all_input_nodes:
             del node.users[self]
-        self._args, self._kwargs = map_arg((args, kwargs), lambda node: node)
-        for node in self.all_input_nodes:
-            node.users[self] = None
+        self._args, self._kwargs = map_arg((args, kwargs), use)
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments."""
@@ -203,6 +206,8 @@ class Node:
 
     def append(self, x: Node) -> None:
         """Move a node of the same graph to the place behind this one.
+
+        It is taken out of its old place. Moving a node behind itself changes nothing.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
