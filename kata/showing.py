@@ -124,8 +124,8 @@ def show_reasons(
     console.print(f"{len(others)} more red, {for_reasons(reasons, items)}")
     for item in items:
         console.print("\n".join(item), soft_wrap=True)
-    if items and len(items) < len(reasons):
-        console.print(f"… and {len(reasons) - len(items)} more reasons")
+    if items and (more := len(reasons) - len(items)):
+        console.print(f"… and {more} more reason{'s' * (more > 1)}")
 
 
 def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:

@@ -83,7 +83,7 @@ def judge(session: Session, out: Path, console: Console) -> None:
     total = sum(len(lessons) for _, lessons in session.work)
     written = time.monotonic()
     for number, words in enumerate(session.judge_everybody(), start=1):
-        console.print(f"{number}/{total} {words}", soft_wrap=True)
+        console.print(f"{min(number, total)}/{total} {words}", soft_wrap=True)
         if time.monotonic() - written > EVERY:
             write(session.summary(), out)
             written = time.monotonic()
@@ -118,5 +118,5 @@ def tell(summary: Summary, files: list[Path], console: Console) -> None:
         if person.count(State.UNREADABLE):
             console.print(f"unreadable: {person.name} ({person.notes[0]})", soft_wrap=True)
         if person.flags:
-            console.print(f"look at {person.name}", soft_wrap=True)
+            console.print(f"look at {person.name}: {person.flags[0]}", soft_wrap=True)
     console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)

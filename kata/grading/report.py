@@ -17,7 +17,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kata.verdict import Count
-from lessons import LESSONS
+from lessons import LESSONS, Lesson
 
 SCHEMA = 3
 COMMON = 3
@@ -76,19 +76,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Grade:
-    """One lesson of one person.
-
-    Attributes:
-        lesson: the lesson's name.
-        state: how it stands.
-        core: tests of the core that pass.
-        stretch: tests of the stretch that pass.
-        seconds: how long its tests took; 0 for a stub, which isn't run.
-        failure: what to read first, where there is something.
-        also_red: the sentences of other tests that fail.
-        lent: earlier lessons that the reference lent.
-        borrowed: what in the lesson is the reference's own, or torch's.
-    """
+    """One lesson of one person; ``docs/grading.md`` describes each field."""
 
     lesson: str
     state: State
@@ -139,6 +127,11 @@ class Summary:
     versions: dict[str, str]
     limits: dict[str, float]
 
+    @property
+    def lessons(self) -> list[Lesson]:
+        """The lessons that were graded, in their order."""
+        return [each for each in LESSONS if self.grades(each.name)]
+
     def grades(self, lesson: str) -> list[Grade]:
         """Everybody's grade of one lesson."""
         return [grade for each in self.people for grade in each.grades if grade.lesson == lesson]
@@ -163,7 +156,7 @@ def to_csv(summary: Summary) -> str:
     """A row per person, two columns per lesson, for a spreadsheet."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    columns = [column for each in LESSONS for column in (each.name, f"{each.name} core")]
+    columns = [column for each in summary.lessons for column in (each.name, f"{each.name} core")]
     writer.writerow(["name", "done", "starred", *columns, "flags"])
     for person in summary.people:
         writer.writerow([harmless(cell) for cell in row(person)])
@@ -180,7 +173,7 @@ def to_html(summary: Summary) -> str:
         lstrip_blocks=True,
     )
     page = environment.get_template("page.html")
-    return page.render(summary=summary, lessons=LESSONS)
+    return page.render(summary=summary)
 
 
 def row(person: Person) -> Iterator[str]:

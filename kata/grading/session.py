@@ -84,7 +84,8 @@ class Session:
             judging = self.judging(stack, min(self.jobs, len(work)))
             yield from self.judge(work, judging, self.jobs)
             hung = [run for run, grade in self.grades.items() if grade.state is State.HUNG]
-            yield from self.judge([(number, (each,)) for number, each in hung], judging, 1)
+            again = self.judge([(number, (each,)) for number, each in hung], judging, 1)
+            yield from (f"{words} (once more, alone)" for words in again)
 
     def judging(self, stack: ExitStack, jobs: int) -> Judging:
         """How lessons are judged; what that needs is closed with the stack."""

@@ -25,8 +25,9 @@ LARGEST_FILE = 512 * 1024
 LARGEST_ARCHIVE = 64 * 2**20
 DEEPEST = 4
 LONGEST_NAME = 100
+Opener = Callable[[], IO[bytes]]
 # A folder or an archive: what opens each of its files, by the path in it.
-Members = dict[PurePosixPath, Callable[[], IO[bytes]]]
+Members = dict[PurePosixPath, Opener]
 
 
 class GradingError(Exception):
@@ -96,7 +97,7 @@ def members_of(path: Path) -> Members:
     return dict(in_archive(zipfile.ZipFile(path)))
 
 
-def in_folder(top: Path) -> Iterator[tuple[PurePosixPath, Callable[[], IO[bytes]]]]:
+def in_folder(top: Path) -> Iterator[tuple[PurePosixPath, Opener]]:
     """The files at most a few folders deep; hidden folders and links aren't entered."""
     for folder, folders, files in os.walk(top, onerror=refuse):
         here = PurePosixPath(Path(folder).relative_to(top).as_posix())
@@ -118,9 +119,7 @@ def regular(file: Path) -> IO[bytes]:
     return file.open("rb")
 
 
-def in_archive(
-    archive: zipfile.ZipFile,
-) -> Iterator[tuple[PurePosixPath, Callable[[], IO[bytes]]]]:
+def in_archive(archive: zipfile.ZipFile) -> Iterator[tuple[PurePosixPath, Opener]]:
     """The files inside; Windows may have spelt their folders with backslashes."""
     for member in archive.infolist():
         path = PurePosixPath(member.filename.replace("\\", "/"))
@@ -130,7 +129,7 @@ def in_archive(
 
 def contents(name: str, members: Members) -> Submission:
     """The lessons' files that a folder or an archive holds."""
-    root = lessons_root([path for path in members if is_lesson(path)])
+    root = lessons_root(sorted(members))
     files, unreadable, notes = {}, set(), []
     for path in sorted(members):
         if path.parent == root and is_lesson(path):
@@ -146,19 +145,21 @@ def is_lesson(path: PurePosixPath) -> bool:
     return path.suffix == ".py" and path.stem in NAMES
 
 
-def lessons_root(files: list[PurePosixPath]) -> PurePosixPath:
+def lessons_root(paths: list[PurePosixPath]) -> PurePosixPath:
     """The folder in which a submission's lessons lie.
 
     A clone of the whole repository holds files of the same names elsewhere; ``lessons`` wins.
     """
+    files = filter(is_lesson, paths)
     own = [path.parent for path in files if not {"solutions", "tests", "docs"} & {*path.parts}]
     near = [root for root in own if len(root.parts) <= 1 or root.name == "lessons"]
     if not near:
-        raise UnreadableError("it holds no file of a lesson")
+        held = ", ".join(map(str, paths)) or "nothing"
+        raise UnreadableError(f"no lesson's file is where it belongs; it holds {held}")
     return min(near, key=lambda root: (root.name != "lessons", len(root.parts), root))
 
 
-def limited(opened: Callable[[], IO[bytes]]) -> bytes:
+def limited(opened: Opener) -> bytes:
     """What a file holds, if that isn't too much."""
     with opened() as stream:
         data = stream.read(LARGEST_FILE + 1)

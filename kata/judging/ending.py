@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kata.judging.request import RunFiles
-from kata.judging.sandbox import OUT_OF_MEMORY
+from kata.judging.sandbox import FILE_BYTES, OUT_OF_MEMORY
 from kata.naming import NAMES
 from kata.stubs import is_given
 from kata.verdict import CodeLine, End, Ending, Report
@@ -104,11 +104,13 @@ def ending_of(
         worker_log: the end of what the worker wrote.
     """
     code, said = exit_code, output_tail(files) or worker_log
+    is_full = files.output.exists() and files.output.stat().st_size >= FILE_BYTES
     could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
     table = (
         (log.code in THROUGH, End.FINISHED, ""),
         (is_stopped, End.STOPPED, "stopped before its end"),
         (overdue, End.TIME, overdue),
+        (is_full, End.CRASHED, "it printed more than a run may write"),
         (log.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
         (log.code is not None or not log.tests, End.BROKEN, could_not),
         (code is None, End.CRASHED, "the code killed the process that runs the tests"),

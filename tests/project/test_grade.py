@@ -114,6 +114,8 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
     assert "PermissionError" in people["spawning"]["grades"][0]["failure"]["text"]
     assert "broken,unreadable" in (tmp_path / "out" / "week.csv").read_text().replace(",0", "")
     assert "unreadable: broken" in played.screen
+    assert "look at delegating: path_of_module: torch's own" in played.screen
+    assert "endless: path_of_module hung (once more, alone)" in played.screen
     assert (tmp_path / "out" / "week.html").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
 

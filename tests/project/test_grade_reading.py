@@ -110,6 +110,22 @@ def test_a_damaged_archive_is_unreadable_and_says_why(damage: str, tmp_path: Pat
     assert submission.notes
 
 
+@pytest.mark.parametrize(
+    ("file", "held"),
+    [("lessons.zip", "lessons.zip"), ("a/b/tracer.py", "a/b/tracer.py"), (None, "nothing")],
+)
+def test_a_submission_without_lessons_says_what_it_holds(
+    file: str | None, held: str, tmp_path: Path
+):
+    person = tmp_path / "Ada"
+    person.mkdir()
+    if file:
+        (person / file).parent.mkdir(parents=True, exist_ok=True)
+        (person / file).write_bytes(b"")
+    (note,) = read_submission(person).notes
+    assert note == f"cannot be read: no lesson's file is where it belongs; it holds {held}"
+
+
 def strange(name: str, folder: Path) -> None:
     """One entry of a room's folder that is neither a folder nor an archive."""
     path = folder / name

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 
 import pytest
@@ -19,10 +20,10 @@ HOSTILE = "<script>alert(1)</script>\"'&"
 FAILURE = Failure(f"a test {HOSTILE}", f"a cause {HOSTILE}", f"</pre>{HOSTILE}")
 
 
-def a_report(*names: str) -> Summary:
+def a_report(*names: str, lessons: Sequence[str] = NAMES) -> Summary:
     red = Grade("path_of_module", State.RED, Count(3, 21), Count(0, 5), 1.5, FAILURE, (HOSTILE,))
-    rest = tuple(Grade(name, State.TODO) for name in NAMES[1:])
-    people = tuple(Person(name, (red, *rest), (HOSTILE,), (HOSTILE,)) for name in names)
+    grades = tuple(red if each == red.lesson else Grade(each, State.TODO) for each in lessons)
+    people = tuple(Person(name, grades, (HOSTILE,), (HOSTILE,)) for name in names)
     versions, limits = {"Python": "3", "torch": "2"}, {"seconds": 10.0, "total": 1, "memory": 4}
     return Summary(people, "2030-01-02T03:04:05+00:00", 12.0, versions, limits)
 
@@ -113,3 +114,14 @@ def test_each_cell_of_the_map_says_its_state_in_words():
     scopes = [each.get("scope") for each in Page(text).all("th")]
     assert scopes.count("col") == 1 + len(NAMES)
     assert scopes.count("row") == 2
+
+
+def test_each_cell_stands_below_its_lesson():
+    summary = a_report("Ada", lessons=("graph", "path_of_module"))
+    (row,) = csv.DictReader(io.StringIO(to_csv(summary)))
+    assert (row["graph"], row["path_of_module"]) == ("todo", "red")
+    assert row["path_of_module core"] == "3 of 21"
+    assert "tracer" not in row
+    assert row["flags"] == HOSTILE
+    titles = re.findall(r'<th scope="col">(\w+)</th>', to_html(summary))
+    assert titles == ["Name", "graph", "path_of_module"]

@@ -280,6 +280,15 @@ def test_a_flood_at_the_import_is_cut(judge: Judge, lessons: Path):
     assert len(judged(judge, lessons).ending.text) < 5000
 
 
+def test_a_flood_without_end_at_the_import_is_told_as_one(judge: Judge, lessons: Path):
+    misbehave(lessons, "pass", head="while True:\n    print('x' * 10**6)\n")
+    ending = judged(judge, lessons).ending
+    assert (ending.how, "it printed more than a run may write" in ending.text) == (
+        End.CRASHED,
+        True,
+    )
+
+
 def test_a_busy_machine_stops_nobody_and_a_lock_is_waited_for_no_longer():
     timer = Timer(10.0, since=time.monotonic() - 30)
     assert not timer.is_over(computed=9.0)

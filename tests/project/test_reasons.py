@@ -89,6 +89,7 @@ def test_three_other_reasons_are_enough():
         assert shown.count("\n- ") == 3
         assert "8 more red, for 8 other reasons:" in shown
         assert "… and 5 more reasons\n" in shown
+    assert "… and 1 more reason\n" in screen_of(*many(5))
 
 
 def test_a_reason_in_a_list_ends_with_a_sentence():
