@@ -18,7 +18,11 @@ def foreign(mod: nn.Module, root: nn.Module) -> NameError:
 # --- wrong: which module is meant ---------------------------------------------------------------
 
 
-@wrong(fails="test_two_modules_of_one_class_are_told_apart", says="compared by class")
+@wrong(
+    fails="test_two_modules_of_one_class_are_told_apart",
+    says="compared by class",
+    never="the last name alone",
+)
 def modules_are_compared_by_class(lesson):
     """The first module of the same class is taken."""
 
