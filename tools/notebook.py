@@ -46,8 +46,9 @@ wanted = " ".join(f'"{each}"' for each in project["dependencies"])
 START = """
 ## Start
 
-The next cell clones the repository and installs what is missing. A machine without PyTorch
-downloads it: that takes minutes. The cell ends with what `kata doctor` says of the machine.
+The next cell clones the repository from the address in `REPOSITORY`, which you paste there if it
+isn't one yet, and installs what is missing. A machine without PyTorch downloads it: that takes
+minutes. The cell ends with what `kata doctor` says of the machine.
 """
 WRITE = f"""
 ## Your code
@@ -106,10 +107,13 @@ def task(page: LessonPage) -> str:
 
 
 def with_examples(text: str) -> Iterator[Cell]:
-    """A section's prose and its code, each in cells of its own; outputs and pictures are left."""
+    """A section's prose and its code, each in cells of its own, without outputs and pictures."""
     start = 0
     for fence in fences(text):
-        if prose_before := text[start : fence.start].strip():
+        prose_before = text[start : fence.start].strip()
+        if fence.language == "fx-graph":
+            prose_before = prose_before.rpartition("\n\n")[0]  # the last paragraph leads to it
+        if prose_before:
             yield prose(prose_before)
         if fence.language == "python":
             yield code(fence.text)

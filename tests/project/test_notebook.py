@@ -50,6 +50,10 @@ def test_no_link_leads_to_a_page_that_lies_elsewhere():
     assert not [text for text in cells("markdown") if ".md)" in text]
 
 
+def test_no_sentence_leads_to_a_picture_that_is_left_out():
+    assert not [text for text in cells("markdown") if "slider" in text]
+
+
 def executed(folder: Path, text: str) -> str:
     """What the cells print, run in an empty folder; nothing may come from the network."""
     (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
