@@ -21,9 +21,10 @@ from tests.models.interpreter import (
     traced,
 )
 from tests.suite import equal, holds, is_value, same_graph, same_numbers
+from tests.suite.versions import that_run
 
 # `*args` and `**kwargs` belong to the stretch.
-MODELS = [name for name in zoo.SMALL if name != "Variadic"]
+MODELS = that_run([name for name in zoo.SMALL if name != "Variadic"])
 ONE = torch.tensor(1.0)
 
 

@@ -101,7 +101,7 @@ NUMBERED = {
     "empty": ["", ""],
     "of torch's": ["NoneType", "pytree", "fx_pytree"],
 }
-METHODS = ("avgPool2d", "__call__", "layer1.0", "ReLU", "x_3", "max")
+METHODS = ("avgPool2d", "__call__", "layer1.0", "ReLU", "max")
 
 
 # --- graphs ---------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ CODE_HINT = "compare `graph.python_code('self').src` with torch's"
 
 
 def type_of_output(graph: Graph) -> object:
-    return next(reversed(graph.nodes)).type
+    return graph.output_node().type
 
 
 def untyped(graph: Graph) -> bool:

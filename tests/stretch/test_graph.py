@@ -29,6 +29,8 @@ from tests.models.graph import (
 )
 from tests.suite import equal, growth, holds, refuses, warns_of
 
+NUMBERED = pytest.mark.since("2.12", "a name's number goes on from the last one of its base")
+
 
 def placeholders(lesson, names: str):
     graph = lesson.Graph()
@@ -38,6 +40,7 @@ def placeholders(lesson, names: str):
 # --- names ----------------------------------------------------------------------------------------
 
 
+@NUMBERED
 @pytest.mark.parametrize("candidates", cases.NUMBERED.values(), ids=cases.NUMBERED)
 def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
     ours, theirs = lesson.Namespace(), fx.graph._Namespace()
@@ -45,9 +48,11 @@ def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
     equal([ours.create_name(each) for each in candidates], expected)
 
 
-@pytest.mark.parametrize("target", [*cases.METHODS, *cases.FUNCTIONS])
+@pytest.mark.parametrize(
+    "target", [pytest.param("x_3", marks=NUMBERED), *cases.METHODS, *cases.FUNCTIONS]
+)
 def test_a_target_is_called_in_snake_case(lesson, target):
-    op = "call_method" if target in cases.METHODS else "call_function"
+    op = "call_method" if isinstance(target, str) else "call_function"
     same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
 
 
@@ -597,6 +602,7 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
 AT_LENGTH = [100, *(pytest.param(first, marks=pytest.mark.slow) for first in range(200, 1100, 100))]
 
 
+@NUMBERED
 @pytest.mark.parametrize("first", AT_LENGTH)
 def test_edits_by_chance_at_length(lesson, first):
     for seed in range(first, first + 10):

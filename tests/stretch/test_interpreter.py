@@ -29,6 +29,7 @@ from tests.models.interpreter import (
     traced,
 )
 from tests.suite import equal, growth, holds, refuses, same_graph, same_numbers
+from tests.suite.versions import that_run
 
 # --- arguments ------------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ def test_a_transformer_keeps_annotations(lesson):
 # --- Transformer ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_model_of_the_zoo_is_recorded_as_torch_records_it(lesson, name):
     module, other = (run_of(zoo.SMALL[name]()).module for _ in range(2))
     graph = lesson.Transformer(module).transform().graph

@@ -33,6 +33,7 @@ from tests.models.rewriting import (
 )
 from tests.oracle import rewriting as theirs
 from tests.suite import equal, growth, holds, is_value, refuses, same_numbers
+from tests.suite.versions import that_run
 
 LINEAR = 2.5
 
@@ -63,7 +64,7 @@ def test_planted_patterns_are_replaced(lesson, seed):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, name, depth):
     gm = symbolic_trace(zoo.SMALL[name]().model)
     lesson.match(relu, gm.graph)
@@ -455,7 +456,7 @@ def test_an_input_that_was_replaced_is_told(lesson):
     holds(first.anchor is second.anchor, "the anchor is the node of the pattern")
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_model_of_the_zoo_computes_the_same_after_replacing_like_by_like(lesson, name):
     specimen = zoo.SMALL[name]()
     gm = symbolic_trace(specimen.model)
