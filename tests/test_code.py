@@ -15,6 +15,7 @@ from kata.torchvision_compat import torchvision
 from tests import zoo
 from tests.models.code import Nested, Same, call, freed_early, nested, runnable, same_code, traced
 from tests.suite import equal, holds, same_numbers
+from tests.suite.versions import that_run
 
 # --- paths and names ------------------------------------------------------------------------------
 
@@ -279,7 +280,7 @@ def test_recompile_follows_an_edit_of_the_graph(lesson):
 # --- whole models ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_model_of_the_zoo_gives_the_same_numbers(lesson, name):
     specimen = zoo.SMALL[name]()
     module = lesson.GraphModule(specimen.model, fx.Tracer().trace(specimen.model))
