@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CreateArg", "has_attribute", "tensor_paths"]
 
-# How the name of a stored constant begins, by its type.
+# How the name of a stored constant begins that isn't a tensor, by its type.
 PREFIXES: dict[type, str] = {
-    torch.Tensor: "_tensor_constant",
     ScriptObject: "_torchbind_obj",
     FakeScriptObject: "_torchbind_obj",
     TreeSpec: "_tree_spec_constant",
 }
-CONSTANTS = tuple(PREFIXES)
+CONSTANTS = (torch.Tensor, *PREFIXES)
 
 # What most arguments are besides proxies: no model is needed for them.
 PLAIN = frozenset(
@@ -90,22 +89,18 @@ class CreateArg(core.CreateArg):
         Parameters and buffers are read again where the path that is known is missing or wrong.
         """
         if self._graph_of_paths is not self.graph:
-            known = constant_paths(self.root) | core._registered_paths(self.root)
-            self._graph_of_paths, self._tensor_paths = self.graph, known
+            self._graph_of_paths = self.graph
+            self._tensor_paths = constant_paths(self.root) | core._registered_paths(self.root)
         path = super().path_of_value(value)
-        if isinstance(value, nn.Module | TreeSpec):
+        if isinstance(value, nn.Module | TreeSpec) or (path and value_at(self.root, path) is value):
             return path
-        if path is None or value_at(self.root, path) is not value:
-            return core._registered_paths(self.root).get(value)
-        return path
+        return core._registered_paths(self.root).get(value)
 
 
 def prefix_of(a: Any) -> str | None:
     """Return how the name begins under which a constant is stored, or ``None`` if it is none."""
     if type(a) in _proxyable_classes:
         return f"_{type(a).__name__}_constant_"
-    if isinstance(a, nn.Parameter):
-        return None
     prefixes = (prefix for kind, prefix in PREFIXES.items() if isinstance(a, kind))
     return next(prefixes, "_opaque_obj" if is_opaque_by_reference(type(a)) else None)
 
@@ -120,8 +115,9 @@ def constant_paths(
         prefix: Its path and a dot; empty for the root.
         above: The modules on the way to it, by ``id``: one that is inside itself is not entered.
     """
-    attributes = vars(module).items()
-    paths = {value: prefix + name for name, value in attributes if isinstance(value, CONSTANTS)}
+    paths = {
+        value: prefix + name for name, value in vars(module).items() if isinstance(value, CONSTANTS)
+    }
     above = (*above, id(module))
     for name, child in module.named_children():
         if id(child) not in above:

@@ -48,8 +48,8 @@ class PathOfModule(core.PathOfModule):
         NameError: this Tanh is not a submodule of the Sequential being traced: register it there
         """
         root, paths = self._root_and_paths
-        path = paths.get(id(mod)) if root is self.root else None
-        if path is None or module_at(self.root, path) is not mod:
+        path = paths.get(id(mod), ".")  # "." leads to no module
+        if root is not self.root or module_at(self.root, path) is not mod:
             named = self.root.named_modules(memo=IdentitySet())
             self._root_and_paths = self.root, {id(module): path for path, module in named}
         return super().path_of_module(mod)

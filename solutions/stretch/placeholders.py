@@ -13,6 +13,7 @@ import functools
 import inspect
 import warnings
 from collections import OrderedDict
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,13 +92,14 @@ class Placeholders(core.Placeholders):
         """
         if concrete_args is None or parameter.target not in concrete_args:
             return super().proxy_placeholder(parameter)
-        leaves, spec = pytree.tree_flatten(concrete_args[parameter.target])
-        values = []
-        for number, leaf in enumerate(leaves, start=1):
-            target = f"{parameter.target}_{number}"
+        numbers = count(1)
+
+        def value_of(leaf: Any) -> Any:
+            target = f"{parameter.target}_{next(numbers)}"
             proxy = leaf_placeholder(self, leaf, Input(target, parameter.default, None))
-            values.append(specialized(proxy, leaf, parameter.target))
-        return pytree.tree_unflatten(values, spec)
+            return specialized(proxy, leaf, parameter.target)
+
+        return pytree.tree_map(value_of, concrete_args[parameter.target])
 
 
 def leaf_placeholder(tracer: Placeholders, leaf: Any, parameter: Input) -> Proxy:

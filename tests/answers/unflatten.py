@@ -499,7 +499,13 @@ def shares_by_the_name(lesson):
 @wrong(fails="test_a_branch_of_cond_finds_a_free_name", says="overwrote the attribute")
 def overwrites_the_child(lesson):
     """Puts a branch where export says, whatever stands there."""
-    lesson.graphs._free_name = lambda owner, name: name
+
+    def freed(owner, name):
+        if hasattr(owner, name):
+            delattr(owner, name)
+        return name
+
+    lesson.graphs._free_name = freed
 
 
 # --- mutations, tokens, signatures

@@ -124,6 +124,9 @@ class Patience:
     def pytest_runtest_logstart(self) -> None:
         signal.alarm(SECONDS)
 
+    def pytest_runtest_logfinish(self) -> None:
+        signal.alarm(0)
+
 
 def in_a_fork(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     """What ``work`` returns when a copy of this process does it."""

@@ -83,7 +83,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         }
         self.param_shapes_constant = param_shapes_constant
         self.root_module_name = ""
-        self.submodule_paths: dict[nn.Module, str] | None = None
+        self.submodule_paths = None  # torch's subclasses may read it
         self._traced_function: FunctionType | None = None
         self._module_at: dict[str, nn.Module] = {}
         self.module_stack = ModuleStack()

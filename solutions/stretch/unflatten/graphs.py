@@ -51,12 +51,11 @@ class CallGraph(core.CallGraph):
 
     def add_call(self, callee: ModuleCall) -> None:
         super().add_call(callee)
-        node, shapes = callee.call_node, [value.meta.get("val") for value in callee.outputs]
-        node.meta["val"] = shapes[0] if len(shapes) == 1 else shapes
-        for value, shape in zip(callee.outputs, shapes, strict=True):
-            self.copies[value].meta["val"] = shape
+        callee.call_node.meta["val"] = [value.meta.get("val") for value in callee.outputs]
+        for value in callee.outputs:  # a single one's node is the call node
+            self.copies[value].meta["val"] = value.meta.get("val")
         if any("parameter" in value.meta for value in callee.inputs):
-            self._pass_by_name(node, callee.inputs)
+            self._pass_by_name(callee.call_node, callee.inputs)
 
     def _pass_by_name(self, node: Node, inputs: Sequence[Node]) -> None:
         """Pass by position what the eager module took by position, and everything else by name."""
@@ -73,7 +72,7 @@ def lift_annotations(root: ModuleCall) -> None:
     for call in root.walk():
         nodes = [node for node in call.module.graph.nodes if node.op.startswith("call_")]
         notes = [node.meta.get("custom") for node in nodes]
-        if call.path and notes and notes[0] and notes.count(notes[0]) == len(notes):
+        if call.path and any(notes) and notes.count(notes[0]) == len(notes):
             call.call_node.meta["custom"] = notes[0]
             for node in nodes:
                 del node.meta["custom"]
@@ -91,10 +90,9 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
         read = call.module.graph.find_nodes(op="get_attr")
         for node in list(read)[len(call.state) :]:
             owner, name = call.module._owner, str(node.target)
-            if (owner, name) not in names:
-                names[owner, name] = _free_name(owner, name)
-                setattr(owner, names[owner, name], copy.deepcopy(getattr(branches, name)))
-            node.target = names[owner, name]
+            node.target = free = names.setdefault((owner, name), _free_name(owner, name))
+            if not hasattr(owner, free):
+                setattr(owner, free, copy.deepcopy(getattr(branches, name)))
 
 
 def _free_name(owner: nn.Module, name: str) -> str:

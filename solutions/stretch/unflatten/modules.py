@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,12 +33,10 @@ class InterpreterModule(core.InterpreterModule):
     ``torch.compile`` can't trace an interpreter, so it traces the generated code.
     """
 
-    _generated: GraphModule
-
     def finalize(self) -> None:
         """Check the graph, note its parameters, and forget the code of the graph as it was."""
         super().finalize()
-        self.__dict__.pop("_generated", None)
+        self.__dict__.pop("graph_module", None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph, with a value for each placeholder, by position or by name.
@@ -48,8 +47,7 @@ class InterpreterModule(core.InterpreterModule):
         self._check_names(args, kwargs)
         if torch.compiler.is_dynamo_compiling() and not is_fx_symbolic_tracing():
             self._generate()
-            named = [kwargs[name] for name in self.arg_names[len(args) :]]
-            return type(self._generated).forward(self._owner, *args, *named)
+            return type(self.graph_module).forward(self._owner, *args, **kwargs)
         return super().forward(*args, **kwargs)
 
     def _check_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -60,18 +58,17 @@ class InterpreterModule(core.InterpreterModule):
                 f"given {len(args)} by position and {list(kwargs)} by name"
             )
 
-    @property
+    @functools.cached_property
     def graph_module(self) -> GraphModule:
         """The graph as generated code, made when first asked for after ``finalize``."""
-        self._generate()
-        return self._generated
+        generated = GraphModule(self._owner, self.graph)
+        self.graph.owning_module = self._owner  # type: ignore[assignment]
+        return generated
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _generate(self) -> None:
         # The compiler runs this instead of tracing it, and then traces the code that is there.
-        if "_generated" not in self.__dict__:
-            self.__dict__["_generated"] = GraphModule(self._owner, self.graph)
-            self.graph.owning_module = self._owner  # type: ignore[assignment]
+        _ = self.graph_module
 
     def print_readable(self, print_output: bool = True, **options: Any) -> str:
         """Return the graph as Python source, and print it unless told not to.

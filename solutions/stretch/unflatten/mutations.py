@@ -63,14 +63,11 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     """
     graph = value.graph
     if after.op == "placeholder":
-        position = graph.inserting_before(
-            next(node for node in graph.nodes if node.op != "placeholder")
-        )
+        *_, after = graph.find_nodes(op="placeholder")
         stack = {NO_MODULE: (NO_MODULE, NO_MODULE)}
     else:
-        position = graph.inserting_after(after)
         stack = after.meta["nn_module_stack"]
-    with position:
+    with graph.inserting_after(after):
         copied = graph.call_function(torch.ops.aten.copy_.default, (target, value))
     copied.meta = copy.copy(value.meta) | {"nn_module_stack": stack}
     return copied

@@ -65,7 +65,7 @@ def preserve_signatures(
 def _borders(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> list[Border]:
     """Return the borders of the calls that have a signature, callers before callees."""
     nodes = {node.name: node for node in graph.nodes}
-    calls = [call for call in reversed(list(outline(graph).walk())) if call.path]
+    calls = reversed(list(outline(graph).walk()))
     return [Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures]
 
 
@@ -103,8 +103,7 @@ class Border:
         )
         for node in nodes:
             into_call.replace_inputs(node)
-        users = [node for value in nodes for node in value.users if node > last]
-        for node in dict.fromkeys(users):
+        for node in dict.fromkeys(user for value in nodes for user in value.users if user > last):
             stack = node.meta.get("nn_module_stack") or dict(list(self.outside.items())[:1])
             BoundaryReplacements(
                 call, self.results, written, lambda value: first <= value <= last, node, stack
@@ -122,14 +121,13 @@ class Border:
 
     def unpack(self) -> None:
         """Unpack the arguments inside and the results outside, and let them be used from there."""
-        takes, returns = self.signature.in_spec, self.signature.out_spec
         with self.graph.inserting_before(self.packed.next):
-            flat = self._add(self.inside, _flatten(takes), self._parameters())
+            flat = self._add(self.inside, _flatten(self.signature.in_spec), self._parameters())
             self._use(flat, self.packed.args[0], self.returned)
         leaves: Any = self.returned.args[0]
         made = [leaf if isinstance(leaf, Node) and leaf > flat else None for leaf in leaves]
         with self.graph.inserting_before(self.returned.next):
-            results = self._add(self.outside, _flatten(returns), self.returned)
+            results = self._add(self.outside, _flatten(self.signature.out_spec), self.returned)
             self._use(results, made, self.graph.output_node())
 
     def _use(self, flat: Node, leaves: Any, last: Node) -> None:
