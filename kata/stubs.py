@@ -47,11 +47,8 @@ def is_stub(lesson: str, data: bytes) -> bool:
 def is_given(lesson: str, source: str, line: int) -> bool:
     """Whether a line of a lesson's file lies in a definition that the stub has word for word."""
     module, given = Source(source), stub(lesson).decode()
-    around = [
-        each
-        for each in ast.walk(module.tree)
-        if isinstance(each, DEFINITIONS) and each.lineno <= line <= (each.end_lineno or 0)
-    ]
+    found = (each for each in ast.walk(module.tree) if isinstance(each, DEFINITIONS))
+    around = (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
     return any(module.text(each) in given for each in around)
 
 

@@ -1,6 +1,7 @@
 """What a report says: people, lessons, grades; and its three files, JSON, CSV and HTML.
 
-``docs/grading.md`` describes the JSON's fields. A change of their meaning raises ``SCHEMA``.
+``docs/grading.md`` describes each field of the JSON, which are those of the classes here. A change
+of a meaning raises ``SCHEMA``.
 """
 
 from __future__ import annotations
@@ -46,13 +47,7 @@ EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may take.
-
-    Attributes:
-        seconds: for one test, or for the import of the lesson.
-        total: for all tests of a lesson, in seconds.
-        memory: in GiB, beyond what torch takes.
-    """
+    """What a run may take: seconds for a test or the import, seconds in all, GiB beyond torch's."""
 
     seconds: float = 10.0
     total: float = 120.0
@@ -63,10 +58,7 @@ class Limits:
 class Failure:
     """What is to be read first where a lesson isn't green.
 
-    Attributes:
-        test: the sentence of the test that failed; empty where it was none.
-        diagnosis: the likely cause in one line; people with the same one are counted together.
-        text: what the participant reads.
+    People with the same ``diagnosis``, the likely cause in one line, are counted together.
     """
 
     test: str
@@ -76,7 +68,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Grade:
-    """One lesson of one person; ``docs/grading.md`` describes each field."""
+    """One lesson of one person."""
 
     lesson: str
     state: State
@@ -91,14 +83,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Person:
-    """What one person handed in, lesson by lesson.
-
-    Attributes:
-        name: the folder's name.
-        grades: one a lesson, in the lessons' order.
-        flags: what a person should look at.
-        notes: files that were left out, and why.
-    """
+    """What one person handed in, lesson by lesson, in the lessons' order."""
 
     name: str
     grades: tuple[Grade, ...]
@@ -111,15 +96,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Summary:
-    """What everybody handed in, graded.
-
-    Attributes:
-        people: in the order of their names.
-        made: when, in UTC, as ISO 8601.
-        seconds: how long the grading took.
-        versions: of what it was graded with, by name.
-        limits: the limits of one run, by name.
-    """
+    """What everybody handed in, graded; people are in the order of their names."""
 
     people: tuple[Person, ...]
     made: str
