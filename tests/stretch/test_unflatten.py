@@ -1330,7 +1330,7 @@ def test_a_preserved_module_returns_what_nobody_uses(lesson):
 
 
 @STRICT_TOO
-def test_a_preserved_module_under_two_names_runs(lesson, strict, caplog):
+def test_a_preserved_module_under_two_names_runs(lesson, strict):
     like_eager(lesson, TwoNames, x(), preserve=("first",), strict=strict)
 
 
@@ -2364,7 +2364,7 @@ def core_test(name: str, **options: object) -> object:
         core_test("test_sizes_cross_submodules", strict=True),
     ],
 )
-def test_a_program_of_strict_export_does_the_same(lesson, test, caplog):
+def test_a_program_of_strict_export_does_the_same(lesson, test):
     test(lesson)
 
 
@@ -2423,7 +2423,7 @@ def block_twice() -> nn.Module:
 
 
 @pytest.mark.parametrize("make", [norm_twice, block_twice])
-def test_a_hook_on_a_module_with_two_names_fires_for_both(lesson, make, caplog):
+def test_a_hook_on_a_module_with_two_names_fires_for_both(lesson, make):
     tree = like_eager(lesson, make, x(), strict=True).tree
     fired = []
     tree.get_submodule("0").register_forward_hook(lambda *args: fired.append(args))
@@ -2436,7 +2436,7 @@ def test_a_hook_on_a_module_with_two_names_fires_for_both(lesson, make, caplog):
     )
 
 
-def test_a_body_of_a_module_with_two_names_moves_with_it(lesson, caplog):
+def test_a_body_of_a_module_with_two_names_moves_with_it(lesson):
     class Both(nn.Module):
         def __init__(self):
             super().__init__()

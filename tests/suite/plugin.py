@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -86,6 +87,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if stretch and impl == "core" else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from what was imported: to look through it again takes long."""
+    result = yield
+    if not gc.get_freeze_count():  # a run inside a run would freeze the garbage of others
+        gc.freeze()
+    return result
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
@@ -95,9 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.stretch)
         if not any(item.get_closest_marker(name) for name in ("stretch", "beyond", "slow", "gpu")):
             item.add_marker(pytest.mark.core)
-        marker = item.get_closest_marker("beyond")
-        # Strict, so that we notice when torch is mended.
-        if marker is not None and config.getoption("--impl") == "torch":
+        if is_beyond_torch(item):
+            marker = item.get_closest_marker("beyond")
+            # Strict, so that we notice when torch is mended.
             item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
         if item.get_closest_marker("gpu") and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs CUDA"))
@@ -115,6 +125,12 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
     if impl == "core":
         return lesson_of(item) is not None
     return impl != "lessons" or item.get_closest_marker("curiosity") is None
+
+
+def is_beyond_torch(item: pytest.Item) -> bool:
+    """Whether torch is judged, and known to fail this test."""
+    is_beyond = item.get_closest_marker("beyond") is not None
+    return is_beyond and item.config.getoption("--impl") == "torch"
 
 
 def leave_out_slow(items: list[pytest.Item]) -> int:
@@ -169,7 +185,13 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test that leaves ``nn.Module`` patched: the tests after it would name other causes."""
-    yield
+    try:
+        yield
+    except Exception as error:
+        if is_beyond_torch(item):
+            # Nobody reads its traceback, and to quote torch's long files in it takes half a second.
+            pytest.fail(repr(error), pytrace=False)
+        raise
     if lesson_of(item) is not None:
         nothing_is_patched()
 

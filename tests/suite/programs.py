@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -77,7 +78,13 @@ def export(
     if not functional:
         return program
     with specs_are_copied():
-        return program.run_decompositions()
+        return program.run_decompositions(default_decompositions())
+
+
+@functools.cache
+def default_decompositions() -> dict[Any, Callable[..., Any]]:
+    """What torch decomposes unless told otherwise; to list it, torch goes through its operators."""
+    return torch.export.default_decompositions().materialize()
 
 
 def faithful(made: Exported, original: Exported) -> Exported:
