@@ -17,6 +17,6 @@ from tools.pages.markup import Markup
 def test_the_audit_weighs_all_that_the_browser_fetches(visitor: Visitor, page: str):
     path = (SITE / page).resolve()
     with visitor.visit(page) as visit:
-        visit.page.wait_for_load_state("networkidle")
+        visit.settle()
         asked = {Path(f"{SITE.resolve()}{urlsplit(url).path}") for url in visit.requests}
     assert asked == {path, *fetched(SITE.resolve(), path, {path: Markup(path)})}

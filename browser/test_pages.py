@@ -6,7 +6,8 @@ import pytest
 
 from browser.visits import Visit, Visitor
 
-WIDTHS = (1440, 375)
+# The widths of a window, each with one of the ways to a page: over http, and as a file.
+WAYS = {1440: "http", 375: "file"}
 SCHEMES = ("light", "dark")
 # One of each kind: here axe-core looks at the colours, too.
 KINDS = ["index.html", "setup.html", "api/proxy.html"]
@@ -52,30 +53,25 @@ def faults(visit: Visit) -> list[str]:
     return found + ["the page is wider than its window"] * (visit.overflow() > 0)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_fits_its_window_and_is_accessible_with_everything_opened(
+@pytest.mark.parametrize("width", WAYS)
+def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere(
     visitor: Visitor, path: str, width: int
 ):
-    with visitor.visit(path, width=width) as visit:
-        if width == min(WIDTHS):
-            assert visit.page.evaluate(WIDER) == []
-        found = [line for _ in visit.states() for line in faults(visit)]
-        found += visit.violations()
-        for scheme in SCHEMES:
+    # 404.html is what a server answers; no file leads to it.
+    protocol = "http" if path == "404.html" else WAYS[width]
+    with visitor.visit(path, protocol, width, scheme="dark") as visit:
+        found = []
+        if width == min(WAYS):
+            found += [f"scrolls sideways: {each}" for each in visit.page.evaluate(WIDER)]
+        found += [line for _ in visit.states() for line in faults(visit)]
+        for scheme in ("dark", "light"):
             visit.choose(scheme)
             found += [f"{scheme}: {line}" for line in visit.faint()]
+        found += visit.violations()
+        visit.settle()
+        found += [f"fetches {url}" for url in visit.external(visitor.addresses[protocol])]
+        found += visit.errors
         assert not found, "\n".join(found)
-        assert visit.errors == []
-
-
-@pytest.mark.parametrize("protocol", ["http", "file"])
-def test_a_page_fetches_nothing_from_elsewhere(visitor: Visitor, path: str, protocol: str):
-    if protocol == "file" and path == "404.html":
-        pytest.skip("404.html is what a server answers; no file leads to it")
-    with visitor.visit(path, protocol) as visit:
-        visit.page.wait_for_load_state("networkidle")
-        assert visit.external(visitor.addresses[protocol]) == []
-        assert visit.errors == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -94,12 +94,10 @@ def test_a_trace_is_gone_through_with_slider_keys_and_button(
         visit.page.keyboard.press("ArrowRight")
         assert figure.locator("[data-node]:not(.later)").count() == 2
         assert figure.locator(".fx-source .here").get_attribute("data-line") == "2"
+        visit.page.clock.install()
         figure.get_by_role("button", name="Play").click()
-        visit.page.wait_for_function(
-            "nodes => document.querySelectorAll('.fx-steps')[0].querySelectorAll("
-            "'[data-node]:not(.later)').length === nodes",
-            arg=nodes,
-        )
+        visit.page.clock.run_for("01:00")
+        assert figure.locator("[data-node]:not(.later)").count() == nodes
 
 
 CHANGES = {

@@ -93,7 +93,7 @@ def search(visit: Visit, term: str) -> list[str]:
 
 def test_the_index_is_fetched_when_the_search_is_used(visitor: Visitor):
     with visitor.visit("index.html") as visit:
-        visit.page.wait_for_load_state("networkidle")
+        visit.settle()
         assert not [url for url in visit.requests if "search_index" in url]
         visit.page.click(".md-search__input")
         assert search(visit, "proxy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+# Seconds without a request, after which a page is taken to have asked for all that it needs.
+QUIET = 0.5
 HEIGHTS = {1440: 900, 375: 812}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OPEN_ALL = """() => {
@@ -24,6 +27,9 @@ CHOOSE_TAB = """number => {
 }"""
 COUNT_TABS = """() => Math.max(1, ...[...document.querySelectorAll(".tabbed-set")].map(
     set => set.querySelectorAll(":scope > input").length))"""
+PLAIN_CODE = """() => document.querySelectorAll("pre > code").forEach(code => {
+    code.textContent = code.textContent;
+})"""
 OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
 FAINT = (Path(__file__).parent / "faint.js").read_text(encoding="utf-8")
 # Fades would be measured half-way.
@@ -37,15 +43,25 @@ class Visit:
     page: Page
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    asked_at: float = field(default_factory=time.monotonic)
 
     def listen(self) -> None:
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("request", self.count)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self.note)
+
+    def count(self, request: object) -> None:
+        self.requests.append(request.url)
+        self.asked_at = time.monotonic()
 
     def note(self, message: object) -> None:
         if message.type == "error":
             self.errors.append(message.text)
+
+    def settle(self) -> None:
+        """Wait until the page has asked for nothing for a while."""
+        while (left := self.asked_at + QUIET - time.monotonic()) > 0:
+            self.page.wait_for_timeout(1000 * left)
 
     def external(self, home: str) -> list[str]:
         own = (home, "data:", "blob:", "about:")
@@ -73,19 +89,22 @@ class Visit:
             self.page.locator("label[for^=__palette]:visible").click()
 
     def violations(self, *, colours: bool = False) -> list[str]:
-        """What axe-core finds wrong, a line an element: with its colours, or with all the rest."""
+        """What axe-core finds wrong, a line an element: with its colours, or with all the rest.
+
+        For all the rest, code is left as plain text: thousands of elements only give it colours.
+        """
         from axe_playwright_python.sync_playwright import Axe
 
         colour = "color-contrast"
         wanted = (
             {"type": "rule", "values": [colour]} if colours else {"type": "tag", "values": RULES}
         )
-        options = {"resultTypes": ["violations"], "runOnly": wanted}
+        # No rule here asks for style sheets, which a page that is a file can't fetch again.
+        options = {"resultTypes": ["violations"], "runOnly": wanted, "preload": False}
         if not colours:
             options["rules"] = {colour: {"enabled": False}}
-        # Within code, thousands of elements have a colour and nothing else.
-        context = None if colours else {"exclude": ["pre > code"]}
-        found = Axe().run(self.page, context, options).response["violations"]
+            self.page.evaluate(PLAIN_CODE)
+        found = Axe().run(self.page, options=options).response["violations"]
         return [
             "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
             for each in found
