@@ -225,7 +225,9 @@ def zensical(session: nox.Session) -> None:
     python = interpreter(session, "docs", "zensical", project=False)
     session.env["SITE_DIR"] = ".cache/zensical"
     run(session, python, "zensical", "build", success_codes=range(256))
-    run(session, python, "tools.pages.audit", ".cache/zensical", success_codes=range(256))
+    # Its own script is 22 kB heavier than Material's, compressed.
+    audit = ("tools.pages.audit", ".cache/zensical", "--heaviest", "182000")
+    run(session, python, *audit, success_codes=range(256))
 
 
 def suites() -> list[str]:

@@ -12,10 +12,11 @@ SCHEMES = ("light", "dark")
 # One of each kind: here axe-core looks at the colours, too.
 KINDS = ["index.html", "setup.html", "api/proxy.html"]
 
-# The words of inline code that stand on more than one line.
+# The words of inline code, and of names in headings, that stand on more than one line.
 BROKEN = """() => {
     const broken = [];
-    for (const code of document.querySelectorAll(".md-content :not(pre) > code")) {
+    const names = ".md-content :is(:not(pre) > code, .doc-object-name)";
+    for (const code of document.querySelectorAll(names)) {
         const texts = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
         for (let text; code.offsetParent && (text = texts.nextNode());) {
             for (const word of text.data.matchAll(/\\w+/g)) {
@@ -33,6 +34,12 @@ BROKEN = """() => {
 WIDER = """() => [...document.querySelectorAll(".fx-view, .md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth && !each.closest("details"))
     .map(each => each.textContent.trim().slice(0, 40))"""
+# Links within a text that are told from it by their colour alone.
+PLAIN_LINKS = """() => [...document.querySelectorAll(":is(p, li, td) a:not(.md-button)")]
+    .filter(each => each.closest(".md-content") && each.checkVisibility())
+    .filter(each => each.textContent.trim())
+    .filter(each => !getComputedStyle(each).textDecorationLine.includes("underline"))
+    .map(each => each.outerHTML.slice(0, 80))"""
 # Code that scrolls, and that the keyboard doesn't reach. Material sees to it a little later.
 UNREACHED = """async () => {
     for (let tries = 0; ; tries++) {
@@ -49,6 +56,7 @@ UNREACHED = """async () => {
 def faults(visit: Visit) -> list[str]:
     """What is wrong with the layout of a page that is open."""
     found = [f"the name {each} is broken" for each in visit.page.evaluate(BROKEN)]
+    found += [f"not underlined: {each}" for each in visit.page.evaluate(PLAIN_LINKS)]
     found += [f"no key leads to the code {each}" for each in visit.page.evaluate(UNREACHED)]
     return found + ["the page is wider than its window"] * (visit.overflow() > 0)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 QUIET = 0.5
 HEIGHTS = {1440: 900, 375: 812}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# Of these, the ones that compare the colours of texts.
+COLOURS = ["color-contrast", "link-in-text-block"]
 OPEN_ALL = """() => {
     document.querySelectorAll("details").forEach(each => { each.open = true; });
 }"""
@@ -95,14 +97,13 @@ class Visit:
         """
         from axe_playwright_python.sync_playwright import Axe
 
-        colour = "color-contrast"
         wanted = (
-            {"type": "rule", "values": [colour]} if colours else {"type": "tag", "values": RULES}
+            {"type": "rule", "values": COLOURS} if colours else {"type": "tag", "values": RULES}
         )
         # No rule here asks for style sheets, which a page that is a file can't fetch again.
         options = {"resultTypes": ["violations"], "runOnly": wanted, "preload": False}
         if not colours:
-            options["rules"] = {colour: {"enabled": False}}
+            options["rules"] = {colour: {"enabled": False} for colour in COLOURS}
             self.page.evaluate(PLAIN_CODE)
         found = Axe().run(self.page, options=options).response["violations"]
         return [

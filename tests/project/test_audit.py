@@ -84,6 +84,12 @@ def test_a_fault_is_found_and_no_other(fault: str, tmp_path: Path):
     assert says in found[0]
 
 
+def test_a_generator_with_a_heavier_script_has_another_limit(tmp_path: Path):
+    site = build(tmp_path, f"{SOUND}\n{noise()}\n")
+    assert len(audit(site)) == 1
+    assert audit(site, heaviest=1_000_000) == []
+
+
 def test_what_many_pages_fetch_counts_for_each_of_them(tmp_path: Path):
     site = build(tmp_path, '<script src="heavy.js"></script><script src="heavy.js"></script>')
     pages = {path: Markup(path) for path in site.glob("*.html")}

@@ -226,7 +226,7 @@ def test_another_generator_could_build_the_site():
 
 
 def test_no_address_is_written_where_a_fork_has_another():
-    assert settings()["site_url"] == ["SITE_URL", ""]
+    assert settings()["site_url"] == ["SITE_URL", None]
     assert settings()["repo_url"] == ["REPO_URL", ""]
     assert settings()["edit_uri"] == ["EDIT_URI", ""]
 

@@ -27,14 +27,14 @@ HEAVIEST, MEDIAN = 160_000, 120_000
 SCHEMES = {"http", "https", "mailto"}
 
 
-def audit(site: Path) -> list[str]:
+def audit(site: Path, heaviest: int = HEAVIEST) -> list[str]:
     """Return what is wrong with a built site, a line a fault."""
     pages = {path: Markup(path) for path in sorted(site.rglob("*.html"))}
     loads = first_loads(site, pages)
     found = [
         f"{path.relative_to(site)}: {fault}"
         for path, page in pages.items()
-        for fault in (*faults_of(path, page, pages), *too_heavy(loads[path], HEAVIEST))
+        for fault in (*faults_of(path, page, pages), *too_heavy(loads[path], heaviest))
     ]
     found += [f"the median: {fault}" for fault in too_heavy(median(loads.values()), MEDIAN)]
     return found + [
@@ -109,12 +109,14 @@ def weight_of(path: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("site", nargs="?", type=Path, default=SITE, metavar="SITE")
-    site = parser.parse_args().site.resolve()
+    parser.add_argument("--heaviest", type=int, default=HEAVIEST, metavar="BYTES")
+    arguments = parser.parse_args()
+    site = arguments.site.resolve()
     pages = {path: Markup(path) for path in site.rglob("*.html")}
     if not pages:
         print(f"{site} has no pages: build the site first", file=sys.stderr)
         return 1
-    found = audit(site)
+    found = audit(site, arguments.heaviest)
     sys.stderr.writelines(f"{fault}\n" for fault in found)
     loads = first_loads(site, pages)
     heaviest = max(loads, key=loads.__getitem__)
