@@ -30,7 +30,7 @@ LIMITS = {
     "exec_order": 350,
     "inlining": 500,
     "inversion": 700,
-    "rewriting": 500,  # 390 besides what is given
+    "rewriting": 500,  # 371 besides what is given
     "split_module": 900,
     "unflatten": 1920,
 }
