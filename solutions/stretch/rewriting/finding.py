@@ -10,7 +10,7 @@ from typing import Any
 from torch.fx import Graph, GraphModule, Node
 
 from ...rewriting import Match, nodes_inside
-from ..tracer import symbolic_trace
+from ..tracer import Tracer
 from .comparing import Matcher, target_of
 
 Pattern = Callable[..., Any] | Graph
@@ -37,9 +37,13 @@ def match(pattern: Pattern, graph: Graph) -> list[Match]:
 
 def graph_of(pattern: Pattern) -> Graph:
     """Return the graph of a function or module; that of a ``GraphModule`` isn't traced again."""
-    if isinstance(pattern, Graph):
-        return pattern
-    return pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
+    if isinstance(pattern, Graph | GraphModule):
+        return pattern if isinstance(pattern, Graph) else pattern.graph
+    tracer = Tracer()
+    graph = tracer.trace(pattern)
+    # Neither a pattern nor a replacement is run, so no code is made: the root has what it names.
+    graph.owning_module = tracer.root  # type: ignore[assignment]
+    return graph
 
 
 @dataclass
@@ -108,7 +112,7 @@ class SubgraphMatcher(Matcher):
         self.remove_overlapping_matches = remove_overlapping_matches
         self.ignore_literals = ignore_literals
         output = pattern.output_node()
-        unused = [each for each in output.all_input_nodes if list(each.users) == [output]]
+        unused = [each for each in output.all_input_nodes if len(each.users) == 1]
         self.anchors = [output] if match_output else unused
 
     def match(self, graph: Graph) -> list[InternalMatch]:
@@ -157,8 +161,12 @@ class SubgraphMatcher(Matcher):
         for node in self.pattern.nodes:
             known = next((each for each in node.all_input_nodes if each in near), None)
             if known and node not in near:
-                users = {user for each in near[known] for user in each.users}
-                near[node] = {user for user in users if target_of(user) == target_of(node)}
+                near[node] = {
+                    user
+                    for each in near[known]
+                    for user in each.users
+                    if target_of(user) == target_of(node)
+                }
         return sorted(near[anchor]) if anchor in near else graph.nodes
 
 
@@ -193,12 +201,12 @@ def depends_on_itself(found: InternalMatch) -> bool:
 def users_between(found: InternalMatch) -> list[Node]:
     """Return what is computed outside from results of a match before its last node, in order."""
     inside = set(found.inside)
-    last, reached, waiting = max(inside), set[Node](), [*inside]
+    last, reached, waiting = max(inside), set(inside), [*inside]
     while waiting:
-        users = {user for user in waiting.pop().users if user < last}
-        waiting += users - inside - reached
-        reached |= users - inside
-    return sorted(reached)
+        users = {user for user in waiting.pop().users if user < last} - reached
+        waiting += users
+        reached |= users
+    return sorted(reached - inside)
 
 
 def without_overlaps(matches: Iterable[InternalMatch]) -> list[InternalMatch]:
