@@ -311,7 +311,7 @@ def annotations_become_text(lesson):
         exec("from __future__ import annotations\n" + generated.src, namespace)
         return namespace["forward"]
 
-    lesson.compiled = compiled
+    lesson.GraphModule.recompile.__globals__["compiled"] = compiled
 
 
 # --- right ----------------------------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""Unlike the core: a graph may say what is around its statements, and pytrees are arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.fx import graph as torch_fx
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.fx import Graph
+
+
+class CodeGen:
+    """Writes what is around the statements; a subclass may change it.
+
+    In torch: ``torch.fx.graph.CodeGen``.
+    """
+
+    _body_transformer: Callable[[list[str]], list[str]] | None = None
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
+        """Return the first line, or lines.
+
+        Args:
+            free_vars: The parameters, with their annotations and defaults.
+            maybe_return_annotation: ``" -> int"``, or nothing.
+        """
+        parameters = free_vars if free_vars[:1] == ["self"] else ["self", *free_vars]
+        return f"def forward({', '.join(parameters)}){maybe_return_annotation}:"
+
+    def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
+        """Return the last statement."""
+        return "return " + repr_fn(output_args)
+
+    def process_inputs(self, *args: Any) -> Any:
+        """Return what the placeholders receive when the module receives ``args``."""
+        return args
+
+    def process_outputs(self, outputs: Any) -> Any:
+        """Return what the module returns when the output node has ``outputs``."""
+        return outputs
+
+    def additional_globals(self) -> list[tuple[str, Any]]:
+        """Return what the lines of this class name."""
+        return []
+
+
+class PyTreeCodeGen(CodeGen):
+    """Takes containers apart for the placeholders, and builds them from the outputs.
+
+    Args:
+        pytree_info: ``orig_args``, ``in_spec`` and ``out_spec``: the names of the parameters, and
+            the structure of arguments and result; a spec of ``None`` leaves the result as it is.
+
+    In torch: ``torch.fx.graph._PyTreeCodeGen``.
+    """
+
+    def __init__(self, pytree_info: Any) -> None:
+        self.pytree_info = pytree_info
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
+        names, spec = self.pytree_info.orig_args, self.pytree_info.in_spec
+        first = super().gen_fn_def(names, maybe_return_annotation)
+        annotated = [each for each in free_vars if ":" in each]
+        # a target of several names has no annotations: these are statements of their own
+        annotations = f"\n    {''.join(f'{each}; ' for each in annotated)}\n" if annotated else ""
+        leaves = ", ".join(
+            each.split(":")[0] for each in [*names[: names[:1] == ["self"]], *free_vars]
+        )
+        if not free_vars:
+            return first
+        inputs = f"[{', '.join(names)}]"
+        if has_keywords(spec):
+            number = spec.child(0).num_children
+            pairs = zip(spec.child(1).context, names[number:], strict=True)
+            by_name = ", ".join(f"{key!r}:{name}" for key, name in pairs)
+            inputs = f"([{', '.join(names[:number])}], {{{by_name}}})"
+        flattened = f"fx_pytree.tree_flatten_spec({inputs}, self._in_spec)"
+        return f"{first}{annotations}\n    {leaves}, = {flattened}"
+
+    def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
+        if not self.pytree_info.out_spec:
+            return super().generate_output(output_args, repr_fn=repr_fn)
+        leaves = repr_fn(output_args)
+        return f"return pytree.tree_unflatten({leaves}, self._out_spec)"
+
+    def process_inputs(self, *args: Any) -> Any:
+        return pytree.arg_tree_leaves(*args)
+
+    def process_outputs(self, outputs: Any) -> Any:
+        spec = self.pytree_info.out_spec
+        if spec is None:
+            return outputs
+        leaves = outputs if isinstance(outputs, list | tuple) else [outputs]
+        return pytree.tree_unflatten(leaves, spec)
+
+
+def has_keywords(spec: pytree.TreeSpec) -> bool:
+    """Return whether a spec is that of ``(args, kwargs)``."""
+    types = [spec.child(each).type for each in range(spec.num_children)]
+    return spec.type is tuple and types == [tuple, dict]
+
+
+def codegen_of(graph: Graph) -> Any:
+    """Return what writes the first line and the last one: a graph may have one of its own.
+
+    torch's own two are the same as ours.
+    """
+    own = getattr(graph, "_codegen", None)
+    if type(own) is torch_fx._PyTreeCodeGen and own.pytree_info is not None:
+        ours: Any = PyTreeCodeGen(own.pytree_info)
+    elif own is None or type(own) is torch_fx.CodeGen:
+        ours = CodeGen()
+    else:
+        return own
+    ours._body_transformer = getattr(own, "_body_transformer", None)
+    return ours

@@ -1,0 +1,313 @@
+"""Unlike the core: a graph that refuses what can't be right, and knows its module."""
+
+from __future__ import annotations
+
+import warnings
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ... import graph as core
+from .copying import deep_copied, fill, state_of
+from .names import Namespace, name_for
+from .nodes import Node, NodeList
+from .printing import table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+GAP = 1 << 32  # between the positions of two neighbours, for those that come between them
+
+
+class InsertPoint:
+    """The place for new nodes, from now on; at the end of a ``with`` block the old one is back.
+
+    In torch: ``torch.fx.graph._InsertPoint``.
+    """
+
+    def __init__(self, graph: core.Graph, insert: Callable[[core.Node], None]) -> None:
+        self.graph, self.before = graph, graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self.graph._insert = self.before
+
+
+class Graph(core.Graph):
+    """The core's graph, for all that is done to one.
+
+    Args:
+        owning_module: The module that holds the graph, and what its nodes name.
+        tracer_cls: The class of the tracer that recorded it.
+        tracer_extras: What else such a tracer needs to be made again.
+
+    In torch: ``torch.fx.Graph``.
+
+    >>> from copy import deepcopy
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> y = graph.output([x])
+    >>> list(deepcopy(graph).nodes)
+    [x, output]
+    """
+
+    node_type = Node
+    _codegen: Any = None
+
+    def __init__(
+        self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
+    ) -> None:
+        super().__init__(tracer_cls)
+        self.owning_module, self._tracer_extras = owning_module, tracer_extras
+        self._graph_namespace = Namespace()
+        self.nodes: core.NodeList = NodeList(self._root)
+
+    # Nodes
+
+    def create_node(
+        self,
+        op: str,
+        target: Callable[..., Any] | str,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> core.Node:
+        """Create a node at the insertion point, and call the module's hooks.
+
+        Raises:
+            ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
+                not of its kind.
+            TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
+        """
+        is_fitting = callable(target) if op == "call_function" else isinstance(target, str)
+        if op not in OPCODES or not is_fitting:
+            way_out = f"one of {', '.join(OPCODES)}; a function for call_function, else a name"
+            raise ValueError(f"there is no node {op!r} of {target!r}: {way_out}")
+        if not isinstance(args or (), tuple) or not isinstance(kwargs or {}, dict):
+            raise TypeError(f"{op} of {target!r}: a tuple and a dict, not {args!r} and {kwargs!r}")
+        candidate = name_for(target) if name is None else name
+        node = super().create_node(op, target, args, kwargs, candidate, type_expr)
+        self.call_hooks("_create_node_hooks", node)
+        return node
+
+    def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
+        """Create a node for an attribute; warn if the graph's module has none of that name."""
+        self.warn_if_missing(qualified_name)
+        return self.create_node("get_attr", qualified_name, (), {}, None, type_expr)
+
+    def call_function(
+        self,
+        the_function: Callable[..., Any],
+        args: Any = None,
+        kwargs: Any = None,
+        type_expr: Any = None,
+        name: str | None = None,
+    ) -> core.Node:
+        """Create a node for a call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
+
+    def call_method(
+        self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
+    ) -> core.Node:
+        """Create a node for a call of a method of the first argument."""
+        return self.create_node("call_method", method_name, args, kwargs, None, type_expr)
+
+    def call_module(
+        self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
+    ) -> core.Node:
+        """Create a node for a call; warn if the graph's module has no submodule of that name."""
+        self.warn_if_missing(module_name)
+        return self.create_node("call_module", module_name, args, kwargs, None, type_expr)
+
+    def warn_if_missing(self, path: str) -> None:
+        """Warn if the graph has a module that lacks an attribute."""
+        if self.owning_module is not None and attribute_at(self.owning_module, path) is None:
+            kind = type(self.owning_module).__name__
+            warnings.warn(f"no {path} in the graph's {kind}: add it there", stacklevel=3)
+
+    def inserting_before(self, n: core.Node | None = None) -> InsertPoint:
+        """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
+
+        Args:
+            n: The node; by default each goes to the very beginning of the graph, so the one
+                created last comes first.
+        """
+        return InsertPoint(self, n.prepend if n else self._root.append)
+
+    def inserting_after(self, n: core.Node | None = None) -> InsertPoint:
+        """Insert new nodes behind a node: from this call on, or until a ``with`` block ends.
+
+        Args:
+            n: The node; by default new nodes go to the end of the graph.
+        """
+        return InsertPoint(self, n.append if n else self._root.prepend)
+
+    def erase_node(self, to_erase: Any) -> None:
+        """Take a node that nobody uses out of the graph; warn if that was done already.
+
+        Raises:
+            RuntimeError: It is in another graph, or it has users.
+        """
+        if to_erase.graph is not self:
+            raise RuntimeError(f"{to_erase} is not in this graph: nothing to erase")
+        if to_erase.is_erased:
+            warnings.warn(f"{to_erase} was erased already", stacklevel=2)
+            return
+        super().erase_node(to_erase)
+        to_erase.is_erased = True
+        self.call_hooks("_erase_node_hooks", to_erase)
+
+    def output_node(self) -> core.Node:
+        """Return the output, which is the last node.
+
+        Raises:
+            RuntimeError: The last node is no output, or there is none. In torch an
+                ``AssertionError``.
+        """
+        last = self._root.prev
+        if last.op != "output":
+            raise RuntimeError("the graph doesn't end with an output: create it with `output`")
+        return last
+
+    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[core.Node]:
+        """Return the nodes of an opcode, and of a target if one is given, in the graph's order.
+
+        In torch: without an order if ``sort`` is false, and a function needs a target.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> calls = [graph.call_method(name, (x,)) for name in ("relu", "tanh", "relu")]
+        >>> graph.find_nodes(op="call_method", target="relu")
+        [relu, relu_1]
+        """
+        found = (node for node in self.nodes if node.op == op)
+        return [node for node in found if target is None or node.target == target]
+
+    def number(self, node: Any) -> None:
+        """Give a node a position between its neighbours'; renumber all if there is none left."""
+        before, after = node.prev, node.next
+        if after is self._root:
+            node.position = before.position + GAP
+        elif before is self._root:
+            node.position = after.position - GAP
+        else:
+            node.position = (before.position + after.position) // 2
+        if node.position == before.position:
+            for index, each in enumerate(self.nodes, start=1):
+                each.position = index * GAP
+
+    # Whole graphs
+
+    def graph_copy(
+        self, g: core.Graph, val_map: dict[core.Node, Any], return_output_node: bool = False
+    ) -> Any:
+        """Copy the nodes of another graph, but for its output, to the insertion point.
+
+        Args:
+            g: The other graph.
+            val_map: From nodes of ``g`` to what stands for them here.
+            return_output_node: Whether to return the output node of ``g`` as well.
+
+        Returns:
+            What stands for the result of ``g``, or ``None`` if ``g`` has no output.
+        """
+        result = super().graph_copy(g, val_map)
+        output = next((node for node in g.nodes if node.op == "output"), None)
+        return (result, output) if return_output_node and output else result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return deep_copied(self, memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(*state["origin"])  # type: ignore[misc]
+        fill(self, state)
+
+    def lint(self) -> None:
+        """Check that the graph can run, and that its module has what the nodes name.
+
+        Raises:
+            RuntimeError: It can't run, or two nodes have one name; or there is no such attribute,
+                or it is no module.
+        """
+        super().lint()
+        seen = set()
+        for node in self.nodes:
+            if node.name in seen:
+                raise RuntimeError(f"there are two nodes of the name {node}")
+            seen.add(node.name)
+        for node in self.nodes if self.owning_module is not None else ():
+            if node.op in ("get_attr", "call_module"):
+                kind = nn.Module if node.op == "call_module" else object
+                found = attribute_at(self.owning_module, node.target)
+                if found is None or not isinstance(found, kind):
+                    owner = type(self.owning_module).__name__
+                    what = "module" if node.op == "call_module" else "attribute"
+                    raise RuntimeError(
+                        f"{node} names {node.target}: the {owner} has no such {what}"
+                    )
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
+        """Erase what nobody uses; also in the graphs that the module has and the nodes name.
+
+        Raises:
+            RuntimeError: The graph can't run, see ``lint``.
+        """
+        self.lint()
+        changed = super().eliminate_dead_code(is_impure_node)
+        paths = dict.fromkeys(node.target for node in self.find_nodes(op="get_attr"))
+        children = [attribute_at(self.owning_module, path) for path in paths]
+        for child in children:
+            if isinstance(getattr(child, "graph", None), core.Graph):
+                changed |= child.graph.eliminate_dead_code()
+                child.recompile()
+        return changed
+
+    def print_tabular(self) -> None:
+        """Print the nodes as a table. In torch it needs the package ``tabulate``.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> graph.print_tabular()
+        opcode       name  target  args  kwargs
+        -----------  ----  ------  ----  ------
+        placeholder  x     x       ()    {}
+        """
+        rows = [(node.op, node.name, node.target, node.args, node.kwargs) for node in self.nodes]
+        for row in table(["opcode", "name", "target", "args", "kwargs"], rows):
+            print(row)
+
+    # Code
+
+    def set_codegen(self, codegen: Any) -> None:
+        """Keep what turns the graph into code."""
+        self._codegen = codegen
+
+    def process_inputs(self, *args: Any) -> Any:
+        """Return the inputs of the graph for the arguments of the module."""
+        return self._codegen.process_inputs(*args) if self._codegen else args
+
+    def process_outputs(self, out: Any) -> Any:
+        """Return the module's result for that of the graph."""
+        return self._codegen.process_outputs(out) if self._codegen else out
+
+    def call_hooks(self, kind: str, *args: Any, **kwargs: Any) -> None:
+        """Call the hooks of one kind that the graph's module has."""
+        for hook in getattr(self.owning_module, kind, None) or ():
+            hook(*args, **kwargs)
+
+
+def attribute_at(module: nn.Module | None, path: Any) -> Any:
+    """Return what a path leads to, or ``None``."""
+    try:
+        return reduce(getattr, str(path).split("."), module)
+    except AttributeError:
+        return None
