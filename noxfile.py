@@ -54,7 +54,7 @@ def tests(session: nox.Session) -> None:
     python = interpreter(session, "tests")
     for implementation in ("core", "solutions", "torch"):
         files = ABOUT_LESSONS if implementation == "solutions" else ()
-        # Answers first: of what stands last each worker takes a part, and judges for itself.
+        # Answers first: the workers share what stands last, and each judges a whole lesson anew.
         judge(session, python, implementation, "not slow", *files, *suites())
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.split_module import split_module as torch_split_module
 
+from tests import zoo
 from tests.models.split_module import (
     Chain,
     TwoBranches,
@@ -20,7 +21,6 @@ from tests.models.split_module import (
     for_any_cut,
     in_stages,
     layers,
-    model_and_image,
     named,
     names,
     numbered,
@@ -848,7 +848,7 @@ def test_a_cycle_between_partitions_is_refused(lesson):
 
 
 def test_resnet18_is_cut_as_torch_cuts_it(lesson):
-    model, _ = model_and_image("resnet18")
+    model = zoo.resnet18().model
     m = symbolic_trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, 4)),
@@ -859,17 +859,17 @@ def test_resnet18_is_cut_as_torch_cuts_it(lesson):
 
 
 def test_resnet18_can_be_cut_by_its_layers(lesson):
-    model, image = model_and_image("resnet18")
-    m = symbolic_trace(model)
+    resnet = zoo.resnet18()
+    m = symbolic_trace(resnet.model)
     stages = {"layer1": 1, "layer2": 2, "layer3": 3, "layer4": 4, "avgpool": 5, "fc": 5, "": 5}
 
     def by_layer(node):
         outermost = next(iter(node.meta.get("nn_module_stack", {})), "")
         return stages.get(outermost.split(".")[0], 0)
 
-    split = lesson.split_module(m, model, by_layer)
+    split = lesson.split_module(m, resnet.model, by_layer)
     equal(list(submodules(split)), [f"submod_{number}" for number in range(6)])
-    same_numbers(split(image), model(image))
+    same_numbers(split(*resnet.inputs), resnet.eager())
 
 
 def test_random_graphs_have_the_submodules_that_torch_makes(lesson):
