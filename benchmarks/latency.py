@@ -133,7 +133,7 @@ def timed(lesson: str, lessons: Path, watch: Watch, saves: int) -> Waits:
         start = edited.save(f"{right}# save {number}\n")
         waits.core.append(watch.until(f"done      {lesson}: the core is green")[0] - start)
         if number < TO_THE_END:
-            through = tuple(f"{state:<10}{lesson}: core " for state in GREEN)
+            through = tuple(f"{state:<10}{lesson} " for state in GREEN)
             waits.everything.append(watch.until(*through)[0] - start)
     return waits
 

@@ -155,10 +155,10 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on; a
-    path may end so, too, and then means the path in front of the ``@``. An empty path is the
-    root. A path that doesn't lie below the one before ends the stack: such a node belongs to the
-    caller. Neighbours whose stacks agree up to some depth lie in one call at that depth.
+    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on. A
+    path may end so as well: cut the ``@1`` off. The first path is empty: the root. A path that
+    doesn't lie below the one before ends the stack: such a node belongs to the caller. Neighbours
+    whose stacks agree up to some depth lie in one call at that depth.
 
     Placeholders belong to no call, and the ``output`` node to the root. A node with the key
     ``NO_MODULE`` belongs wherever the node before it does.
@@ -167,7 +167,7 @@ def outline(graph: Graph) -> ModuleCall:
         The root's call.
 
     Raises:
-        RuntimeError: a node has no module stack; the message says which.
+        RuntimeError: a node has no module stack, or an empty one; the message says which.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -405,8 +405,8 @@ class CallGraph:
     def add_inputs(self) -> None:
         """Add the nodes for what the call takes, and note them in ``copies``.
 
-        First a placeholder for each input, with its name and ``type``; then a ``get_attr`` for
-        each piece of state. All have a copy of the value's ``meta``.
+        First a placeholder for each input, with its ``name`` and ``type``; then a ``get_attr``
+        for each piece of state. All have a copy of the value's ``meta``.
         """
         for value in self.call.inputs:
             self.copies[value] = self.graph.placeholder(value.name, type_expr=value.type)
@@ -419,8 +419,8 @@ class CallGraph:
         """Add a ``call_module`` node for a call in the body.
 
         The target is the callee's name below this call's path, the arguments are its inputs. A
-        single output is the node itself; of none or several each is an item of it. The callee's
-        ``call_node`` becomes the node, and its ``caller`` this call.
+        single output is the node itself; of none or several each is an item of it. These nodes
+        need no ``meta``. The callee's ``call_node`` becomes the node, and its ``caller`` this call.
         """
         target = relative_to(self.call.path, callee.name)
         node = self.graph.call_module(target, tuple(map(self.value, callee.inputs)))
@@ -626,9 +626,10 @@ def make_modules(
 ) -> None:
     """Give every call a module with its graph; the root's is the tree.
 
-    The first call of a module owns what its graph reads, and its ``index`` becomes 0: a call
-    before it may have left no node. A later call is done by a module that owns nothing; the first
-    call's module is its ``owner``. Callees come before callers, whose graphs name them.
+    The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
+    export also counts calls that left no node, so it may be 1. A later call is done by a module
+    that owns nothing; the first call's module is its ``owner``. Callees come before callers, whose
+    graphs name them.
     """
     first: dict[str, InterpreterModule] = {"": tree}
     for call in root.walk():
@@ -649,7 +650,8 @@ def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str
     Args:
         root: the outline, with a module for every call.
         state: what to register, by fully qualified name.
-        paths: the modules of the eager model, in its order; a name with an ``@`` doesn't count.
+        paths: the modules of the eager model, in its order. Names with an ``@`` are export's: they
+            are left out.
     """
     module_at: dict[str, nn.Module] = {call.name: call.module for call in root.walk()}
     listed = [path for path in paths if "@" not in path]

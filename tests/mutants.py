@@ -78,9 +78,9 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
         original = (CORES / file).read_text(encoding="utf-8")
         module, mutations, *_ = create_mutations(file, with_lines_hidden(original))
         for number, mutation in enumerate(mutations):
-            mutated = module.deep_replace(mutation.original_node, mutation.mutated_node)
-            source = mutated.code.replace(HIDDEN, "")
-            if source != original and not is_prose(mutation.original_node):
+            before, after = mutation.original_node, mutation.mutated_node
+            source = module.deep_replace(before, after).code.replace(HIDDEN, "")
+            if source != original and not is_prose(before, after):
                 yield Mutant(lesson, file, number, source, change(original, source))
 
 
@@ -98,12 +98,21 @@ def with_lines_hidden(source: str) -> str:
     return "".join(lines)
 
 
-def is_prose(node: cst.CSTNode) -> bool:
-    """Whether a node is a sentence: what an error says is for people to judge, not for tests."""
-    if isinstance(node, cst.Call) and len(node.args) == 1:
-        return is_prose(node.args[0].value)
+def is_prose(original: cst.CSTNode, mutated: cst.CSTNode) -> bool:
+    """Whether only sentences differ: what an error says is for people to judge, not for tests."""
+    if isinstance(original, cst.Call) and isinstance(mutated, cst.Call):
+        pairs = zip(original.args, mutated.args, strict=False)
+        changed = [before.value for before, after in pairs if not before.deep_equals(after)]
+        return bool(changed) and all(map(is_sentence, changed))
+    return is_sentence(original)
+
+
+def is_sentence(node: cst.CSTNode) -> bool:
+    """Whether a node is a string of several words."""
     if isinstance(node, cst.ConcatenatedString):
-        return is_prose(node.left) or is_prose(node.right)
+        return is_sentence(node.left) or is_sentence(node.right)
+    if isinstance(node, cst.FormattedString):
+        return any(isinstance(p, cst.FormattedStringText) and " " in p.value for p in node.parts)
     return isinstance(node, cst.SimpleString) and " " in node.value
 
 

@@ -161,6 +161,20 @@ def test_a_path_that_leads_elsewhere_ends_the_stack(lesson):
     )
 
 
+def test_a_number_at_the_end_of_a_path_is_cut_off(lesson):
+    program = program_of(CalledTwice, x())
+    for node in program.graph.nodes:
+        stack = node.meta.get("nn_module_stack", {})
+        for key, (path, kind) in stack.items():
+            stack[key] = path + key[key.find("@") :] * ("@" in key), kind
+    equal(
+        [call.name for call in lesson.outline(program.graph).walk()],
+        ["block.linear", "block", "block.linear@1", "block@1", ""],
+        cause=(lambda got: any(name.count("@") > 1 for name in got), "the path kept its number"),
+        hint="the number of the call is in the key; `path.partition('@')`",
+    )
+
+
 def test_all_names_of_a_tensor_are_known(lesson):
     names = lesson.state_names(program_of(Tied, x()))
     equal(
@@ -177,9 +191,12 @@ def test_all_names_of_a_tensor_are_known(lesson):
 def test_a_module_reads_its_own_parameters(lesson):
     calls = settled(lesson, program_of(one_block, x()))
     equal(
-        shown_state(calls["0.linear"]),
-        {"p_0_linear_weight": "weight", "p_0_linear_bias": "bias"},
-        cause=(lambda got: "0.linear.weight" in got.values(), "the name isn't relative"),
+        [shown_values(calls["0.linear"].inputs), shown_state(calls["0.linear"])],
+        [["mul"], {"p_0_linear_weight": "weight", "p_0_linear_bias": "bias"}],
+        cause=[
+            (lambda got: "0.linear.weight" in got[1].values(), "the name isn't relative"),
+            (lambda got: not got[0], "a value that another call computed is an input as well"),
+        ],
         hint="a value is state of a call if one of its names lies below the call's path",
     )
 
@@ -190,7 +207,7 @@ def test_what_a_callee_reads_isnt_handed_through_its_callers(lesson):
         [shown_state(calls["0"]), shown_values(calls["0"].inputs), shown_state(calls[""])],
         [{}, ["x"], {}],
         cause=(lambda got: got[0] or got[2], "the callers hold the parameters of a callee"),
-        hint="a call needs what its nodes use and what its callees get as inputs, no more",
+        hint="a call needs what its nodes use and what its callees get as inputs, made before it",
     )
 
 
@@ -571,7 +588,7 @@ def test_modules_stand_where_the_eager_models_do(lesson):
     calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
     lesson.make_modules(calls[""], tree)
     state = {"elsewhere.weight": lesson.Attribute(InputKind.PARAMETER, nn.Parameter(x()))}
-    lesson.attach(calls[""], state, ["", "idle", "branch", "branch@1", "branch.linear"])
+    lesson.attach(calls[""], state, ["", "branch@1", "idle", "branch", "branch.linear"])
     equal(
         [name for name, _ in tree.named_modules()][:4],
         ["", "idle", "branch", "branch.linear"],

@@ -216,8 +216,12 @@ def assert_true(value: object) -> None:
 
 
 def is_asserting(frame: FrameType) -> bool:
-    """Return whether a frame decides an ``assert``: what comes next raises its error."""
-    after = [each for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti]
+    """Return whether a frame decides an ``assert``: after the jump comes its error."""
+    jump, *after = (
+        each for each in dis.get_instructions(frame.f_code) if each.offset >= frame.f_lasti
+    )
+    if jump.opname == "TO_BOOL" or jump.argrepr.startswith("bool("):  # since Python 3.13
+        jump, *after = after
     return after[0].opname == "LOAD_ASSERTION_ERROR"
 
 

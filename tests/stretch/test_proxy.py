@@ -180,6 +180,7 @@ class Scripted(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
 def test_a_script_method_is_a_method_call_of_its_owner(lesson):
     same_graph(plugged(lesson).trace(Scripted()), fx.Tracer().trace(Scripted()))
 
