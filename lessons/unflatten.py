@@ -144,10 +144,10 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on; a
-    path may end so, too, and then means the path in front of the ``@``. An empty path is the
-    root. A path that doesn't lie below the one before ends the stack: such a node belongs to the
-    caller. Neighbours whose stacks agree up to some depth lie in one call at that depth.
+    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on. A
+    path may end so as well: cut the ``@1`` off. The first path is empty: the root. A path that
+    doesn't lie below the one before ends the stack: such a node belongs to the caller. Neighbours
+    whose stacks agree up to some depth lie in one call at that depth.
 
     Placeholders belong to no call, and the ``output`` node to the root. A node with the key
     ``NO_MODULE`` belongs wherever the node before it does.
@@ -156,7 +156,7 @@ def outline(graph: Graph) -> ModuleCall:
         The root's call.
 
     Raises:
-        RuntimeError: a node has no module stack; the message says which.
+        RuntimeError: a node has no module stack, or an empty one; the message says which.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -299,8 +299,8 @@ class CallGraph:
     def add_inputs(self) -> None:
         """Add the nodes for what the call takes, and note them in ``copies``.
 
-        First a placeholder for each input, with its name and ``type``; then a ``get_attr`` for
-        each piece of state. All have a copy of the value's ``meta``.
+        First a placeholder for each input, with its ``name`` and ``type``; then a ``get_attr``
+        for each piece of state. All have a copy of the value's ``meta``.
         """
         raise NotImplementedError(
             "unflatten: add the nodes for what the call takes, and note them in ``copies``"
@@ -310,8 +310,8 @@ class CallGraph:
         """Add a ``call_module`` node for a call in the body.
 
         The target is the callee's name below this call's path, the arguments are its inputs. A
-        single output is the node itself; of none or several each is an item of it. The callee's
-        ``call_node`` becomes the node, and its ``caller`` this call.
+        single output is the node itself; of none or several each is an item of it. These nodes
+        need no ``meta``. The callee's ``call_node`` becomes the node, and its ``caller`` this call.
         """
         raise NotImplementedError("unflatten: add a ``call_module`` node for a call in the body")
 
@@ -468,9 +468,10 @@ def make_modules(
 ) -> None:
     """Give every call a module with its graph; the root's is the tree.
 
-    The first call of a module owns what its graph reads, and its ``index`` becomes 0: a call
-    before it may have left no node. A later call is done by a module that owns nothing; the first
-    call's module is its ``owner``. Callees come before callers, whose graphs name them.
+    The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
+    export also counts calls that left no node, so it may be 1. A later call is done by a module
+    that owns nothing; the first call's module is its ``owner``. Callees come before callers, whose
+    graphs name them.
     """
     raise NotImplementedError(
         "unflatten: give every call a module with its graph; the root's is the tree"
@@ -487,7 +488,8 @@ def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str
     Args:
         root: the outline, with a module for every call.
         state: what to register, by fully qualified name.
-        paths: the modules of the eager model, in its order; a name with an ``@`` doesn't count.
+        paths: the modules of the eager model, in its order. Names with an ``@`` are export's: they
+            are left out.
     """
     raise NotImplementedError(
         "unflatten: register all modules and all state below the tree, ``root.module``"

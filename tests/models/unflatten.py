@@ -351,6 +351,17 @@ class LooksLikeTheOwner(nn.Module):
         return self.low(x, self.lower["weight"])
 
 
+def numbered_paths(program: ExportedProgram) -> ExportedProgram:
+    """The program, with the number of the call at the end of each path, too: ``block@1``."""
+    for node in program.graph.nodes:
+        stack = node.meta.get("nn_module_stack", {})
+        node.meta["nn_module_stack"] = {
+            key: ("".join([path, *key.partition("@")[1:]]), kind)
+            for key, (path, kind) in stack.items()
+        }
+    return program
+
+
 def prepared(lesson, program: ExportedProgram) -> dict:
     """The calls of a program by name, with their inputs and outputs settled."""
     calls = settled(lesson, program)

@@ -58,6 +58,20 @@ def test_a_whole_answer_is_starred_and_the_stub_is_todo(judge: Judge, lessons: P
     assert sum(verdict.planned) == len(verdict.reports) > 20
 
 
+def test_the_core_comes_first_and_in_each_what_is_asked_for(judge: Judge, lessons: Path):
+    solve(lessons)
+    tests = [*judged(judge, lessons).of("passed")]
+    wanted = [
+        [each for each in tests if each.is_stretch is is_stretch][-1]
+        for is_stretch in (True, False)
+    ]
+    first = tuple(each.nodeid for each in wanted)
+    tests = [*judged(judge, lessons, first=first).of("passed")]
+    core = [each.nodeid for each in tests if not each.is_stretch]
+    assert (tests[len(core)].nodeid, tests[0].nodeid) == first
+    assert not any(each.is_stretch for each in tests[: len(core)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", NAMES)
 def test_the_core_is_done_in_every_lesson(judge: Judge, lesson: str):

@@ -39,11 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where events are written: the tests asked for come first, the core before the rest."""
+    """Where events are written: the core before the rest, and in each what is asked for first."""
     if not config.getoption("--reports"):
         return
     first = {nodeid: rank for rank, nodeid in enumerate(config.getoption("--first"))}
-    items.sort(key=lambda item: (first.get(item.nodeid, len(first)), is_stretch(item)))
+    items.sort(key=lambda item: (is_stretch(item), first.get(item.nodeid, len(first))))
 
 
 def is_stretch(item: pytest.Item) -> bool:
