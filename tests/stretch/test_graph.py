@@ -422,7 +422,7 @@ def test_a_graph_can_be_pickled(lesson):
 
 @pytest.mark.beyond("a RecursionError: each node holds the next")
 def test_a_long_graph_can_be_pickled(lesson):
-    equal(len(pickle.loads(pickle.dumps(chain(lesson.Graph(), 1000))).nodes), 1002)
+    equal(len(pickle.loads(pickle.dumps(chain(lesson.Graph(), 12_000))).nodes), 12_002)
 
 
 # --- the module of a graph ------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """What torch learnt inside the range of versions that the suite supports.
 
 A test of such a thing carries ``@pytest.mark.since("2.12", "split_module takes tuple_return")``. On
-an older torch there is nothing to compare with: the test is skipped there, with that reason.
+an older torch there is nothing to compare with: the test is skipped there, with that reason. What
+torch has mended since is ``@pytest.mark.beyond(reason, condition=INSTALLED < (2, 15))``.
 """
 
 from __future__ import annotations
