@@ -95,11 +95,14 @@ CANDIDATES = {
     "underscores": ["_", "_", "__", "_1", "_1", "a_", "a_"],
 }
 NUMBERED = {
+    "a gap": ["x_7", "x", "x", "x_2", "x", "x"],
+    "empty": ["", ""],
+    "of torch's": ["NoneType", "pytree", "fx_pytree"],
+}
+NUMBERED_AGAIN = {
     "a gap": ["x_7", "x", "x", "x_7", "x_2", "x", "x"],
     "leading zeros": ["x_007", "x", "x", "x_007"],
     "underscores": ["a__3", "a__3", "a_", "_3", "_"],
-    "empty": ["", ""],
-    "of torch's": ["NoneType", "pytree", "fx_pytree"],
 }
 METHODS = ("avgPool2d", "__call__", "layer1.0", "ReLU", "max")
 

@@ -29,7 +29,7 @@ from tests.models.graph import (
 )
 from tests.suite import equal, growth, holds, refuses, warns_of
 
-NUMBERED = pytest.mark.since("2.12", "a name's number goes on from the last one of its base")
+NUMBERED_AGAIN = pytest.mark.since("2.12", "a name's number goes on from the last one of its base")
 
 
 def placeholders(lesson, names: str):
@@ -40,16 +40,25 @@ def placeholders(lesson, names: str):
 # --- names ----------------------------------------------------------------------------------------
 
 
-@NUMBERED
-@pytest.mark.parametrize("candidates", cases.NUMBERED.values(), ids=cases.NUMBERED)
-def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
+def numbered_as_by_torch(lesson, candidates):
     ours, theirs = lesson.Namespace(), fx.graph._Namespace()
     expected = [theirs.create_name(each, None) for each in candidates]
     equal([ours.create_name(each) for each in candidates], expected)
 
 
+@pytest.mark.parametrize("candidates", cases.NUMBERED.values(), ids=cases.NUMBERED)
+def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
+    numbered_as_by_torch(lesson, candidates)
+
+
+@NUMBERED_AGAIN
+@pytest.mark.parametrize("candidates", cases.NUMBERED_AGAIN.values(), ids=cases.NUMBERED_AGAIN)
+def test_a_number_that_was_asked_for_twice_goes_on_from_the_last(lesson, candidates):
+    numbered_as_by_torch(lesson, candidates)
+
+
 @pytest.mark.parametrize(
-    "target", [pytest.param("x_3", marks=NUMBERED), *cases.METHODS, *cases.FUNCTIONS]
+    "target", [pytest.param("x_3", marks=NUMBERED_AGAIN), *cases.METHODS, *cases.FUNCTIONS]
 )
 def test_a_target_is_called_in_snake_case(lesson, target):
     op = "call_method" if isinstance(target, str) else "call_function"
@@ -602,7 +611,7 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
 AT_LENGTH = [100, *(pytest.param(first, marks=pytest.mark.slow) for first in range(200, 1100, 100))]
 
 
-@NUMBERED
+@NUMBERED_AGAIN
 @pytest.mark.parametrize("first", AT_LENGTH)
 def test_edits_by_chance_at_length(lesson, first):
     for seed in range(first, first + 10):
