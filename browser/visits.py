@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 # Seconds without a request, after which a page is taken to have asked for all that it needs.
-QUIET = 0.5
+QUIET = 0.3
 HEIGHTS = {1440: 900, 375: 812}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # Of these, the ones that compare the colours of texts.
