@@ -48,7 +48,7 @@ class PathOfModule(core.PathOfModule):
         NameError: this Tanh is not a submodule of the Sequential being traced: register it there
         """
         root, paths = self._root_and_paths
-        path = paths.get(id(mod), ".")  # "." leads to no module
+        path = paths.get(id(mod), "")  # what isn't known is not the root, to which "" leads
         if root is not self.root or module_at(self.root, path) is not mod:
             named = self.root.named_modules(memo=IdentitySet())
             self._root_and_paths = self.root, {id(module): path for path, module in named}
