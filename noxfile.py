@@ -54,7 +54,8 @@ def tests(session: nox.Session) -> None:
     python = interpreter(session, "tests")
     for implementation in ("core", "solutions", "torch"):
         files = ABOUT_LESSONS if implementation == "solutions" else ()
-        # Answers first: the workers share what stands last, and each judges a whole lesson anew.
+        # Answers first: both workers take some of what is left at the end, and who takes one answer
+        # judges all of its lesson.
         judge(session, python, implementation, "not slow", *files, *suites())
 
 

@@ -7,10 +7,10 @@ waits for:
 - a wrong file: until the first failing test is on the screen, with its explanation;
 - a right file: until the core is green, and, a few times, until all tests are through.
 
-After a lesson's first verdict comes a rest, in which the judge exports programs for its tests: a
-learner reads. From then on the next save comes as soon as the verdict is there, and ends the run
-before.
-A plain, cold ``pytest`` runs the same tests on the same file for comparison.
+After a lesson's first verdict nothing is saved for a while, as a learner reads it: in this time the
+judge exports programs for the lesson's tests. From then on the next save comes as soon as the
+verdict is there, and ends the run before. A plain, cold ``pytest`` runs the same tests on the same
+file for comparison.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from kata.stubs import CORES, ROOT
 TARGETS = 1.0, 2.0
 PATIENCE = 300.0
 GREEN = ("done", "starred")
+# Seconds without a save after a lesson's first verdict.
 REST = 10.0
 # How many times the stretch is waited for: for some lessons it takes a quarter of a minute.
 TO_THE_END = 5

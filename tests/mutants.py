@@ -86,8 +86,10 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
 
 
 def with_lines_hidden(source: str) -> str:
-    """The source with two things hidden: decorators, since mutmut passes over what has one, and
-    ``__all__``, whose names ruff checks."""
+    """The source without decorators, and without ``__all__``.
+
+    mutmut passes over a function that has a decorator, and ruff checks the names of ``__all__``.
+    """
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
         hidden = node.decorator_list if isinstance(node, ast.FunctionDef) else []

@@ -149,17 +149,17 @@ def last_line(files: RunFiles) -> CodeLine | None:
 
     What the stub has already is skipped, unless there is nothing else.
     """
-    if not files.frames.exists():
-        return None
-    text = files.frames.read_text(encoding="utf-8", errors="replace")
+    has_frames = files.frames.exists()
+    text = files.frames.read_text(encoding="utf-8", errors="replace") if has_frames else ""
     threads = sorted(text.split("\n\n"), key=lambda part: not part.startswith("Current"))
     frames = [frame.groupdict() for thread in threads for frame in FRAME.finditer(thread)]
     frames = [each for each in frames if Path(each["file"]).is_relative_to(files.lessons)]
-    for frame in sorted(frames, key=is_of_the_stub)[:1]:
-        file, line = Path(frame["file"]), int(frame["line"])
-        name = f"lessons/{file.relative_to(files.lessons).as_posix()}"
-        return CodeLine(name, line, frame["function"], linecache.getline(str(file), line).strip())
-    return None
+    if not frames:
+        return None
+    frame = min(frames, key=is_of_the_stub)  # the first of those that aren't, if there are any
+    file, line = Path(frame["file"]), int(frame["line"])
+    name = f"lessons/{file.relative_to(files.lessons).as_posix()}"
+    return CodeLine(name, line, frame["function"], linecache.getline(str(file), line).strip())
 
 
 def is_of_the_stub(frame: dict[str, str]) -> bool:

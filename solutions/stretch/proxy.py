@@ -124,17 +124,17 @@ class Proxy(core.Proxy):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
         """Copy the node and the tracer; a tracer that can't be copied is shared."""
-        twin = copy.copy(self)
+        result = copy.copy(self)
         for name, value in vars(self).items():
-            vars(twin)[name] = deep_copied(value, memo)
-        return twin
+            vars(result)[name] = deep_copied(value, memo)
+        return result
 
     # Python asks for these three, and `__getattr__` would answer.
 
     def __copy__(self) -> Proxy:
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        return twin
+        result = object.__new__(type(self))
+        vars(result).update(vars(self))
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self)

@@ -186,19 +186,19 @@ class GraphModule(core.GraphModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         """Copy everything, the graph as well, which is not traced again."""
-        twin = memo[id(self)] = blank(type(self).__bases__[0], type(self).__name__)
+        result = memo[id(self)] = blank(type(self).__bases__[0], type(self).__name__)
         for name, value in vars(self).items():
-            vars(twin)[name] = copy.deepcopy(value, memo)
-        twin.recompile()
-        return twin
+            vars(result)[name] = copy.deepcopy(value, memo)
+        result.recompile()
+        return result
 
     def __copy__(self) -> GraphModule:
         """Return another module with the same graph and the same state."""
-        twin = blank(type(self).__bases__[0], type(self).__name__)
+        result = blank(type(self).__bases__[0], type(self).__name__)
         for name, value in vars(self).items():
-            vars(twin)[name] = copy.copy(value) if isinstance(value, dict) else value
-        twin.recompile()
-        return twin
+            vars(result)[name] = copy.copy(value) if isinstance(value, dict) else value
+        result.recompile()
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Store the state and the nodes."""
