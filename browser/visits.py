@@ -47,6 +47,14 @@ class Visit:
     errors: list[str] = field(default_factory=list)
     asked_at: float = field(default_factory=time.monotonic)
 
+    def open(self, url: str, *, still: bool = True) -> None:
+        """Go to a page, and wait until it is loaded."""
+        self.requests.clear()
+        self.errors.clear()
+        self.page.goto(url, wait_until="load")
+        if still:
+            self.page.add_style_tag(content=STILL)
+
     def listen(self) -> None:
         self.page.on("request", self.count)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -129,10 +137,11 @@ def reason(node: dict) -> str:
 
 @dataclass
 class Visitor:
-    """Opens pages, each in a context of its own: nothing is remembered from one to the next."""
+    """Opens pages: alone, so that nothing is remembered, or one after the other in the same tab."""
 
     browser: Browser
     addresses: dict[str, str]
+    tabs: dict[tuple[str, int], Visit] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def visit(
@@ -144,19 +153,30 @@ class Visitor:
         scripts: bool = True,
         calm: bool = False,
     ) -> Iterator[Visit]:
-        """Open a page, and close it at the end."""
-        context = self.browser.new_context(
-            viewport={"width": width, "height": HEIGHTS[width]},
+        """Open a page in a context of its own, and close it at the end."""
+        visit = self.tab(
+            width,
             color_scheme=scheme,
             java_script_enabled=scripts,
             reduced_motion="reduce" if calm else "no-preference",
         )
-        visit = Visit(context.new_page())
-        visit.listen()
-        visit.page.goto(f"{self.addresses[protocol]}/{path}", wait_until="load")
-        if scripts:
-            visit.page.add_style_tag(content=STILL)
         try:
+            visit.open(f"{self.addresses[protocol]}/{path}", still=scripts)
             yield visit
         finally:
-            context.close()
+            visit.page.context.close()
+
+    def turn_to(self, path: str, protocol: str, width: int) -> Visit:
+        """Open a page in the tab of the last one: a third faster than in a context of its own."""
+        if (protocol, width) not in self.tabs:
+            self.tabs[protocol, width] = self.tab(width)
+        visit = self.tabs[protocol, width]
+        visit.open(f"{self.addresses[protocol]}/{path}")
+        return visit
+
+    def tab(self, width: int, **options: str | bool) -> Visit:
+        """Return an empty tab in a context of its own."""
+        viewport = {"width": width, "height": HEIGHTS[width]}
+        visit = Visit(self.browser.new_context(viewport=viewport, **options).new_page())
+        visit.listen()
+        return visit
