@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from types import GeneratorType
+from typing import Any
 
 import pytest
 import torch
@@ -84,8 +86,9 @@ def test_a_function_of_torch_is_a_call_of_it(lesson, function):
 
 
 def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
-    _, call, _ = recorded(lesson, lambda x: torch.ones(2).add(x), "x").nodes
+    x, call, _ = recorded(lesson, lambda x: torch.ones(2).add(x, alpha=3), "x").nodes
     equal((call.op, call.target), ("call_method", "add"), hint="ask `is_tensor_method_or_property`")
+    equal((call.args[1], call.kwargs), (x, {"alpha": 3}))
 
 
 # --- attributes and methods -----------------------------------------------------------------------
@@ -153,6 +156,22 @@ def test_the_tracer_creates_every_proxy(lesson):
     -torch.relu(x).sum().T
     kinds = ["call_function", "call_method", "call_function", "call_function"]
     equal(asked, kinds, hint="call `create_proxy` of the first proxy's tracer")
+
+
+def test_a_node_takes_the_name_and_the_type_that_it_is_given(lesson):
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    node = x.tracer.create_proxy("call_function", torch.relu, (-x,), {}, "mine", torch.Tensor).node
+    equal((node.name, node.type), ("mine", torch.Tensor))
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: int = 2
+
+
+def test_a_dataclass_that_holds_a_proxy_is_made_by_a_node(lesson):
+    same_record(lesson, lambda x: x.store(Pair(x + 1)), "x")
 
 
 # --- what has no answer ---------------------------------------------------------------------------

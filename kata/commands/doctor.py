@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 OK, PROBLEM = "ok", "problem"
 SECONDS = 120
+OUTSIDE = (ROOT / ".venv").is_dir() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve()
+ACTIVATE = "activate the project's environment first: `source .venv/bin/activate`"
 INSTALL = "pip install --constraint constraints.txt"
 # Imports that are tried: the code, which prints what it found, and what helps where it fails.
 IMPORTS = {
@@ -79,9 +81,8 @@ def main(argv: list[str]) -> int:
 
 def beside(label: str, text: str) -> str:
     """The text beside its label; further lines stand under the first one's words."""
-    indents: dict[str, Any] = {"initial_indent": f"{label:<10}", "subsequent_indent": " " * 10}
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(text, width, break_on_hyphens=False, **indents)
+    indent: dict[str, Any] = {"initial_indent": f"{label:<10}", "subsequent_indent": " " * 10}
+    return textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False, **indent)
 
 
 def findings() -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def packages() -> Iterator[Finding]:
             yield Finding(name, OK, here)
         else:
             words = f"{here or 'none'} is here, >={wanted} is needed"
-            yield Finding(name, PROBLEM, words, f"{INSTALL} {name}")
+            yield Finding(name, PROBLEM, words, ACTIVATE if OUTSIDE else f"{INSTALL} {name}")
 
 
 def project() -> str:

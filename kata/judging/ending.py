@@ -149,8 +149,7 @@ def last_line(files: RunFiles) -> CodeLine | None:
 
     What the stub has already is skipped, unless there is nothing else.
     """
-    has_frames = files.frames.exists()
-    text = files.frames.read_text(encoding="utf-8", errors="replace") if has_frames else ""
+    text = files.frames.read_text("utf-8", "replace") if files.frames.exists() else ""
     threads = sorted(text.split("\n\n"), key=lambda part: not part.startswith("Current"))
     frames = [frame.groupdict() for thread in threads for frame in FRAME.finditer(thread)]
     frames = [each for each in frames if Path(each["file"]).is_relative_to(files.lessons)]

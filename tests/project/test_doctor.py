@@ -85,6 +85,12 @@ def test_a_missing_package_is_a_problem(monkeypatch):
     assert found["torch"].state is OK
 
 
+def test_a_package_that_is_missing_outside_the_environment_may_be_inside(monkeypatch):
+    monkeypatch.setattr(doctor, "installed", lambda name: None)
+    monkeypatch.setattr(doctor, "OUTSIDE", True)
+    assert {finding.remedy for finding in doctor.packages()} == {doctor.ACTIVATE}
+
+
 def test_a_memory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch, capsys):
     healthy(tmp_path, monkeypatch)
     (tmp_path / ".kata").write_text("a file stands where the folder should be")

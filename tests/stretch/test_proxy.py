@@ -132,6 +132,11 @@ def test_a_recorded_assertion_asserts(lesson):
         module(torch.tensor(-1))
 
 
+def test_an_assertion_is_refused_where_the_tracer_does_not_ask_for_it(lesson):
+    with refuses(lesson.TraceError):
+        asserting(proxy_of(lesson))
+
+
 def test_other_questions_are_refused_by_a_tracer_of_assertions(lesson):
     tracer = lesson.GraphAppendingTracer(graph := fx.Graph())
     tracer.trace_asserts = True
@@ -151,6 +156,7 @@ def test_a_parameters_proxy_knows_its_shape(lesson):
     equal((x.numel(), x.nelement(), repr(x)), (6, 6, "ParameterProxy(weight)"))
     equal([node.op for node in graph.nodes], ["get_attr"])
     equal((x + 1).node.args, (node, 1))
+    holds((x + 1).tracer is x.tracer, "its tracer creates the nodes")
 
 
 # --- subclasses, scripts, copies ------------------------------------------------------------------
@@ -197,8 +203,9 @@ def test_an_augmented_assignment_makes_a_new_value(lesson):
 @pytest.mark.curiosity
 def test_a_proxy_can_be_copied(lesson):
     x = proxy_of(lesson)
-    twin = copy.deepcopy(x)
-    holds(type(twin) is type(x) and twin.node is not x.node, "a proxy of a copied node")
+    copied = copy.deepcopy(x)
+    holds(type(copied) is type(x) and copied.node is not x.node, "a proxy of a copied node")
+    equal(copied.node.name, "x")
     equal(len(x.node.graph.nodes), 1)
 
 
