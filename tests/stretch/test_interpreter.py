@@ -184,7 +184,7 @@ def test_the_message_names_the_node(lesson):
 def test_the_message_has_the_line_of_the_model(lesson):
     module = failing(ValueError("no luck"))
     node_of(module, "fail").stack_trace = "model.py, line 3"
-    with refuses(ValueError, "model.py, line 3"):
+    with refuses(ValueError, "%fail", "model.py, line 3"):
         lesson.Interpreter(module).run(1)
 
 
@@ -202,6 +202,14 @@ def test_an_error_keeps_its_type_and_arguments(lesson, error):
         interpreter.run(1)
     equal(error.args, arguments)
     holds("%fail" in error_of(lambda: interpreter.run(1)), "a note names the node")
+
+
+def test_the_arguments_of_a_node_are_fetched_from_the_values(lesson):
+    module = fx.symbolic_trace(lambda x: torch.add(x, 1, alpha=x))
+    interpreter = lesson.Interpreter(module)
+    interpreter.env = {node_of(module, "x"): 5}
+    fetched = interpreter.fetch_args_kwargs_from_env(node_of(module, "add"))
+    equal(fetched, ((5, 1), {"alpha": 5}))
 
 
 def test_a_value_that_does_not_exist_is_named(lesson):
@@ -395,7 +403,10 @@ def test_the_table_has_a_line_a_node(lesson):
     run = run_of(zoo.resnet18())
     _, *lines = lesson.profile(run.module, *run.values).splitlines()
     equal([line.split()[0] for line in lines], [node.name for node in run.module.graph.nodes])
-    holds(all(len(line.split()) == 3 for line in lines), "name, time and memory", got=lines[0])
+    for node, line in zip(run.module.graph.nodes, lines, strict=True):
+        _, milliseconds, megabytes = line.split()
+        equal(float(milliseconds), round(node.meta["seconds"] * 1e3, 3))
+        equal(float(megabytes), round(node.meta["bytes"] / 1e6, 3))
 
 
 @pytest.mark.gpu
