@@ -675,6 +675,24 @@ def test_the_source_goes_with_the_module(lesson):
     del module
     gc.collect()
     equal(linecache.getlines(filename), [])
+    linecache.checkcache()
+    holds(filename not in linecache.cache, "nothing is left of it")
+
+
+def test_the_source_may_go_while_python_goes_through_all_sources(lesson, monkeypatch):
+    monkeypatch.setattr(linecache, "cache", {"missing": (0, 0.0, [], "missing")})
+    modules = [sine(lesson)]
+    modules[0](torch.ones(1))
+
+    def stat(path):
+        modules.clear()
+        gc.collect()
+        raise FileNotFoundError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(linecache.os, "stat", stat)
+        linecache.checkcache()
+    equal(modules, [], hint="an entry that is removed meanwhile is a KeyError")
 
 
 def test_print_readable_shows_the_code_in_its_class(lesson, capsys):

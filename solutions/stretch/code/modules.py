@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from torch.fx import Graph
 
 NUMBERS = count()
+# What takes the place of a source that is no longer needed: a file that doesn't exist, and that the
+# next traceback removes. Removed at once, it could be missing while someone goes through the cache.
+NO_SOURCE = 0, 0.0, [], "<no source>"
 
 
 def compiled(generated: PythonCode) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ def compiled(generated: PythonCode) -> Callable[..., Any]:
     exec(compile(generated.src, filename, "exec", dont_inherit=True), namespace)
     function = namespace.pop("forward")
     linecache.cache[filename] = len(generated.src), None, generated.src.splitlines(True), filename
-    weakref.finalize(function, linecache.cache.pop, filename, None)
+    weakref.finalize(function, linecache.cache.__setitem__, filename, NO_SOURCE)
     return function
 
 
