@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NUMBERS = count()
 # What takes the place of a source that is no longer needed: a file that doesn't exist, and that the
 # next traceback removes. Removed at once, it could be missing while someone goes through the cache.
-NO_SOURCE = 0, 0.0, [], "<no source>"
+NO_SOURCE: tuple[int, float, list[str], str] = 0, 0.0, [], "<no source>"
 
 
 def compiled(generated: PythonCode) -> Callable[..., Any]:
