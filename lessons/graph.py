@@ -307,7 +307,7 @@ class Graph:
         self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
     ) -> Node:
         """Create a node for an input, with a default for callers that leave it out."""
-        args = (default_value,) if default_value is not inspect.Parameter.empty else ()
+        args = (default_value,) if default_value is not inspect.Signature.empty else ()
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     get_attr = partialmethod(create_node, "get_attr")

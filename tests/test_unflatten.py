@@ -164,11 +164,10 @@ def test_a_path_that_leads_elsewhere_ends_the_stack(lesson):
 
 def test_a_number_at_the_end_of_a_path_is_cut_off(lesson):
     root = lesson.outline(numbered_paths(program_of(CalledTwice, x())).graph)
-    equal(
-        [call.name for call in root.walk()],
-        ["block.linear", "block", "block.linear@1", "block@1", ""],
-        hint="the number of the call is in the key; `path.partition('@')`",
-    )
+    expected = ["block.linear", "block", "block.linear@1", "block@1", ""]
+    cause = (lambda got: any(name.count("@") > 1 for name in got), "the path kept its number")
+    hint = "the number of the call is in the key; `path.partition('@')`"
+    equal([call.name for call in root.walk()], expected, cause=cause, hint=hint)
 
 
 def test_all_names_of_a_tensor_are_known(lesson):
