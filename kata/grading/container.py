@@ -56,7 +56,7 @@ class Container:
         if self.call("image", "inspect", IMAGE).returncode:
             built = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
             if built.returncode:
-                raise GradingError(f"no image {IMAGE} can be built: {built.stderr.strip()[-500:]}")
+                raise GradingError(f"no image {IMAGE} can be built:\n{built.stderr.strip()}")
 
     def grades(self, folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
         """Judge these lessons of the person whose folder lies in ``folder``.
@@ -75,17 +75,17 @@ class Container:
             (person,) = json.loads(done.stdout)["people"]
             return [read(each) for each in person["grades"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise RuntimeError(f"the container said: {done.stderr.strip()[-500:]}") from error
+            last = done.stderr.strip().rpartition("\n")[2]
+            raise RuntimeError(f"the container said: {last}") from error
 
     def command(self, name: str, folder: Path, lessons: tuple[str, ...]) -> list[str]:
-        limits = self.limits
         inside = [word for lesson in lessons for word in ("--lesson", lesson)]
-        inside += ["--seconds", f"{limits.seconds:g}"]
+        inside += ["--seconds", f"{self.limits.seconds:g}"]
         return [
             "run",
             *CLOSED,
             f"--name={name}",
-            f"--memory={limits.memory + TORCHS:g}g",
+            f"--memory={self.limits.memory + TORCHS:g}g",
             f"--volume={folder}:/handed-in:ro",
             IMAGE,
             *("python", "-m", "kata", "grade", "/handed-in", "--json", "--jobs", "1"),

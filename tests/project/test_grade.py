@@ -18,7 +18,7 @@ from kata.grading.container import Container
 from kata.grading.grades import clipped, diagnosis, grade_of
 from kata.grading.report import Grade, Limits, Person, State
 from kata.grading.session import Session
-from kata.grading.submissions import find_submissions
+from kata.grading.submissions import GradingError, find_submissions
 from kata.judging import End, Ending, Report, Request, Verdict
 from kata.naming import NAMES
 from tests.project.stage import a_learner, play
@@ -161,6 +161,18 @@ def test_without_an_engine_the_container_is_refused_with_a_reason(tmp_path: Path
     with a_learner(*ONE):
         played = play("grade", str(tmp_path / "people"), "--container")
     assert (played.code, "needs podman or docker" in played.screen) == (1, True)
+
+
+def test_an_image_that_cannot_be_built_is_refused_with_what_the_engine_said(
+    tmp_path: Path, monkeypatch
+):
+    engine = tmp_path / "podman"
+    engine.write_text(f"#!{sys.executable}\nimport sys; sys.exit('step\\n' + 'x' * 600)")
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GradingError) as caught:
+        Container(Limits())
+    assert str(caught.value).endswith("built:\nstep\n" + "x" * 600)
 
 
 class Answering(contextlib.nullcontext):
