@@ -158,8 +158,6 @@ class InverseBuilder(core.InverseBuilder):
         Raises:
             NotInvertibleError: computing it would change a tensor or draw random numbers.
         """
-        if constant.op == "get_attr":
-            return super().value_of(constant)
         with torch.no_grad(), RefuseSideEffects():
             return self.interpreter.run_node(constant)
 

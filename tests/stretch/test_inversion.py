@@ -222,9 +222,22 @@ def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
         )
 
 
-def test_what_is_only_switched_off_is_no_side_effect(lesson):
-    model = WithWeights(lambda model: F.dropout(model.dropout(model.weight), training=False))
-    undone(lesson, model.eval(), torch.tensor([0.5, 0.25]))
+@pytest.mark.parametrize(
+    "constant",
+    [
+        lambda model: F.dropout(model.dropout(model.weight), training=False),
+        lambda model: model.norm(model.weight.expand(3, 2))[0],
+    ],
+    ids=["dropout", "batch norm"],
+)
+def test_what_is_only_switched_off_is_no_side_effect(lesson, constant):
+    undone(lesson, WithWeights(constant).eval(), torch.tensor([0.5, 0.25]))
+
+
+def test_a_constant_is_computed_with_its_keywords(lesson):
+    """Without ``alpha`` the factor is zero, which would be refused."""
+    weight = torch.tensor([1.0, 2.0])
+    undone(lesson, lambda x: x * torch.sub(weight, weight, alpha=2), torch.tensor([0.5, 0.25]))
 
 
 @pytest.mark.parametrize("name", ["weight", "buffer", "last"])
@@ -368,6 +381,22 @@ def test_a_module_with_an_inverse_is_one_step(lesson, name):
         ["call_module", "call_function", "call_module"],
         hint="a module with a method `inverse` is a leaf",
     )
+
+
+class NestedStep(nn.Module):
+    """One step called twice, whose inverse would be called like the constant."""
+
+    def __init__(self, lesson):
+        super().__init__()
+        self.flow = nn.Sequential(halves(lesson)["coupling"])
+        self.flow_0_inverse = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, x):
+        return self.flow(self.flow(x) + self.flow_0_inverse)
+
+
+def test_a_nested_module_is_undone_at_each_call_beside_an_attribute_of_any_name(lesson):
+    undone(lesson, NestedStep(lesson), BATCH)
 
 
 def test_any_module_with_a_method_inverse_is_one_step(lesson):
