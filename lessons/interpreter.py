@@ -104,13 +104,13 @@ class Interpreter:
             "interpreter: return the value of a node, from the method that is named like its opcode"
         )
 
-    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Return an argument of the node ``n``, with values in the place of nodes.
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
+        """Return the arguments of a node, with values in the place of nodes.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
         raise NotImplementedError(
-            "interpreter: return an argument of the node ``n``, with values in the place of nodes"
+            "interpreter: return the arguments of a node, with values in the place of nodes"
         )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:

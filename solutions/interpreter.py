@@ -110,15 +110,17 @@ class Interpreter:
         call_function mul 6
         output output 6
         """
-        args, kwargs = self.map_nodes_to_values((n.args, n.kwargs), n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Return an argument of the node ``n``, with values in the place of nodes.
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
+        """Return the arguments of a node, with values in the place of nodes.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
-        return map_aggregate(args, lambda a: self.env[a] if isinstance(a, Node) else a)
+        return map_aggregate(
+            (n.args, n.kwargs), lambda a: self.env[a] if isinstance(a, Node) else a
+        )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
         """Return the next of the arguments of ``run``, or the default, which is ``args[0]``."""

@@ -9,7 +9,8 @@ for every function, are seen by code that looks at signatures and frames, and he
 each mutant is a copy of ``solutions/``, which is imported in a fork of a process that has torch and
 the suite in memory.
 
-A mutant that behaves like the original is listed, with the reason, in ``tests/mutants.toml``.
+A mutant that behaves like the original is listed, with the reason, in ``tests/mutants.toml``; so
+are classes that run on a GPU alone, which are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import signal
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
@@ -41,7 +42,7 @@ from kata.stubs import CORES, ROOT, SOLUTIONS
 from lessons import LESSONS
 from tests.suite.answers import run_suite
 
-EQUIVALENT = ROOT / "tests" / "mutants.toml"
+LISTED = ROOT / "tests" / "mutants.toml"
 NAMES = [lesson.name for lesson in LESSONS]
 # Which share the core's tests must notice of the changes to a core, and all tests of all changes.
 WANTED = {"core": 0.95, "solutions": 0.98}
@@ -77,7 +78,8 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
     """Every mutant of a lesson's files."""
     for file in files_of(lesson):
         original = (CORES / file).read_text(encoding="utf-8")
-        module, mutations, *_ = create_mutations(file, with_lines_hidden(original))
+        left_out = {row["name"] for row in listed("left_out") if row["file"] == file}
+        module, mutations, *_ = create_mutations(file, with_lines_hidden(original, left_out))
         for number, mutation in enumerate(mutations):
             before, after = mutation.original_node, mutation.mutated_node
             source = module.deep_replace(before, after).code.replace(HIDDEN, "")
@@ -85,15 +87,16 @@ def mutants_of(lesson: str) -> Iterator[Mutant]:
                 yield Mutant(lesson, file, number, source, change(original, source))
 
 
-def with_lines_hidden(source: str) -> str:
-    """The source without decorators, and without ``__all__``.
+def with_lines_hidden(source: str, left_out: Collection[str] = ()) -> str:
+    """The source without decorators, without ``__all__``, and without the classes left out.
 
     mutmut passes over a function that has a decorator, and ruff checks the names of ``__all__``.
     """
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
         hidden = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        is_list = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        if is_list or (isinstance(node, ast.ClassDef) and node.name in left_out):
             hidden = [node]
         for each in hidden:
             for number in range(each.lineno - 1, each.end_lineno or 0):
@@ -235,8 +238,13 @@ class Order(NamedTuple):
 
 def equivalent() -> dict[tuple[str, str], str]:
     """The reasons why listed mutants can't be noticed, by file and change."""
-    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    return {(row["file"], row["change"]): row["reason"] for row in listed.get("equivalent", [])}
+    return {(row["file"], row["change"]): row["reason"] for row in listed("equivalent")}
+
+
+def listed(what: str) -> list[dict[str, str]]:
+    """The rows of a table of ``tests/mutants.toml``."""
+    rows: list[dict[str, str]] = tomllib.loads(LISTED.read_text(encoding="utf-8"))[what]
+    return rows
 
 
 def judge_lesson(lesson: str) -> bool:

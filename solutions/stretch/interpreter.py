@@ -139,10 +139,14 @@ class Interpreter(core.Interpreter):
             return super().run_node(n)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
-        """Return the arguments of a node, with values in the place of nodes."""
         return self.map_nodes_to_values((n.args, n.kwargs), n)
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        """Return an argument of a node, with values in the place of nodes.
+
+        Raises:
+            RuntimeError: The value of a node isn't there.
+        """
         try:
             return map_aggregate(args, lambda a: self.env[a] if isinstance(a, Node) else a)
         except KeyError as error:

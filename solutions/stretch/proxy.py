@@ -106,7 +106,7 @@ class Proxy(core.Proxy):
         return Attribute(self, attr)
 
     def __bool__(self) -> bool:
-        if getattr(self.tracer, "trace_asserts", False) and is_asserting(sys._getframe(1)):
+        if self.tracer.trace_asserts and is_asserting(sys._getframe(1)):
             self.tracer.create_proxy("call_function", assert_true, (self,), {})
             return True
         return super().__bool__()

@@ -17,15 +17,13 @@ from tests.suite.answers import right, wrong
 def nodes_in_containers_are_not_found(lesson):
     """Looks at the arguments themselves only."""
 
-    def map_nodes_to_values(self, args, n):
+    def fetch_args_kwargs_from_env(self, n):
         def value_of(arg):
             return self.env[arg] if isinstance(arg, lesson.Node) else arg
 
-        if isinstance(args, dict):
-            return {key: value_of(arg) for key, arg in args.items()}
-        return tuple(map(value_of, args)) if isinstance(args, tuple) else value_of(args)
+        return tuple(map(value_of, n.args)), {k: value_of(arg) for k, arg in n.kwargs.items()}
 
-    lesson.Interpreter.map_nodes_to_values = map_nodes_to_values
+    lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env
 
 
 @wrong(fails="test_a_method_of_the_first_argument_is_called", says="at most 3 arguments")
@@ -73,7 +71,7 @@ def opcodes_are_told_apart_inside_run_node(lesson):
     """Does the work in ``run_node``: a subclass that overrides a method isn't asked."""
 
     def run_node(self, n):
-        args, kwargs = self.map_nodes_to_values((n.args, n.kwargs), n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(lesson.Interpreter, n.op)(self, n.target, args, kwargs)
 
     lesson.Interpreter.run_node = run_node
@@ -255,14 +253,13 @@ def opcodes_in_a_table(lesson):
             "call_module": self.call_module,
             "output": self.output,
         }
-        args = self.map_nodes_to_values(n.args, n)
-        return methods[n.op](n.target, args, self.map_nodes_to_values(n.kwargs, n))
+        return methods[n.op](n.target, *self.fetch_args_kwargs_from_env(n))
 
-    def map_nodes_to_values(self, args, n):
-        return torch.fx.node.map_arg(args, self.env.__getitem__)
+    def fetch_args_kwargs_from_env(self, n):
+        return torch.fx.node.map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     lesson.Interpreter.run_node = run_node
-    lesson.Interpreter.map_nodes_to_values = map_nodes_to_values
+    lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env
 
 
 @right(core_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import weakref
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import fx, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.traceback import preserve_node_meta
 
@@ -60,6 +62,11 @@ def test_a_flat_graph_takes_and_returns_flat_values_on_request(lesson):
     equal(list(lesson.Interpreter(module).run(3, enable_io_processing=False)), [6])
 
 
+def test_a_flat_value_may_be_a_container(lesson):
+    module = fx.symbolic_trace(lambda x: x["a"][0] * 2, concrete_args={"x": {"a": fx.PH}})
+    equal(list(lesson.Interpreter(module).run([3, 4], enable_io_processing=False)), [6])
+
+
 def test_values_that_are_given_are_not_computed(lesson):
     module = small()
     linear, x = node_of(module, "linear"), torch.rand(2, 4)
@@ -93,6 +100,11 @@ def test_arguments_in_a_list_are_freed_after_their_last_use(lesson):
     equal((arguments, seen), ([], [None]))
 
 
+def test_flat_values_in_a_list_become_containers(lesson):
+    module = fx.symbolic_trace(lambda x: {"y": x["a"] * 2}, concrete_args={"x": {"a": fx.PH}})
+    equal(lesson.Interpreter(module).boxed_run([3]), {"y": 6})
+
+
 @pytest.mark.parametrize(("count", "fault"), [(1, "missing"), (3, "extra")])
 def test_a_list_of_another_length_is_refused(lesson, count, fault):
     with refuses(RuntimeError, "2", str(count), f"{fault} arguments"):
@@ -120,6 +132,15 @@ def extended(values):
 fx.wrap("extended")
 
 
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def difference(pair):
+    return pair.first - pair.second
+
+
 @pytest.mark.beyond("a list that is an argument can't be changed")
 def test_a_function_may_change_a_list_that_it_is_given(lesson):
     interpreter = lesson.Interpreter(fx.symbolic_trace(Appends()))
@@ -131,6 +152,12 @@ def test_the_result_has_the_types_that_the_module_gives(lesson):
     module = traced(lambda x: ([x], {"x": x}))
     result = lesson.Interpreter(module).run(1)
     equal([type(each) for each in result], [type(each) for each in module(1)])
+
+
+def test_a_function_gets_the_named_tuple_that_it_was_given(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_function(difference, (Pair(graph.placeholder("x"), 1),)))
+    equal(lesson.Interpreter(fx.GraphModule(nn.Module(), graph)).run(5), 4)
 
 
 @pytest.mark.beyond("it is kept until the end")
@@ -204,6 +231,21 @@ def test_an_error_keeps_its_type_and_arguments(lesson, error):
     holds("%fail" in error_of(lambda: interpreter.run(1)), "a note names the node")
 
 
+@pytest.mark.parametrize("error", [ValueError("no luck"), ValueError(), KeyError("key")], ids=repr)
+def test_an_error_names_the_node_once(lesson, error):
+    text = error_of(lambda: lesson.Interpreter(failing(error)).run(1))
+    equal(text.count("While executing"), 1)
+
+
+def test_a_subclass_may_fetch_the_arguments(lesson):
+    class Reversing(lesson.Interpreter):
+        def fetch_args_kwargs_from_env(self, n):
+            args, kwargs = super().fetch_args_kwargs_from_env(n)
+            return args[::-1], kwargs
+
+    equal(Reversing(traced(lambda x: x - 1)).run(3), -2)
+
+
 def test_the_arguments_of_a_node_are_fetched_from_the_values(lesson):
     module = fx.symbolic_trace(lambda x: torch.add(x, 1, alpha=x))
     interpreter = lesson.Interpreter(module)
@@ -216,9 +258,13 @@ def test_a_value_that_does_not_exist_is_named(lesson):
     graph = fx.Graph()
     x = graph.placeholder("x")
     y = graph.call_method("neg", (x,))
-    x.append(graph.output(y))
+    output = graph.output(y)
+    x.append(output)
+    interpreter = lesson.Interpreter(nn.Module(), graph=graph)
     with refuses(RuntimeError, "output", "neg", "lint"):
-        lesson.Interpreter(nn.Module(), graph=graph).run(1)
+        interpreter.run(1)
+    with refuses(RuntimeError, "output", "neg", "lint"):
+        interpreter.fetch_args_kwargs_from_env(output)
 
 
 @pytest.mark.parametrize("target", ["missing", "linear.missing", "missing.weight"])
@@ -374,6 +420,18 @@ def test_a_fake_mode_that_is_active_is_used(lesson):
     with FakeTensorMode():
         interpreter = lesson.ShapeProp(small())
         equal(tuple(interpreter.propagate(torch.rand(7, 4)).shape), (7,))
+
+
+def test_sizes_that_depend_on_data_are_bound_as_by_torch(lesson):
+    def said_by(shape_prop) -> list[str]:
+        module = traced(lambda x: x.nonzero().sum())
+        interpreter = shape_prop(module, FakeTensorMode(shape_env=ShapeEnv()))
+        for _ in range(2):  # the size of the second run is the one of the first
+            interpreter.propagate(torch.ones(4))
+        metas = [node.meta for node in module.graph.nodes]
+        return [f"{meta['tensor_meta'].shape} {meta.get('unbacked_bindings')}" for meta in metas]
+
+    equal(said_by(lesson.ShapeProp), said_by(ShapeProp))
 
 
 @pytest.mark.beyond("it prints the traceback to stderr as well")

@@ -67,6 +67,12 @@ def test_a_function_is_no_argument_of_an_operator_of_higher_order(lesson):
         lesson.Proxy.__torch_function__(wrap, (), (abs, proxy_of(lesson)))
 
 
+def test_an_operator_of_higher_order_without_a_function_is_recorded(lesson):
+    x = proxy_of(lesson)
+    y = lesson.Proxy.__torch_function__(wrap, (), (x, 1))
+    equal((y.node.target, y.node.args), (wrap, (x.node, 1)))
+
+
 # --- calls and keys -------------------------------------------------------------------------------
 
 
@@ -151,12 +157,13 @@ def test_a_parameters_proxy_knows_its_shape(lesson):
     parameter = nn.Parameter(torch.ones(2, 3))
     graph = fx.Graph()
     node = graph.create_node("get_attr", "weight")
-    x = lesson.ParameterProxy(lesson.GraphAppendingTracer(graph), node, "weight", parameter)
+    tracer = lesson.GraphAppendingTracer(graph)
+    x = lesson.ParameterProxy(tracer, node, "weight", parameter)
     equal((x.shape, x.size(), x.dim(), x.ndim), ((2, 3), (2, 3), 2, 2))
     equal((x.numel(), x.nelement(), repr(x)), (6, 6, "ParameterProxy(weight)"))
     equal([node.op for node in graph.nodes], ["get_attr"])
     equal((x + 1).node.args, (node, 1))
-    holds((x + 1).tracer is x.tracer, "its tracer creates the nodes")
+    holds(x.tracer is tracer is (x + 1).tracer, "its tracer creates the nodes")
 
 
 # --- subclasses, scripts, copies ------------------------------------------------------------------
@@ -191,6 +198,18 @@ def test_a_script_method_is_a_method_call_of_its_owner(lesson):
     same_graph(plugged(lesson).trace(Scripted()), fx.Tracer().trace(Scripted()))
 
 
+class ScriptedWithKeyword(Scripted):
+    def forward(self, x):
+        return self.relu.forward(input=x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+def test_a_script_method_keeps_its_keywords(lesson):
+    recorded_by_torch = fx.Tracer().trace(ScriptedWithKeyword())
+    same_graph(plugged(lesson).trace(ScriptedWithKeyword()), recorded_by_torch)
+
+
 def test_an_augmented_assignment_makes_a_new_value(lesson):
     def function(x):
         y = x
@@ -207,6 +226,14 @@ def test_a_proxy_can_be_copied(lesson):
     holds(type(copied) is type(x) and copied.node is not x.node, "a proxy of a copied node")
     equal(copied.node.name, "x")
     equal(len(x.node.graph.nodes), 1)
+
+
+@pytest.mark.curiosity
+def test_proxies_that_are_copied_together_share_a_tracer(lesson):
+    x = proxy_of(lesson)
+    first, second = copy.deepcopy([x, x.tracer.proxy(x.node)])
+    holds(first.tracer is second.tracer, "one tracer, as before")
+    holds(first.node is second.node, "one node, as before")
 
 
 @pytest.mark.curiosity
