@@ -106,6 +106,7 @@ def test_nodes_come_in_the_order_in_which_they_were_created(lesson):
     equal([node.name for node in graph.nodes], names)
     equal([node.name for node in reversed(graph.nodes)], names[::-1])
     equal(len(graph.nodes), 5)
+    equal([node.graph for node in graph.nodes], [graph] * 5)
 
 
 def test_a_node_that_moves_in_front_of_itself_stays(lesson):
@@ -259,7 +260,8 @@ def test_lint_finds_what_cannot_run(lesson, fault):
 
 def test_dead_code_goes_and_its_inputs_with_it(lesson):
     def edit(graph):
-        relu = list(diamond(graph).nodes)[1]
+        graph.placeholder("unused")
+        relu = list(diamond(graph).nodes)[2]
         with graph.inserting_after(relu):
             dead = graph.call_method("dead", (relu,))
         with graph.inserting_after(dead):
@@ -284,6 +286,18 @@ def test_a_printed_line_shows_what_a_node_is(lesson):
     words += [["add", "call_function", "relu", "tanh"], ["add"]]
     for line, expected in zip(str(graph).splitlines()[1:], words, strict=True):
         holds(all(each in line for each in expected), f"a line with {expected}", got=line)
+
+
+def test_a_printed_line_shows_the_target(lesson):
+    graph = lesson.Graph()
+    (
+        graph.call_function(torch.relu, (), name="function"),
+        graph.create_node("call_method", "tanh", name="m"),
+    )
+    title, *lines = str(graph).splitlines()
+    equal(title, "graph():")
+    for line, target in zip(lines, ["relu", "tanh"], strict=True):
+        holds(target in line and " at 0x" not in line, f"a line with {target}", got=line)
 
 
 @pytest.mark.parametrize("seed", range(40))

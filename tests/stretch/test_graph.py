@@ -108,7 +108,10 @@ def test_each_kind_of_node_has_its_shortcut(lesson):
     def edit(graph):
         x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
         graph.call_module("linear", (x,), {"key": y}, torch.Tensor)
-        graph.call_method("relu", (x,), {}, int), graph.call_function(max, (x, y), {}, int, "y.Z")
+        (
+            graph.call_method("relu", (x,), {"y": y}, int),
+            graph.call_function(max, (x, y), {}, int, "y.Z"),
+        )
         graph.output(graph.get_attr("linear.weight", torch.Tensor), tuple)
 
     same_edits(lesson, edit)
@@ -202,7 +205,9 @@ def test_arguments_get_the_names_of_the_signature(lesson, only_kwargs):
         x = graph.placeholder("x")
         calls = [
             graph.call_function(nn.functional.relu, (x,)),
+            graph.call_function(nn.functional.relu, (x,), {"inplace": True}),
             graph.call_module("linear", (x,)),
+            graph.call_module("linear", (), {"input": x}),
             graph.call_method("relu", (x,)),
         ]
         words = {"normalize_to_only_use_kwargs": only_kwargs}
@@ -219,11 +224,21 @@ def test_overloads_are_told_apart_by_types(lesson):
     same_edits(lesson, edit)
 
 
+def test_overloads_are_told_apart_by_types_of_keywords(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        node = graph.call_function(torch.add, (x,), {"other": y})
+        types = (torch.Tensor,), {"other": torch.Tensor}
+        return [node.normalized_arguments(nn.Module(), *each) for each in (types, ())]
+
+    same_edits(lesson, edit)
+
+
 def test_a_stack_trace_is_metadata(lesson):
     _, x = placeholders(lesson, "x")
     equal(x.stack_trace, None)
     x.stack_trace = "a line"
-    equal(x.meta, {"stack_trace": "a line"})
+    equal((x.meta, x.stack_trace), ({"stack_trace": "a line"}, "a line"))
 
 
 # --- replacing ------------------------------------------------------------------------------------
@@ -242,6 +257,8 @@ def test_a_user_may_be_left_out(lesson):
 def test_metadata_can_go_along(lesson):
     _, x, y = placeholders(lesson, "xy")
     x.meta["note"] = 1
+    x.replace_all_uses_with(y)
+    equal(y.meta, {})
     x.replace_all_uses_with(y, propagate_meta=True)
     equal(y.meta, {"note": 1})
     with refuses((AssertionError, ValueError)):
@@ -284,6 +301,7 @@ def test_hooks_hear_of_replacements_and_names(lesson):
 def test_nodes_are_compared_by_their_order(lesson):
     _, x, y = placeholders(lesson, "xy")
     equal((x < y, y < x, x <= x, y > x, x >= y), (True, False, True, True, False))
+    equal((x < x, x > x), (False, False))
     y.append(x)
     equal((x < y, sorted([x, y])), (False, [y, x]))
 
@@ -393,6 +411,13 @@ def test_a_graph_can_be_copied(lesson):
     equal((twin.output_node().meta, twin._tracer_cls), ({"note": 1}, fx.Tracer))
 
 
+@pytest.mark.beyond("a copy has none")
+def test_a_copy_has_what_the_tracer_needs(lesson):
+    graph = diamond(lesson.Graph())
+    graph._tracer_extras = {"key": 1}
+    equal(copy.deepcopy(graph)._tracer_extras, {"key": 1})
+
+
 def test_a_long_graph_can_be_copied(lesson):
     equal(len(copy.deepcopy(chain(lesson.Graph(), 3000)).nodes), 3002)
 
@@ -423,6 +448,8 @@ def test_a_graph_can_be_pickled(lesson):
     graph = diamond(lesson.Graph())
     graph.output_node().args = ({"key": [1, *graph.output_node().all_input_nodes]},)
     graph.output_node().meta["note"] = 1
+    with graph.inserting_before():
+        graph.create_node("placeholder", "scale", name="factor", type_expr=int)
     twin = pickle.loads(pickle.dumps(graph))
     equal(state(twin), state(graph))
     equal(twin.output_node().meta, {"note": 1})
@@ -460,6 +487,15 @@ def test_lint_looks_for_the_targets(lesson, op, target, is_fine):
         graph.lint()
 
 
+@pytest.mark.beyond("the class of the module isn't named")
+@pytest.mark.parametrize(("op", "kind"), [("get_attr", "attribute"), ("call_module", "module")])
+def test_lint_says_what_the_module_lacks(lesson, op, kind):
+    graph = lesson.Graph(Owner())
+    graph.create_node(op, "nowhere")
+    with refuses(RuntimeError, f"the Owner has no such {kind}"):
+        graph.lint()
+
+
 @pytest.mark.parametrize("path", ["nowhere", "linear.nowhere"])
 def test_an_attribute_that_is_missing_is_worth_a_warning(lesson, path):
     with warns_of("get_attr" if lesson.Graph is fx.Graph else path):
@@ -470,7 +506,7 @@ def test_an_attribute_that_is_missing_is_worth_a_warning(lesson, path):
 
 @pytest.mark.beyond("an AttributeError, where a warning was meant")
 def test_a_module_that_is_missing_is_worth_a_warning(lesson):
-    with warns_of("nowhere"):
+    with warns_of("nowhere", "Owner"):
         lesson.Graph(Owner()).call_module("nowhere")
 
 
@@ -509,27 +545,38 @@ def test_modules_may_be_dead_in_a_graph_without_a_module(lesson):
     equal(graph.eliminate_dead_code(), True)
 
 
+class Child(fx.GraphModule):
+    """A graph module that takes a graph of any class."""
+
+    graph = recompiled = None
+
+    def __init__(self, graph):
+        nn.Module.__init__(self)
+        self.graph = graph
+
+    def recompile(self):
+        self.recompiled = True
+
+
 def test_dead_code_of_subgraphs_goes_as_well(lesson):
-    class Child(fx.GraphModule):
-        """A graph module that takes a graph of any class."""
-
-        graph = recompiled = None
-
-        def __init__(self):
-            nn.Module.__init__(self)
-            self.graph = chain(lesson.Graph(), 2)
-            self.graph.output_node().args = ()
-
-        def recompile(self):
-            self.recompiled = True
-
     owner = nn.Module()
-    owner.named, owner.unnamed = Child(), Child()
+    owner.named, owner.unnamed = (Child(chain(lesson.Graph(), 2)) for _ in range(2))
+    for child in (owner.named, owner.unnamed):
+        child.graph.output_node().args = ()
     graph = lesson.Graph(owner)
     graph.output(graph.get_attr("named"))
     equal((graph.eliminate_dead_code(), graph.eliminate_dead_code()), (True, False))
     equal([len(child.graph.nodes) for child in (owner.named, owner.unnamed)], [2, 4])
     holds(owner.named.recompiled, "it is recompiled")
+
+
+def test_dead_code_of_the_graph_counts_where_a_subgraph_has_none(lesson):
+    owner = nn.Module()
+    owner.named = Child(chain(lesson.Graph(), 2))
+    graph = lesson.Graph(owner)
+    graph.call_method("dead")
+    graph.output(graph.get_attr("named"))
+    equal(graph.eliminate_dead_code(), True)
 
 
 def test_lint_finds_two_nodes_of_one_name(lesson):
@@ -549,6 +596,11 @@ def test_graphs_of_models_are_printed_as_torch_prints_them(lesson, name):
     same_print(copied(lesson, traced), traced)
 
 
+@pytest.mark.parametrize("target", [torch.ops.aten.add.Tensor, torch.Tensor.split], ids=str)
+def test_a_target_is_printed_with_its_public_name(lesson, target):
+    same_edits(lesson, lambda graph: graph.call_function(target).format_node())
+
+
 def test_annotations_and_defaults_are_printed(lesson):
     def edit(graph):
         x, y = graph.placeholder("x", int), graph.placeholder("y", list[int], default_value=None)
@@ -564,23 +616,28 @@ def test_a_graph_is_printed_as_a_table(lesson, capsys):
     graph, x = placeholders(lesson, "x")
     graph.output([x])
     graph.print_tabular()
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    equal(lines[0], ["opcode", "name", "target", "args", "kwargs"])
-    equal(lines[2:], [["placeholder", "x", "x", "()", "{}"], ["output"] * 3 + ["([x],)", "{}"]])
+    expected = """
+opcode       name    target  args    kwargs
+-----------  ------  ------  ------  ------
+placeholder  x       x       ()      {}
+output       output  output  ([x],)  {}
+"""
+    equal(capsys.readouterr().out, expected.lstrip())
+
+
+class Reversing(fx.graph.CodeGen):
+    def process_inputs(self, *args):
+        return args[::-1]
+
+    def process_outputs(self, out):
+        return [out]
 
 
 def test_inputs_and_results_go_through_the_code_generator(lesson):
-    class Reversing(fx.graph.CodeGen):
-        def process_inputs(self, *args):
-            return args[::-1]
-
-        def process_outputs(self, out):
-            return [out]
-
     graph = lesson.Graph()
     equal((graph.process_inputs(1, 2), graph.process_outputs(3)), ((1, 2), 3))
     graph.set_codegen(Reversing())
-    for each in (graph, copy.deepcopy(graph)):
+    for each in (graph, copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
         equal((each.process_inputs(1, 2), each.process_outputs(3)), ((2, 1), [3]))
 
 
