@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import weakref
 from typing import Any, NamedTuple
@@ -233,7 +234,7 @@ def test_an_error_keeps_its_type_and_arguments(lesson, error):
 
 @pytest.mark.parametrize("error", [ValueError("no luck"), ValueError(), KeyError("key")], ids=repr)
 def test_an_error_names_the_node_once(lesson, error):
-    text = error_of(lambda: lesson.Interpreter(failing(error)).run(1))
+    text = error_of(lambda: lesson.Interpreter(failing(copy.copy(error))).run(1))
     equal(text.count("While executing"), 1)
 
 
