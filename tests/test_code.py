@@ -147,10 +147,12 @@ def test_a_function_is_called_as_torch_writes_it(lesson, graph):
     same_code(lesson.python_code(graph)[0], graph)
 
 
-@pytest.mark.parametrize("name", ["add", "floordiv", "or_", "xor", "lshift", "eq", "ge", "invert"])
+@pytest.mark.parametrize(
+    "name", ["add", "floordiv", "or_", "xor", "lshift", "eq", "ge", "invert", "pos"]
+)
 def test_an_operator_computes_what_its_function_does(lesson, name):
     function = getattr(operator, name)
-    values = (6, 3) if name != "invert" else (6,)
+    values = (6, 3) if name not in ("invert", "pos") else (6,)
     graph = call(function, *"xy"[: len(values)], inputs="xy"[: len(values)])
     equal(runnable(lesson, graph)(*values), function(*values))
     equal(

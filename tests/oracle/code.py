@@ -4,8 +4,9 @@ from torch.fx import Graph, GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
 from torch.fx.graph import CodeGen
 from torch.fx.graph import _format_target as attribute
+from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
 
-__all__ = ["CodeGen", "GraphModule", "LazyGraphModule", "attribute", "python_code"]
+__all__ = ["CodeGen", "GraphModule", "LazyGraphModule", "PyTreeCodeGen", "attribute", "python_code"]
 
 
 def python_code(graph: Graph):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gc
 import inspect
 import linecache
-import math
 import operator
 import pickle
 import traceback
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import fx, nn
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 from kata.torchvision_compat import torchvision
 from tests import zoo
@@ -65,11 +66,24 @@ def test_the_code_of_resnet18_is_torchs_to_the_last_blank(lesson):
     equal(lesson.GraphModule(model, graph).code, fx.GraphModule(model, graph).code)
 
 
+def halved(x):
+    return x / 2
+
+
+def tripled(x):
+    return x * 3
+
+
 def test_wrapped_functions_stay_wrapped_in_the_code(lesson):
-    graph = call(math.sqrt, "x", inputs="x")
-    only_call(graph).meta["is_wrapped"] = True
+    graph = traced(lambda x: x)
+    (x, output) = graph.nodes
+    with graph.inserting_before(output):
+        for function in (halved, tripled, halved):
+            x = graph.call_function(function, (x,))
+            x.meta["is_wrapped"] = True
+    output.args = (x,)
     again = fx.symbolic_trace(lesson.GraphModule({}, graph))
-    equal([node.target for node in again.graph.nodes if node.op == "call_function"], [math.sqrt])
+    same_graph(again.graph, graph)
 
 
 def test_an_annotation_of_any_kind_is_kept(lesson):
@@ -112,8 +126,8 @@ def test_an_operator_of_torch_is_written_as_its_path(lesson, path):
 
 def test_nodes_of_one_name_are_told_apart(lesson):
     graph = traced(lambda x: torch.sin(x) + torch.cos(x))
-    _, sin, cos, *_ = graph.nodes
-    cos.name = sin.name
+    _, sin, cos, add, _ = graph.nodes
+    cos.name = add.name = sin.name
     x = torch.rand(2)
     same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
 
@@ -129,6 +143,11 @@ def test_an_argument_of_another_type_is_an_expression_for_the_value(lesson, valu
     again = eval(text, dict(writer.globals))
     holds(again == value, f"{text} is the value again", got=again)
     equal(type(again), type(value), hint="a named tuple is a call of its class")
+
+
+def test_an_enum_is_written_as_a_member(lesson):
+    text = lesson.python_code(call(same, zoo.Colour.RED, inputs=""))[0]
+    holds("Colour.RED" in text, "the class and the name", got=text)
 
 
 def test_a_node_is_written_as_its_name_in_a_named_tuple(lesson):
@@ -329,6 +348,50 @@ def test_containers_go_in_by_keyword(lesson):
     same_numbers(lesson.GraphModule(exported, graph)(**values), Keywords()(**values))
 
 
+class TwoAndAKeyword(nn.Module):
+    def forward(self, x, y, *, scale):
+        return (x - y) * scale
+
+
+def test_a_keyword_comes_after_all_positional_arguments(lesson):
+    model, inputs = TwoAndAKeyword(), (torch.rand(2), torch.rand(2))
+    exported = torch.export.export(model, inputs, {"scale": torch.rand(2)}).module()
+    graph, info = exported.graph, exported.graph._codegen.pytree_info
+    graph.set_codegen(fx.graph._PyTreeCodeGen(info))
+    scale = torch.rand(2)
+    result = lesson.GraphModule(exported, graph)(*inputs, scale=scale)
+    same_numbers(result, model(*inputs, scale=scale))
+
+
+def test_annotated_leaves_are_statements_of_their_own(lesson):
+    model, graph, inputs, _ = with_pytrees()
+    leaf, other, *_ = graph.nodes
+    leaf.type, other.type = torch.Tensor, int
+    module = lesson.GraphModule(model, graph)
+    equal(module.code, fx.GraphModule(model, graph).code)
+    same_numbers(module(*inputs), model(*inputs))
+
+
+def test_a_result_without_a_structure_stays_as_it_is(lesson):
+    model, graph, inputs, _ = with_pytrees()
+    info = graph._codegen.pytree_info._replace(out_spec=None)
+    graph.set_codegen(lesson.PyTreeCodeGen(info))
+    module = lesson.GraphModule(model, graph)
+    equal(type(module(*inputs)), list)
+    equal(graph._codegen.process_outputs([1, 2]), [1, 2])
+
+
+def test_containers_are_taken_apart_and_built_by_the_code_generator(lesson):
+    graph = fx.Tracer().trace(
+        lambda x: {"y": x["a"] * 2, "z": (x["a"],)}, concrete_args={"x": {"a": fx.PH}}
+    )
+    codegen = lesson.PyTreeCodeGen(graph._codegen.pytree_info)
+    equal(list(codegen.process_inputs({"a": 1})), [1])
+    equal(codegen.process_outputs([1, 2]), {"y": 1, "z": (2,)})
+    graph = fx.Tracer().trace(lambda x: x["a"], concrete_args={"x": {"a": fx.PH}})
+    equal(lesson.PyTreeCodeGen(graph._codegen.pytree_info).process_outputs([3]), 3)
+
+
 def test_the_specs_are_the_modules(lesson):
     model, graph, _, _ = with_pytrees()
     module = lesson.GraphModule(model, graph)
@@ -348,6 +411,18 @@ def test_a_buffer_that_is_not_stored_stays_so(lesson):
     tracer.proxy_buffer_attributes = True
     module = lesson.GraphModule(model, tracer.trace(model))
     equal(list(module.state_dict()), list(model.state_dict()))
+
+
+@pytest.mark.beyond("it becomes persistent", condition=INSTALLED < (2, 14))
+def test_a_buffer_inside_that_is_not_stored_stays_so(lesson):
+    model = nn.Module()
+    model.inner = nn.Module()
+    model.inner.register_buffer("steps", torch.ones(2), persistent=False)
+    graph = fx.Graph()
+    graph.output(graph.get_attr("inner.steps"))
+    module = lesson.GraphModule(model, graph)
+    same_numbers(module(), torch.ones(2))
+    equal(module.inner._non_persistent_buffers_set, {"steps"})
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -392,6 +467,17 @@ def test_another_graph_is_compiled_at_once(lesson):
     x = torch.rand(2)
     same_numbers(module(x), x.cos())
     holds(module.graph.owning_module is module, "the graph knows its module")
+
+
+def test_a_new_module_is_compiled_once(lesson):
+    class Counting(lesson.GraphModule):
+        compiled = 0
+
+        def recompile(self):
+            type(self).compiled += 1
+            return super().recompile()
+
+    equal(Counting({}, traced(lambda x: x)).compiled, 1)
 
 
 def test_graph_modules_inside_are_compiled_as_well(lesson):
@@ -517,6 +603,35 @@ def test_a_deep_copy_has_its_own_graph_and_parameters(lesson):
     equal(len(list(twin.parameters())), len(list(module.parameters())))
 
 
+def test_a_copy_shares_the_graph_and_no_attribute_that_comes_later(lesson):
+    module = lesson.GraphModule(*nested())
+    twin = copy.copy(module)
+    twin.register_buffer("late", torch.ones(1))
+    equal((twin.graph is module.graph, hasattr(module, "late")), (True, False))
+
+
+def test_a_deep_copy_keeps_what_is_shared_inside(lesson):
+    model = nn.Module()
+    model.linear = nn.Linear(2, 2)
+    model.weight = model.linear.weight
+    graph = fx.Graph()
+    x = graph.call_module("linear", (graph.placeholder("x"),))
+    graph.output(graph.call_function(torch.mm, (x, graph.get_attr("weight"))))
+    twin = copy.deepcopy(lesson.GraphModule(model, graph))
+    holds(twin.weight is twin.linear.weight, "one parameter, as before")
+
+
+@pytest.mark.beyond("it is traced again: names are new, and stack traces are lost")
+def test_pickling_keeps_names_types_and_metadata(lesson):
+    graph = traced(lambda x: halved(x))
+    (node,) = graph.find_nodes(op="call_function", target=operator.truediv)
+    node.name, node.type, node.stack_trace = "half", torch.Tensor, "a line"
+    node.meta["is_wrapped"] = True
+    twin = only_call(pickle.loads(pickle.dumps(lesson.GraphModule({}, graph))).graph)
+    equal((twin.name, twin.type, twin.stack_trace), ("half", torch.Tensor, "a line"))
+    equal(twin.meta.get("is_wrapped"), True)
+
+
 def test_a_copy_is_edited_alone(lesson):
     module = sine(lesson)
     for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
@@ -606,6 +721,20 @@ def test_a_lazy_module_generates_code_when_it_runs(lesson):
         module.recompile()
 
 
+def test_a_lazy_module_has_its_state_and_takes_keywords(lesson):
+    model, x = nn.Linear(2, 2), torch.rand(2)
+    module = lesson.LazyGraphModule(model, fx.Tracer().trace(model))
+    same_numbers(module(input=x), model(x))
+
+
+def test_the_code_of_a_lazy_module_is_generated_once(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
+    module.real_recompile()
+    forward = vars(type(module))["forward"]
+    module.real_recompile()
+    holds(vars(type(module))["forward"] is forward, "the same function")
+
+
 def test_a_lazy_module_generates_code_when_it_is_asked_for_it(lesson):
     holds(
         "torch.sin" in lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x))).code, "the code"
@@ -644,6 +773,18 @@ def test_an_error_says_which_line_failed(lesson, capsys):
         "number and text of the line",
         got=said,
     )
+
+
+@pytest.mark.beyond("it is printed to stderr, and more of it")
+def test_a_note_shows_the_line_that_failed_between_its_neighbours(lesson):
+    module = failing(lesson)
+    with pytest.raises(RuntimeError) as caught:
+        module(torch.rand(3))
+    source = module.code.splitlines()
+    number = next(n for n, line in enumerate(source) if "reshape" in line)
+    before, failed, after = source[number - 1 : number + 2]
+    (note,) = caught.value.__notes__
+    equal(note.splitlines()[1:], [f"  {before}", f"> {failed}", f"  {after}"])
 
 
 def test_an_error_inside_a_module_is_not_the_codes(lesson, capsys):
@@ -714,8 +855,37 @@ def test_print_readable_shows_shapes(lesson):
         node.meta["val"] = torch.rand(2, 3)
     text = module.print_readable(print_output=False)
     holds('sin: "f32[2, 3]" = torch.sin(x)' in text, "shape and type of each value", got=text)
+    ast.parse(text)
     strides = module.print_readable(print_output=False, include_stride=True, include_device=True)
     holds('"f32[2, 3][3, 1]cpu"' in strides, "stride and device", got=strides)
+
+
+@pytest.mark.parametrize("key", ["val", "tensor_meta", "example_value"])
+def test_print_readable_finds_the_shape(lesson, key):
+    module = sine(lesson)
+    only_call(module.graph).meta[key] = _extract_tensor_metadata(torch.rand(2, 3))
+    text = module.print_readable(print_output=False)
+    holds('sin: "f32[2, 3]" =' in text, "shape and type", got=text)
+
+
+@pytest.mark.beyond("strides are those of tensors alone")
+def test_print_readable_shows_strides_from_metadata(lesson):
+    module = sine(lesson)
+    only_call(module.graph).meta["tensor_meta"] = _extract_tensor_metadata(torch.rand(2, 3))
+    text = module.print_readable(print_output=False, include_stride=True, include_device=True)
+    holds('sin: "f32[2, 3][3, 1]" =' in text, "shape, type and stride", got=text)
+
+
+def test_print_readable_keeps_other_annotations(lesson):
+    graph = traced(lambda x: x)
+    graph.output_node().type = int
+    text = lesson.GraphModule({}, graph).print_readable(print_output=False)
+    holds("(self, x) -> int:" in text, "the type of the result", got=text)
+
+
+def test_print_readable_of_an_empty_graph_is_a_class(lesson):
+    text = lesson.GraphModule({}, fx.Graph()).print_readable(print_output=False)
+    holds(ast.unparse(ast.parse(text)).endswith("pass"), "a body of `pass`", got=text)
 
 
 def test_print_readable_shows_graph_modules_inside(lesson):

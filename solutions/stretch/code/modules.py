@@ -178,7 +178,7 @@ class GraphModule(core.GraphModule):
         A module that a node names is used, and so is all that is inside it.
         """
         modules = dict(self.named_modules(remove_duplicate=False))
-        used = {""}
+        used: set[str] = set()
         for node in self.graph.nodes:
             if node.op in ("get_attr", "call_module"):
                 used.update(accumulate(node.target.split("."), "{}.{}".format))
@@ -205,9 +205,7 @@ class GraphModule(core.GraphModule):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Store the state and the nodes."""
-        state = {
-            name: value for name, value in vars(self).items() if name not in ("_graph", "code")
-        }
+        state = {name: value for name, value in vars(self).items() if name != "_graph"}
         kind = type(self).__bases__[0], type(self).__name__
         return restored, (*kind, state, stored(self.graph))
 
@@ -250,7 +248,7 @@ class LazyGraphModule(GraphModule):
 
 
 def module_of(root: Any, targets: list[str]) -> nn.Module:
-    """Return a root as a module: a dict becomes one, what is less deep first.
+    """Return a root as a module: a dict becomes one, modules before what is inside them.
 
     Raises:
         RuntimeError: It is something else, or a dict that lacks a target.
@@ -264,7 +262,7 @@ def module_of(root: Any, targets: list[str]) -> nn.Module:
     if missing:
         raise RuntimeError(f"the graph needs {missing[0]!r}, but it was not provided in `root`")
     module = nn.Module()
-    for target in sorted(targets, key=lambda target: target.count(".")):
+    for target in sorted(targets):
         install(module, target, root[target])
     return module
 
