@@ -265,7 +265,6 @@ def build_submodule(
     """Unlike the core's: its nodes stand between the regions to enter again and to leave early."""
     for enter in partition.reentered:
         core._copy_node(enter, partition.graph, partition.environment, enter.target)
-    partition.paths.update((str(node.target), str(node.target)) for node in partition.attributes)
     partition.nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
     return _late(core.build_submodule(partition, m, keep_original_node_name))
 

@@ -147,6 +147,13 @@ def test_a_module_that_is_gone_is_named(lesson):
         lesson.split_module(m, m, in_stages(m, 3))
 
 
+def test_a_parameter_that_is_gone_is_named(lesson):
+    m = symbolic_trace(TwoBranches())
+    del m.param
+    with refuses(AttributeError, "param"):
+        lesson.split_module(m, m, lambda node: 0)
+
+
 class AlikePaths(nn.Module):
     """Three modules whose paths become equal when the dots go; one is called twice."""
 
@@ -490,6 +497,14 @@ def test_a_parameter_that_only_the_output_uses_keeps_its_place_in_the_original_o
         m(x),
         hint="read what is still missing before the output",
     )
+
+
+def test_partitions_are_called_in_the_original_order_if_asked(lesson):
+    m = symbolic_trace(lambda x: x.relu().tanh() + x.neg())
+    callback = numbered(relu=0, tanh=1, neg=2, add=3)
+    split = lesson.split_module(m, m, callback, keep_original_order=True)
+    called = [node.target for node in split.graph.find_nodes(op="call_module")]
+    equal(called, [f"submod_{number}" for number in range(4)])
 
 
 @pytest.mark.beyond("fails with KeyError")
