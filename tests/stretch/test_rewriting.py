@@ -97,6 +97,16 @@ def test_replacing_takes_time_in_proportion_to_the_graph(lesson):
     holds(rate < LINEAR, "twice the work for twice the graph", got=f"{rate:.1f} times")
 
 
+@pytest.mark.beyond("each place of one result is tried with each place of the other")
+def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
+    def work(size):
+        graph = graph_of(lambda a: [(torch.sin(y := a + i), torch.cos(y)) for i in range(size)])
+        return lambda: lesson.match(lambda x: (torch.sin(x), torch.cos(x)), graph)
+
+    rate = growth(work, 50)
+    holds(rate < LINEAR, "twice the work for twice the graph", got=f"{rate:.1f} times")
+
+
 def test_a_constant_of_a_pattern_meets_any_tensor(lesson):
     class Model(nn.Module):
         def __init__(self):
@@ -146,10 +156,12 @@ def test_keyword_arguments_may_stand_in_any_order(lesson):
         (SUM, lambda a: torch.sum(a, 1)),
         (SUM, lambda a: torch.sum(input=a, dim=1)),
         (SUM, lambda a: torch.sum(a, 1, keepdim=False)),
+        (lambda x: torch.sum(x, 1), lambda a: torch.sum(a, 1, False)),
+        (lambda x: torch.max(x, dim=1), lambda a: torch.max(a, 1)),
         (lambda x, y: torch.add(x, y), lambda a, b: torch.add(a, other=b)),
         (lambda x: F.gelu(x), lambda a: F.gelu(input=a, approximate="none")),
     ],
-    ids=["position", "input", "default", "other", "python"],
+    ids=["position", "input", "default", "last", "overload", "other", "builtin"],
 )
 def test_an_argument_may_be_passed_by_position_or_by_name(lesson, pattern, function):
     equal(len(places(lesson, pattern, function)), 1)
@@ -162,8 +174,28 @@ def test_an_argument_of_an_overload_may_be_passed_by_position_or_by_name(lesson)
     equal(len(places(lesson, pattern, lambda a, b: add(a, b, alpha=2))), 0)
 
 
+@pytest.mark.beyond("positions and names are told apart, but for overloads such as aten's")
+def test_an_argument_of_a_module_may_be_passed_by_position_or_by_name(lesson):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, a):
+            return self.linear(input=a)
+
+    equal(places(lesson, nn.Sequential(nn.Linear(3, 3)), Named()), ["linear"])
+
+
 def test_another_default_is_another_value(lesson):
     equal(places(lesson, SUM, lambda a: torch.sum(a, 1, keepdim=True)), [])
+
+
+def test_without_a_signature_the_keywords_must_be_the_same(lesson):
+    pattern = lambda x: torch.nonzero(x, as_tuple=True)
+    equal(places(lesson, pattern, pattern), ["nonzero"])
+    equal(places(lesson, pattern, lambda a: torch.nonzero(a)), [])
+    equal(places(lesson, lambda x: torch.nonzero(x), pattern), [])
 
 
 @pytest.mark.beyond("the nodes in a slice or dict are compared with those of the pattern itself")
@@ -236,6 +268,32 @@ def test_of_places_with_several_results_all_are_found(lesson):
     equal(len(found), 3)
 
 
+@pytest.mark.beyond("the copy is made to use its own result")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, f, g: f(a) * g(a),
+        lambda a, f, g: torch.sin(g(a)) * f(a),
+    ],
+    ids=["used behind", "used before"],
+)
+def test_a_result_may_be_an_input(lesson, function):
+    becomes(
+        lesson,
+        lambda a: function(a, torch.relu, lambda x: x),
+        lambda x: (torch.relu(x), x),
+        lambda x: (torch.tanh(x), x + 1),
+        lambda a: function(a, torch.tanh, lambda x: x + 1),
+    )
+
+
+@pytest.mark.beyond("a number or list is taken for a node")
+def test_a_result_may_be_an_input_that_is_a_number_or_a_list(lesson):
+    pattern, new = (lambda x, y: (torch.sum(x, y), y)), (lambda x, y: (torch.mean(x, y), x))
+    becomes(lesson, lambda a: torch.sum(a, 1), pattern, new, lambda a: torch.mean(a, 1))
+    becomes(lesson, lambda a: torch.sum(a, [1]), pattern, new, lambda a: torch.mean(a, [1]))
+
+
 @pytest.mark.beyond("what uses the first result stands before what the second is computed from")
 def test_what_stands_between_the_results_moves_behind(lesson):
     def function(a, b, f=torch.relu, g=torch.add):
@@ -302,11 +360,11 @@ def test_a_filter_chooses(lesson):
     asked = []
 
     def only_b(found, graph, pattern):
-        asked.append((graph is gm.graph, str(found.placeholder_nodes[0])))
-        return asked[-1][1] == "b"
+        asked.append((graph is gm.graph, calls(pattern), str(found.placeholder_nodes[0])))
+        return asked[-1][-1] == "b"
 
     got = lesson.replace_pattern_with_filters(gm, relu, tanh, [only_b])
-    equal(asked, [(True, "a"), (True, "b")])
+    equal(asked, [(True, ["relu"], "a"), (True, ["relu"], "b")])
     equal(calls(gm.graph), ["relu", "tanh", "add"])
     equal([[str(node) for node in each.replacements] for each in got], [["tanh"]])
     holds(isinstance(got[0], lesson.ReplacedPatterns), "a list of `ReplacedPatterns`", got=got)
@@ -334,6 +392,7 @@ def test_a_callback_makes_the_replacement(lesson):
     gm = symbolic_trace(lambda a: (a * 2) + (a * 3))
 
     def shifted(found, graph, pattern):
+        equal((graph is gm.graph, calls(pattern)), (True, ["mul"]))
         factor = found.placeholder_nodes[1]
         return graph_of(lambda x, y: x << (factor - 1))
 
@@ -365,20 +424,29 @@ def test_what_is_put_there_may_be_used_again(lesson, form):
 
 
 @pytest.mark.beyond("it asserts, and says two numbers")
-@pytest.mark.parametrize("new", [lambda x, y: x + y, lambda x: (x, x + 1)])
-def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new):
+@pytest.mark.parametrize(
+    "new, word",
+    [(lambda x, y: x + y, "inputs"), (lambda x: (x, x + 1), "results")],
+    ids=["inputs", "results"],
+)
+def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new, word):
     gm = symbolic_trace(relu)
-    with refuses(ValueError, "1", "2"):
+    with refuses(ValueError, f" 1 {word}", " 2"):
         lesson.replace_pattern(gm, relu, new)
     equal(calls(gm.graph), ["relu"])
 
 
+@pytest.mark.beyond("it counts the results of lists and nodes alone")
+def test_a_number_may_be_put_there(lesson):
+    becomes(lesson, lambda a: a * relu(a), relu, lambda x: 3, lambda a: a * 3)
+
+
 class Scaled(nn.Module):
-    """A replacement with a module and a parameter."""
+    """A replacement with modules and a parameter."""
 
     def __init__(self):
         super().__init__()
-        self.inner = nn.Sequential(nn.Linear(3, 3))
+        self.inner = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
         self.scale = nn.Parameter(torch.rand(3))
 
     def forward(self, x):
@@ -389,8 +457,12 @@ def test_a_replacement_brings_its_modules_and_parameters(lesson):
     x, new = torch.rand(2, 3), Scaled()
     gm = replaced(lesson, lambda a: torch.relu(a) + 1, relu, new)
     same_numbers(gm(x), new(x) + 1)
-    equal(sorted(gm.state_dict()), ["inner.0.bias", "inner.0.weight", "scale"])
-    holds(gm.scale is not new.scale, "a copy of the parameter")
+    names = ["inner.0.bias", "inner.0.weight", "inner.1.bias", "inner.1.weight", "scale"]
+    equal(sorted(gm.state_dict()), names)
+    before = gm(x)
+    for parameter in new.parameters():
+        nn.init.zeros_(parameter)
+    same_numbers(gm(x), before, hint="copy the parameters")
 
 
 def test_what_the_module_has_comes_first(lesson):
@@ -529,8 +601,18 @@ def test_a_convolution_that_is_called_twice_is_not_fused(lesson, model):
 
 
 @pytest.mark.beyond("the fused weight is read in its place")
-def test_a_convolution_whose_weight_is_read_is_not_fused(lesson):
-    fused_right(lesson, settled(Regularised()), IMAGES)
+@pytest.mark.parametrize("model", [Regularised, lambda: nn.Sequential(Regularised())])
+def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, model):
+    fused_right(lesson, settled(model()), IMAGES)
+
+
+def test_a_module_may_be_called_with_a_number(lesson):
+    class Doubling(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) * self[2](2.0)
+
+    model = settled(Doubling(*pair(), nn.Identity()))
+    fused_right(lesson, model, IMAGES, nodes=6)
 
 
 @pytest.mark.beyond("hooks of the batch norm are lost, and those of the convolution come too late")
@@ -582,12 +664,18 @@ def test_in_place_shares_what_is_not_fused(lesson):
 
 def test_a_graph_module_need_not_be_traced_again(lesson):
     gm = symbolic_trace(settled(nn.Sequential(*pair())))
-    equal(len(lesson.fuse(gm).graph.nodes), 3)
     gm.graph.find_nodes(op="call_module")[0].meta["mark"] = True
-    fused = lesson.fuse(gm, no_trace=True)
+    traced, fused = lesson.fuse(gm), lesson.fuse(gm, no_trace=True)
+    equal([node.meta.get("mark") for node in traced.graph.nodes], [None, None, None])
     equal([node.meta.get("mark") for node in fused.graph.nodes], [None, True, None])
     equal(len(gm.graph.nodes), 4, cause=(is_value(3), "it was edited"))
     holds(isinstance(fused, GraphModule), "a GraphModule")
+
+
+def test_what_is_no_graph_module_is_traced_in_any_case(lesson):
+    model = settled(nn.Sequential(*pair()))
+    expected = len(lesson.fuse(model).graph.nodes)
+    equal(len(lesson.fuse(model, no_trace=True).graph.nodes), expected)
 
 
 CLASSIFIERS = zoo.torchvision_models("classification")
@@ -623,9 +711,9 @@ MISSES = {
         "0, not 1",
     ),
     "the order": (
-        lambda a, b: b + torch.relu(a),
-        lambda x, y: torch.relu(x) + y,
-        1,
+        lambda a, b: torch.tanh(b) - torch.relu(a),
+        lambda x, y: torch.relu(x) - torch.tanh(y),
+        2,
         "another order",
     ),
     "an edge": (
@@ -678,6 +766,43 @@ def test_the_nearest_of_several_is_explained(lesson):
     lines = [line.split() for line in str(got).splitlines()]
     equal(lines[0][:2], ["not", "found;"])
     holds(any("mul_1" in line for line in lines), "the place with `tanh(a * 3)`", got=str(got))
+
+
+class Layer(nn.Module):
+    """A linear layer, and a function before and after it."""
+
+    def __init__(self, before, after):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.before, self.after = before, after
+
+    def forward(self, x):
+        return self.after(self.linear(self.before(x)))
+
+
+TABLE = """\
+not found; at the nearest miss 1 of 3 nodes agree
+  pattern                    graph
+  sin = torch.sin(x)         x                                placeholder, not call_function
+  linear = self.linear(sin)  linear = self.linear(x)
+  relu = torch.relu(linear)  sigmoid = torch.sigmoid(linear)  another function"""
+
+
+@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+def test_an_explanation_is_a_table(lesson):
+    got = explained(lesson, Layer(lambda x: x, torch.sigmoid), Layer(torch.sin, torch.relu))
+    equal(str(got), TABLE)
+
+
+NOTHING = """\
+not found; at the nearest miss 0 of 1 nodes agree
+  pattern               graph
+  relu = torch.relu(x)  -"""
+
+
+@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+def test_a_graph_that_computes_nothing_has_nothing_to_compare(lesson):
+    equal(str(explained(lesson, lambda a: a, relu)), NOTHING)
 
 
 @pytest.mark.beyond("it finds nothing, and says nothing", run=False)

@@ -47,10 +47,8 @@ class Matcher(core.Matcher):
 def target_of(node: Node) -> object:
     """Return what a node calls or reads; of a module, or a tensor that is an attribute, the type.
 
-    Opcodes are part of it, and for inputs and outputs all there is.
+    The opcode is part of it.
     """
-    if node.op in ("placeholder", "output"):
-        return node.op
     owner = node.graph.owning_module
     if node.op in ("call_module", "get_attr") and owner is not None:
         value = operator.attrgetter(str(node.target))(owner)
@@ -82,20 +80,29 @@ def arguments_of(expected: Node, actual: Node) -> tuple[Any, Any]:
     named, others = expected.kwargs, actual.kwargs
     if named.keys() == others.keys() and len(expected.args) == len(actual.args):
         return [*expected.args, *named.values()], [*actual.args, *map(others.get, named)]
-    return aligned(named_arguments_of(expected), named_arguments_of(actual))
-
-
-def named_arguments_of(node: Node) -> dict[Any, Any]:
-    """Return the arguments of a node by name, with the defaults, where its signature is known."""
-    function, args = node.target, node.args
-    if node.op == "call_module" and node.graph.owning_module is not None:
-        function, args = type(module_of(node)).forward, (None, *args)
-    for signature in signatures_of(function):
+    for signature in signatures_of(function_of(expected)):
         with contextlib.suppress(TypeError):  # this overload takes other arguments
-            bound = signature.bind(*args, **node.kwargs)
-            bound.apply_defaults()
-            return bound.arguments
-    return dict(enumerate(args)) | node.kwargs
+            return aligned(*(bound_arguments(signature, each) for each in (expected, actual)))
+    return [expected.args, expected.kwargs], [actual.args, actual.kwargs]
+
+
+def function_of(node: Node) -> Any:
+    """Return what a node calls; of a module, the function, which takes the module first."""
+    if node.op == "call_module" and node.graph.owning_module is not None:
+        return type(module_of(node)).forward
+    return node.target
+
+
+def bound_arguments(signature: inspect.Signature, node: Node) -> dict[str, Any]:
+    """Return the arguments of a call by name, with the defaults.
+
+    Raises:
+        TypeError: The signature takes other arguments.
+    """
+    args = (None, *node.args) if node.op == "call_module" else node.args
+    bound = signature.bind(*args, **node.kwargs)
+    bound.apply_defaults()
+    return bound.arguments
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -56,7 +56,7 @@ class InternalMatch:
     """
 
     anchors: list[Node]
-    nodes_map: dict[Node, Any] = field(default_factory=dict)
+    nodes_map: dict[Node, Any]
 
     @property
     def anchor(self) -> Node:
@@ -200,13 +200,14 @@ def depends_on_itself(found: InternalMatch) -> bool:
 
 def users_between(found: InternalMatch) -> list[Node]:
     """Return what is computed outside from results of a match before its last node, in order."""
-    inside = set(found.inside)
-    last, reached, waiting = max(inside), set(inside), [*inside]
+    results = [each for each in found.returning_nodes if isinstance(each, Node)]
+    last, own = max(found.inside), {*found.inside, *results}
+    reached, waiting = set(own), [*own]
     while waiting:
         users = {user for user in waiting.pop().users if user < last} - reached
         waiting += users
         reached |= users
-    return sorted(reached - inside)
+    return sorted(reached - own)
 
 
 def without_overlaps(matches: Iterable[InternalMatch]) -> list[InternalMatch]:

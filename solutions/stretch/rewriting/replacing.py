@@ -156,8 +156,9 @@ class Replacer:
             if node.op in ("get_attr", "call_module"):
                 copied.target = self.path_of(replacement, str(node.target))
         for old, result in zip(found.returning_nodes, results, strict=True):
-            new = self.new_values[old] = values.get(result, result)
-            if old is not new:
+            new = values.get(result, result)
+            if isinstance(old, Node) and old is not new:  # a literal has no users
+                self.new_values[old] = new
                 old.replace_all_uses_with(new, lambda user: user not in added)
         for node in reversed(found.inside):
             node.graph.erase_node(node)
