@@ -218,6 +218,15 @@ def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern, word):
         lesson.match(pattern, graph_of(relu))
 
 
+@pytest.mark.beyond("the copy uses a node that is to be erased")
+def test_an_input_that_holds_a_node_of_the_match_is_no_match(lesson):
+    def function(a, b):
+        y = relu(a)
+        return y + torch.cat([y, b])
+
+    equal(places(lesson, lambda x, y: relu(x) + torch.cat(y), function), [])
+
+
 # --- several results ------------------------------------------------------------------------------
 
 BOTH = lambda x, y: (torch.relu(x), x + y)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from ...rewriting import Match, nodes_inside
 from ..tracer import Tracer
@@ -188,9 +189,15 @@ def check_pattern(pattern: Graph) -> None:
 
 
 def is_self_contained(found: InternalMatch) -> bool:
-    """Tell whether the values that the pattern doesn't return are used inside the match alone."""
-    inside, results = set(found.inside), found.returning_nodes
-    return all(inside.issuperset(node.users) for node in inside if node not in results)
+    """Tell whether the values that the pattern doesn't return are used inside the match alone.
+
+    An input is outside: it may not be a list of such values.
+    """
+    inside, results, inputs = set(found.inside), found.returning_nodes, set[Node]()
+    map_arg(found.placeholder_nodes, inputs.add)
+    return inside.isdisjoint(inputs) and all(
+        inside.issuperset(node.users) for node in inside if node not in results
+    )
 
 
 def depends_on_itself(found: InternalMatch) -> bool:
