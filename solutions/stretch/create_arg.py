@@ -94,7 +94,9 @@ class CreateArg(core.CreateArg):
         path = super().path_of_value(value)
         if isinstance(value, nn.Module | TreeSpec) or (path and value_at(self.root, path) is value):
             return path
-        return core._registered_paths(self.root).get(value)
+        is_parameter = isinstance(value, nn.Parameter)
+        registered = self.root.named_parameters() if is_parameter else self.root.named_buffers()
+        return next((path for path, held in registered if held is value), None)
 
 
 def prefix_of(a: Any) -> str | None:

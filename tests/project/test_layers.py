@@ -37,7 +37,7 @@ LIMITS = {
 # The largest core and stretch may be together, where torch has the same.
 TOGETHER = {
     "path_of_module": 185,
-    "create_arg": 630,
+    "create_arg": 651,
     "placeholders": 795,
     "tracer": 1515,
     "exec_order": 400,
