@@ -596,7 +596,9 @@ def test_graphs_of_models_are_printed_as_torch_prints_them(lesson, name):
     same_print(copied(lesson, traced), traced)
 
 
-@pytest.mark.parametrize("target", [torch.ops.aten.add.Tensor, torch.Tensor.split], ids=str)
+@pytest.mark.parametrize(
+    "target", [torch.ops.aten.add.Tensor, torch.Tensor.split], ids=["operator", "method"]
+)
 def test_a_target_is_printed_with_its_public_name(lesson, target):
     same_edits(lesson, lambda graph: graph.call_function(target).format_node())
 
