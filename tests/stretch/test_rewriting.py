@@ -364,6 +364,12 @@ def test_placeholders_may_have_to_match(lesson):
 # --- filters and callbacks ------------------------------------------------------------------------
 
 
+def test_a_match_begins_empty(lesson):
+    first, second = (lesson.InternalMatch([]) for _ in range(2))
+    first.nodes_map["key"] = 1
+    equal(second.nodes_map, {})
+
+
 def test_a_filter_chooses(lesson):
     gm = symbolic_trace(lambda a, b: torch.relu(a) + torch.relu(b))
     asked = []

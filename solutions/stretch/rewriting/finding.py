@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -57,7 +57,7 @@ class InternalMatch:
     """
 
     anchors: list[Node]
-    nodes_map: dict[Node, Any]
+    nodes_map: dict[Node, Any] = field(default_factory=dict)
 
     @property
     def anchor(self) -> Node:
