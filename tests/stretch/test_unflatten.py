@@ -311,11 +311,12 @@ def test_the_tree_says_what_the_program_said_of_itself(lesson):
             tree.graph_signature.user_inputs,
             tree.graph_signature.user_outputs,
             [entry.fqn for entry in tree.module_call_graph],
+            [node.name for node in tree.input_placeholders],
             tree.range_constraints,
             tree.equality_constraints,
             tree.meta["unflattened_module"] is tree,
         ],
-        [("x",), ("relu",), ["", "linear"], program.range_constraints, [], True],
+        [("x",), ("relu",), ["", "linear"], ["x"], program.range_constraints, [], True],
         hint="read the attributes in UnflattenedModule's docstring",
     )
 
