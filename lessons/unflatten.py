@@ -466,7 +466,7 @@ def make_modules(
     call_graph: type[CallGraph] = CallGraph,
     interpreter: type[InterpreterModule] = InterpreterModule,
 ) -> None:
-    """Give every call a module with its graph; the root's is the tree.
+    """Give every call a module with its graph and type name; the root's is the tree.
 
     The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
     export also counts calls that left no node, so it may be 1. A later call is done by a module
@@ -474,7 +474,7 @@ def make_modules(
     graphs name them.
     """
     raise NotImplementedError(
-        "unflatten: give every call a module with its graph; the root's is the tree"
+        "unflatten: give every call a module with its graph and type name; the root's is the tree"
     )
 
 

@@ -66,6 +66,7 @@ from tests.models.unflatten import (
     training_norms,
     uncalled_root,
     wait_for_sharing,
+    without_unused_specs,
     x,
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
@@ -446,7 +447,7 @@ def test_state_keeps_the_models_order(lesson, model=Aliased, strict=False):
 
 
 def test_everything_is_restored_as_what_it_was(lesson, strict=False):
-    state = lesson.restore_state(program_of(Owner, x(), strict=strict))
+    state = lesson.restore_state(without_unused_specs(program_of(Owner, x(), strict=strict)))
     kinds = {name: item.kind.name for name, item in state.items()}
     equal(
         dict(sorted(kinds.items())),
@@ -463,16 +464,16 @@ def test_everything_is_restored_as_what_it_was(lesson, strict=False):
 
 
 def test_requires_grad_and_persistence_are_restored(lesson):
-    program = program_of(Owner, x())
+    program = without_unused_specs(program_of(Owner, x()))
     program.state_dict["unused_buffer"].requires_grad_()
     state = lesson.restore_state(program)
     equal(
         [
             [state[name].value.requires_grad for name in ("frozen", "unused")],
             [state[name].value.requires_grad for name in ("buffer", "unused_buffer")],
-            [state[name].persistent for name in ("buffer", "passing")],
+            [state[name].persistent for name in ("buffer", "unused_buffer", "passing")],
         ],
-        [[False, True], [False, True], [True, False]],
+        [[False, True], [False, True], [True, True, False]],
         cause=(lambda got: got[0][0], "a new nn.Parameter wants gradients unless told not to"),
         hint="hand on requires_grad, and `persistent` from the signature",
     )
@@ -564,9 +565,9 @@ def test_every_call_has_a_module(lesson):
         hint="hand the first module of a path to the later ones as `owner`",
     )
     equal(
-        [call.index for call in calls.values() if call.path == "branch"],
-        [0, 1, 2],
-        hint="only the first call of a module gets another index, which is 0",
+        [(call.index, call.module.type_name()) for call in calls.values() if call.path == "branch"],
+        [(index, "tests.models.unflatten.Branch") for index in range(3)],
+        hint="the first call of a module gets the index 0; each module, its call's type_name",
     )
 
 

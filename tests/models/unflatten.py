@@ -362,6 +362,13 @@ def numbered_paths(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def without_unused_specs(program: ExportedProgram) -> ExportedProgram:
+    """The program, whose signature lists only what the graph uses: as strict export writes it."""
+    specs = program.graph_signature.input_specs
+    specs[:] = [spec for spec in specs if "unused" not in str(spec.target)]
+    return program
+
+
 def prepared(lesson, program: ExportedProgram) -> dict:
     """The calls of a program by name, with their inputs and outputs settled."""
     calls = settled(lesson, program)

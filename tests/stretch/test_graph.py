@@ -108,10 +108,8 @@ def test_each_kind_of_node_has_its_shortcut(lesson):
     def edit(graph):
         x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
         graph.call_module("linear", (x,), {"key": y}, torch.Tensor)
-        (
-            graph.call_method("relu", (x,), {"y": y}, int),
-            graph.call_function(max, (x, y), {}, int, "y.Z"),
-        )
+        graph.call_method("relu", (x,), {"y": y}, int)
+        graph.call_function(max, (x, y), {}, int, "y.Z")
         graph.output(graph.get_attr("linear.weight", torch.Tensor), tuple)
 
     same_edits(lesson, edit)

@@ -58,6 +58,7 @@ from tests.models.unflatten import (
     fixed_norms,
     like_eager,
     names,
+    numbered_paths,
     one_block,
     one_tanh,
     outlined,
@@ -432,12 +433,13 @@ def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
 def test_an_edited_graph_runs_after_finalize(lesson):
     tree = lesson.unflatten(program_of(one_tanh, x()))
     body = tree.get_submodule("0")
+    same_numbers(body.graph_module(x()), x().tanh())
     tanh = next(node for node in body.graph.nodes if node.op == "call_function")
     tanh.target = torch.ops.aten.relu.default
     body.finalize()
     same_numbers(
-        tree(x()),
-        x().relu(),
+        [tree(x()), body.graph_module(x())],
+        [x().relu()] * 2,
         hint="run the graph as it is; keep nothing that was made of it",
     )
 
@@ -552,9 +554,32 @@ def test_an_input_that_is_kept_in_a_buffer_can_be_mutated(lesson):
             old = self.last * 2
             self.last.copy_(x)
             x.add_(1)
-            return old
+            return old, self.last
 
     like_eager(lesson, KeepsAndMutates(), x(), functional=True)
+
+
+class KeepsTheNewest(nn.Module):
+    """Keeps what a buffer, or a part of it, held before, and reads late what it kept so far."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+        self.register_buffer("newest", torch.ones(2, 3))
+        self.register_buffer("older", part(torch.zeros(2, 3)).clone())
+
+    def forward(self, x):
+        before, newest = self.part(self.newest), self.newest + x
+        read_late = self.older + x
+        self.older.copy_(before)
+        self.newest.copy_(newest)
+        return read_late, self.older
+
+
+@pytest.mark.beyond("torch looks for the module of the copy, or reads the view after the mutation")
+@pytest.mark.parametrize("part", [lambda new: new, lambda new: new[:1]], ids=["whole", "view"])
+def test_what_a_buffer_held_before_can_be_kept_in_another(lesson, part):
+    like_eager(lesson, KeepsTheNewest(part), x(), functional=True)
 
 
 class Rounds(nn.Module):
@@ -808,6 +833,23 @@ def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
         tree(x()),
         model(x()),
         hint="all call sites of a preserved module call its one path",
+    )
+
+
+@pytest.mark.beyond("torch looks for the number in the key alone, and finds no such call")
+def test_a_preserved_module_may_have_a_number_in_its_path(lesson):
+    model, program = exported(CalledTwice, x(), preserve=("block",))
+    tree = lesson.unflatten(numbered_paths(program))
+    same_numbers(tree(x()), model(x()), hint="the number of the call is in the key: cut it off")
+
+
+def test_what_a_preserved_module_returns_has_a_shape(lesson):
+    graph = lesson.unflatten(program_of(CallsSwappable, x(), preserve=PRESERVED)).graph
+    flat = [next(iter(call.users)) for call in graph.find_nodes(op="call_module")]
+    equal(
+        [[tuple(item.meta["val"].shape) for item in each.users] for each in flat],
+        [[(2, 3), (2, 3), ()]] * 2,
+        hint="an item of the flat results has the `val` of the leaf that it replaces",
     )
 
 
@@ -1420,13 +1462,36 @@ class UsesHiddenLate(nn.Module):
         return self.tanh(self.tanh(x)) * self.hides[0].hidden[0]
 
 
-def test_what_is_made_again_is_made_by_the_module_itself(lesson):
+@pytest.mark.parametrize("preserve", ["hides", "uses"])
+def test_what_is_made_again_is_made_by_the_module_itself(lesson, preserve):
     model = HandsOver(uses=UsesHiddenLate)
-    tree = lesson.unflatten(export(model, x(), preserve=("uses",)))
+    tree = lesson.unflatten(export(model, x(), preserve=(preserve,)))
     equal(
         [name for name, _ in tree.named_modules()],
         ["", "hides", "uses", "uses.tanh"],
-        hint="the stack of the new nodes ends with the preserved module",
+        hint="the stack of the new nodes is that of the node that uses them",
+    )
+
+
+class ReturnsHidden(nn.Module):
+    """Returns what a module inside another keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.outer = nn.Sequential(Hides(), nn.Tanh())
+
+    def forward(self, x):
+        return self.outer(x), self.outer[0].hidden[0]
+
+
+@pytest.mark.beyond("torch copies the value into the argument that it is made of")
+def test_what_only_the_program_returns_is_made_again_by_the_root(lesson):
+    tree = like_eager(lesson, ReturnsHidden(), x(), preserve=("outer.0",)).tree
+    tanh = torch.ops.aten.tanh.default
+    equal(
+        [node.target for node in tree.graph.nodes if node.target is tanh],
+        [tanh],
+        hint="the output node has no stack: it belongs to the root",
     )
 
 
@@ -1723,7 +1788,7 @@ def test_an_interpreter_module_takes_arguments_by_name(lesson):
 @pytest.mark.parametrize(
     ("count", "keywords", "words"),
     [
-        (1, (), ("'x'",)),
+        (1, (), ("InterpreterModule", "Subtract", "'x'")),
         (3, (), ()),
         (2, ("third",), ("third",)),
         (2, ("x",), ("'x'",)),

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from ...unflatten import ModuleCall
-from .mutations import form, is_view, readers, write_back
+from .mutations import form, is_view, owner, readers, write_back
 
 
 @dataclass
@@ -54,7 +54,7 @@ class BoundaryReplacements:
         for copied in value.users:
             if copied.target is torch.ops.aten.copy_.default and copied < reader:
                 target = copied.all_input_nodes[0]
-                writers = [*_writers(target), *_writers(_owner(value))]
+                writers = [*_writers(target), *_writers(owner(value))]
                 changed = any(copied < writer < reader for writer in writers)
                 if target.op == "placeholder" and form(target) == form(value) and not changed:
                     return target
@@ -108,15 +108,10 @@ def _obstacle(value: Node, before: Node) -> str:
     if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
         return "it is random"
     for source in (value, *value.all_input_nodes):
-        for writer in _writers(_owner(source)):
+        for writer in _writers(owner(source)):
             if value < writer < before:
                 return f"{writer.name!r} has changed {source.name!r} by then"
     return ""
-
-
-def _owner(value: Node) -> Node:
-    """Return the value whose memory this is: the value itself, or what it is a view of."""
-    return _owner(value.all_input_nodes[0]) if is_view(value) else value
 
 
 def _writers(value: Node) -> Iterator[Node]:

@@ -110,7 +110,7 @@ def share_equal_bodies(root: ModuleCall) -> None:
     kept: dict[Hashable, ModuleCall] = {}
     for call in list(root.walk())[:-1]:
         earliest = kept.setdefault((_key(call), graph_key(call.module.graph)), call)
-        if earliest.path != call.path and earliest.module is not call.module:
+        if earliest.module is not call.module:
             root.module.set_submodule(call.name, earliest.module)
             call.module = earliest.module
     for call in root.walk():

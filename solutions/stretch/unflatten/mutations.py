@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
 import torch
@@ -34,19 +35,24 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     old value is read later.
     """
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
-    names = {spec.target: spec.arg.name for spec in signature.input_specs}
+    inputs = {
+        spec.target or spec.arg.name: placeholders[spec.arg.name] for spec in signature.input_specs
+    }
+    targets = [inputs.get(spec.target) for spec in signature.output_specs]  # or None
     output = graph.output_node()
-    outputs: Any = output.args[0]
-    returned = list(zip(signature.output_specs, outputs, strict=True))
-    output.args = (tuple(value for spec, value in returned if spec.kind is OutputKind.USER_OUTPUT),)
-    written = {}
-    for spec, value in returned:
-        if spec.target is not None:  # the name of a buffer or parameter, or of the placeholder
-            target = placeholders[names.get(spec.target, spec.target)]
-            copied = write_back(target, value, after=max([value, *readers(target)]))
-            if value.op != "placeholder" and form(value) == form(target):
-                value.replace_all_uses_with(copied, copied.__lt__)
-            written[target] = value
+    for value in output.all_input_nodes:
+        if owner(value) in targets:  # which may change before the value is written or returned
+            copied = _call_after(value, torch.ops.aten.clone.default, value)
+            output.replace_input_with(value, copied)
+    returned: Any = output.args[0]
+    results = [spec.kind is OutputKind.USER_OUTPUT for spec in signature.output_specs]
+    output.args = (tuple(compress(returned, results)),)
+    mutations = zip(targets, returned, strict=True)
+    written = {target: value for target, value in mutations if target}
+    for target, value in written.items():
+        copied = write_back(target, value, after=max([value, *readers(target)]))
+        if value.op != "placeholder" and form(value) == form(target):
+            value.replace_all_uses_with(copied, copied.__lt__)
     return written
 
 
@@ -61,31 +67,37 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     Returns:
         The ``copy_`` node.
     """
-    graph = value.graph
-    if after.op == "placeholder":
-        *_, after = graph.find_nodes(op="placeholder")
-        stack = {NO_MODULE: (NO_MODULE, NO_MODULE)}
-    else:
-        stack = after.meta["nn_module_stack"]
-    with graph.inserting_after(after):
-        copied = graph.call_function(torch.ops.aten.copy_.default, (target, value))
-    copied.meta = copy.copy(value.meta) | {"nn_module_stack": stack}
-    return copied
+    return _call_after(after, torch.ops.aten.copy_.default, target, value)
+
+
+def _call_after(after: Node, function: Any, *args: Node) -> Node:
+    """Add a call after a node, in its module; the result has the form of the last argument."""
+    stack = after.meta.get("nn_module_stack", {NO_MODULE: (NO_MODULE, NO_MODULE)})
+    while after.next.op == "placeholder":
+        after = after.next
+    with after.graph.inserting_after(after):
+        called = after.graph.call_function(function, args)
+    called.meta = copy.copy(args[-1].meta) | {"nn_module_stack": stack}
+    return called
 
 
 def readers(value: Node) -> Iterator[Node]:
     """Yield the operations that read a value, directly or through views of it."""
     for user in value.users:
-        if user.op != "output":
-            yield user
-            if is_view(user):
-                yield from readers(user)
+        yield user
+        if is_view(user):
+            yield from readers(user)
 
 
 def is_view(node: Node) -> bool:
     """Return whether the result of a node is a view of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(result.alias_info for result in schema.returns)
+
+
+def owner(value: Node) -> Node:
+    """Return the value whose memory this is: the value itself, or what it is a view of."""
+    return owner(value.all_input_nodes[0]) if is_view(value) else value
 
 
 def form(node: Node) -> tuple[Any, ...]:
