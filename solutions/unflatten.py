@@ -631,7 +631,7 @@ def make_modules(
     that owns nothing; the first call's module is its ``owner``. Callees come before callers, whose
     graphs name them.
     """
-    first: dict[str, InterpreterModule] = {"": tree}
+    first: dict[str, InterpreterModule] = {}
     for call in root.walk():
         graph, owner = call_graph(call).graph, first.get(call.path)
         call.module = interpreter(graph, call.type_name, owner)

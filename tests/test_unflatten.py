@@ -583,7 +583,7 @@ def test_modules_stand_where_the_eager_models_do(lesson):
     program = program_of(CalledDifferently, x())
     calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
     lesson.make_modules(calls[""], tree)
-    state = {"elsewhere.weight": lesson.Attribute(InputKind.PARAMETER, nn.Parameter(x()))}
+    state = {"over.there.weight": lesson.Attribute(InputKind.PARAMETER, nn.Parameter(x()))}
     lesson.attach(calls[""], state, ["", "branch@1", "idle", "branch", "branch.linear"])
     equal(
         [name for name, _ in tree.named_modules()][:4],
@@ -592,7 +592,7 @@ def test_modules_stand_where_the_eager_models_do(lesson):
     )
     holds(
         tree.get_submodule("branch@1") is calls["branch@1"].module
-        and tree.elsewhere.weight is state["elsewhere.weight"].value,
+        and tree.get_parameter("over.there.weight") is state["over.there.weight"].value,
         "the module of a later call under its name, and state under its own",
         hint="what isn't on the list comes after, and its parents are made if need be",
     )

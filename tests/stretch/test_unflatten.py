@@ -430,6 +430,14 @@ def test_calls_with_other_shapes_share_a_module_if_they_do_the_same(lesson):
     )
 
 
+@pytest.mark.beyond("torch generates the code of every body at once")
+def test_no_code_is_generated_to_run_a_tree(lesson, monkeypatch):
+    program, generated = program_of(Nested, x()), []
+    monkeypatch.setattr(torch.fx.GraphModule, "recompile", generated.append)
+    lesson.unflatten(program)(x())
+    equal(generated, [], hint="`torch.fx.Interpreter` needs none")
+
+
 def test_an_edited_graph_runs_after_finalize(lesson):
     tree = lesson.unflatten(program_of(one_tanh, x()))
     body = tree.get_submodule("0")
@@ -463,17 +471,31 @@ def test_aliased_constants_stay_one_tensor(lesson):
     )
 
 
+def saved_and_loaded(program: ExportedProgram) -> ExportedProgram:
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
 @pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # from torch 2.11's load
 def test_the_ties_of_a_program_that_was_loaded_are_kept(lesson):
-    file = io.BytesIO()
-    torch.export.save(export(Tied(), x()), file)
-    file.seek(0)
-    tree = lesson.unflatten(torch.export.load(file))
+    tree = lesson.unflatten(saved_and_loaded(export(Tied(), x())))
     holds(
         tree.encoder.weight is tree.decoder.get_submodule("0").weight,
         "one parameter under both names",
         got="two parameters",
         hint="see identity: the same memory, read alike",
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # from torch 2.11's load
+def test_a_module_of_a_program_that_was_loaded_reads_what_is_tied_under_its_own_name(lesson):
+    tree = lesson.unflatten(saved_and_loaded(export(Tied(), x(), strict=True)))
+    equal(
+        [node.target for node in tree.decoder.get_submodule("0").graph.find_nodes(op="get_attr")],
+        ["weight"],
+        hint="strict export has one placeholder for both; find its names by their memory",
     )
 
 
@@ -1905,6 +1927,8 @@ def test_a_dispatcher_shows_the_code_of_all_its_modules(lesson, capsys):
         shown.split(),
         hint="each module prints its own code",
     )
+    lesson.InterpreterModuleDispatcher(set(), [body, body]).print_readable(print_output=False)
+    equal(capsys.readouterr().out, "", hint="hand `print_output` on")
 
 
 def test_a_star_import_brings_what_the_lesson_lists(lesson):
@@ -2517,6 +2541,28 @@ def test_a_body_of_a_module_with_two_names_moves_with_it(lesson):
         run.tree.double()(x().double()),
         run.eager.double()(x().double()),
         hint="a later body runs on what stands in the tree, not on what stood there",
+    )
+
+
+def test_a_later_body_of_a_module_with_two_names_is_shared(lesson):
+    class TakesTurns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = Branch()
+            self.second = self.first
+            self.relu = nn.ReLU()  # names of calls in a row become one
+
+        def forward(self, x):
+            x = self.relu(self.first(x, False))
+            x = self.relu(self.second(x, True))
+            x = self.relu(self.second(x, False))
+            return self.first(x, True)
+
+    tree = lesson.unflatten(export(TakesTurns(), x(), strict=True))
+    equal(
+        [name for name, _ in tree.named_modules() if "@" in name],
+        [],
+        hint="the key on the module stack ends in the number of the call: cut it off",
     )
 
 

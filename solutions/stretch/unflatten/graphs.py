@@ -91,8 +91,7 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
         for node in list(read)[len(call.state) :]:
             owner, name = call.module._owner, str(node.target)
             node.target = free = names.setdefault((owner, name), _free_name(owner, name))
-            if not hasattr(owner, free):
-                setattr(owner, free, copy.deepcopy(getattr(branches, name)))
+            setattr(owner, free, copy.deepcopy(getattr(branches, name)))
 
 
 def _free_name(owner: nn.Module, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from itertools import compress
 from typing import Any
@@ -72,12 +71,11 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
 
 def _call_after(after: Node, function: Any, *args: Node) -> Node:
     """Add a call after a node, in its module; the result has the form of the last argument."""
-    stack = after.meta.get("nn_module_stack", {NO_MODULE: (NO_MODULE, NO_MODULE)})
     while after.next.op == "placeholder":
         after = after.next
     with after.graph.inserting_after(after):
         called = after.graph.call_function(function, args)
-    called.meta = copy.copy(args[-1].meta) | {"nn_module_stack": stack}
+    called.meta = args[-1].meta | {"nn_module_stack": {NO_MODULE: (NO_MODULE, NO_MODULE)}}
     return called
 
 
