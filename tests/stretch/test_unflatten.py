@@ -680,6 +680,17 @@ def test_what_is_written_back_is_known_by_its_buffer(lesson):
     )
 
 
+def test_what_writes_back_knows_its_module(lesson):
+    tree = lesson.unflatten(program_of(CountedTwice, x(), functional=True))
+    copy_ = torch.ops.aten.copy_.default
+    (written,) = tree.get_submodule("counter@1").graph.find_nodes(op="call_function", target=copy_)
+    equal(
+        [path for path, _ in written.meta["nn_module_stack"].values()],
+        ["", "counter"],
+        hint="it lies in the module of the node that it follows",
+    )
+
+
 class MutatesItsParameter(nn.Module):
     def __init__(self):
         super().__init__()

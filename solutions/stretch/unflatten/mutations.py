@@ -24,7 +24,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     Args:
         graph: a flat graph. It is changed: every mutation is written back, what comes after sees
             the buffer or input itself (unless that has another dtype or shape, and so holds
-            something else), and the ``output`` node returns the results alone.
+            something else), and the ``output`` node returns the results alone. An old value that
+            is kept in another buffer is cloned.
         signature: says which outputs are mutations, and of what.
 
     Returns:
@@ -38,9 +39,9 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
         spec.target or spec.arg.name: placeholders[spec.arg.name] for spec in signature.input_specs
     }
     targets = [inputs.get(spec.target) for spec in signature.output_specs]  # or None
-    output = graph.output_node()
+    mutated, output = set(targets), graph.output_node()
     for value in output.all_input_nodes:
-        if owner(value) in targets:  # which may change before the value is written or returned
+        if owner(value) in mutated:  # which would change what is kept elsewhere, or returned
             copied = _call_after(value, torch.ops.aten.clone.default, value)
             output.replace_input_with(value, copied)
     returned: Any = output.args[0]
@@ -71,11 +72,12 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
 
 def _call_after(after: Node, function: Any, *args: Node) -> Node:
     """Add a call after a node, in its module; the result has the form of the last argument."""
+    stack = after.meta.get("nn_module_stack", {NO_MODULE: (NO_MODULE, NO_MODULE)})
     while after.next.op == "placeholder":
         after = after.next
     with after.graph.inserting_after(after):
         called = after.graph.call_function(function, args)
-    called.meta = args[-1].meta | {"nn_module_stack": {NO_MODULE: (NO_MODULE, NO_MODULE)}}
+    called.meta = args[-1].meta | {"nn_module_stack": stack}
     return called
 
 
