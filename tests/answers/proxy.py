@@ -230,7 +230,7 @@ def unpacking_by_the_caller_s_instructions(lesson):
     def __iter__(self):
         frame = sys._getframe(1)
         instructions = dis.get_instructions(frame.f_code)
-        current = next(each for each in instructions if each.offset == frame.f_lasti)
+        *_, current = (each for each in instructions if each.offset <= frame.f_lasti)
         if current.opname == "UNPACK_SEQUENCE":
             return (self[number] for number in range(current.argval))
         return self.tracer.iter(self)

@@ -762,6 +762,7 @@ def runs_generated_code(lesson):
     def forward(self, *args, **kwargs):
         self._check_names(args, kwargs)
         named = [kwargs[name] for name in self.arg_names[len(args) :]]
+        self._generate()
         return type(self.graph_module).forward(self._owner, *args, *named)
 
     lesson.InterpreterModule.forward = forward

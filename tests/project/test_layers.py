@@ -42,7 +42,7 @@ TOGETHER = {
     "tracer": 1515,
     "exec_order": 400,
     "split_module": 1985,
-    "unflatten": 5445,
+    "unflatten": 5455,
 }
 FIRST_STATEMENT = 60
 LONGEST_BODY = 25

@@ -12,6 +12,8 @@ from typing import Any
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate
 
+from tests.suite.expect import ADDRESS
+
 CONSTANT = re.compile(r"^(_tensor_constant)\d+")
 
 
@@ -118,5 +120,5 @@ def ends(value: slice) -> tuple[object, object, object]:
 
 
 def short(value: object, width: int = 30) -> str:
-    text = repr(value)
+    text = ADDRESS.sub("", repr(value))
     return text if len(text) <= width else text[: width - 1] + "…"

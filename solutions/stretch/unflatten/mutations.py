@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import compress
 from typing import Any
 
 import torch
-from torch.export.graph_signature import ExportGraphSignature, OutputKind
+from torch.export.graph_signature import ExportGraphSignature
 from torch.fx import Graph, Node
 
 from ...unflatten import NO_MODULE
@@ -34,21 +33,18 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     In torch: ``_inplace_buffer_and_input_mutations``, which writes back at once, even where the
     old value is read later.
     """
-    placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
-    inputs = {
-        spec.target or spec.arg.name: placeholders[spec.arg.name] for spec in signature.input_specs
-    }
+    nodes = {node.name: node for node in graph.nodes}
+    inputs = {spec.target or spec.arg.name: nodes[spec.arg.name] for spec in signature.input_specs}
     targets = [inputs.get(spec.target) for spec in signature.output_specs]  # or None
-    mutated, output = set(targets), graph.output_node()
+    mutated = set(targets)
+    output = graph.output_node()
     for value in output.all_input_nodes:
         if owner(value) in mutated:  # which would change what is kept elsewhere, or returned
-            copied = _call_after(value, torch.ops.aten.clone.default, value)
-            output.replace_input_with(value, copied)
+            clone = _call_after(value, torch.ops.aten.clone.default, value)
+            output.replace_input_with(value, clone)
     returned: Any = output.args[0]
-    results = [spec.kind is OutputKind.USER_OUTPUT for spec in signature.output_specs]
-    output.args = (tuple(compress(returned, results)),)
-    mutations = zip(targets, returned, strict=True)
-    written = {target: value for target, value in mutations if target}
+    output.args = (returned[len(returned) - len(signature.user_outputs) :],)  # the last ones
+    written = {target: value for target, value in zip(targets, returned, strict=True) if target}
     for target, value in written.items():
         copied = write_back(target, value, after=max([value, *readers(target)]))
         if value.op != "placeholder" and form(value) == form(target):
@@ -76,9 +72,9 @@ def _call_after(after: Node, function: Any, *args: Node) -> Node:
     while after.next.op == "placeholder":
         after = after.next
     with after.graph.inserting_after(after):
-        called = after.graph.call_function(function, args)
-    called.meta = args[-1].meta | {"nn_module_stack": stack}
-    return called
+        node = after.graph.call_function(function, args)
+    node.meta = args[-1].meta | {"nn_module_stack": stack}
+    return node
 
 
 def readers(value: Node) -> Iterator[Node]:
@@ -92,7 +88,7 @@ def readers(value: Node) -> Iterator[Node]:
 def is_view(node: Node) -> bool:
     """Return whether the result of a node is a view of its first argument."""
     schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(result.alias_info for result in schema.returns)
+    return any(result.alias_info for result in getattr(schema, "returns", ()))
 
 
 def owner(value: Node) -> Node:

@@ -124,9 +124,11 @@ class Border:
         with self.graph.inserting_before(self.packed.next):
             flat = self._add(self.inside, _flatten(self.signature.in_spec), self._parameters())
             self._use(flat, self.packed.args[0], self.returned)
+        leaves: Any = self.returned.args[0]
+        made = [leaf if isinstance(leaf, Node) and leaf > flat else None for leaf in leaves]
         with self.graph.inserting_before(self.returned.next):
             results = self._add(self.outside, _flatten(self.signature.out_spec), self.returned)
-            self._use(results, self.returned.args[0], self.graph.output_node())
+            self._use(results, made, self.graph.output_node())
 
     def _use(self, flat: Node, leaves: Any, last: Node) -> None:
         """Let leaves be read from the flat list ``flat``, up to the node ``last``."""
