@@ -39,7 +39,7 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Args:
         function: What is called: ``operator.add``, ``torch.cat``, ``torch.Tensor.add``. Methods of
-            tensors are recognised by ``is_tensor_method_or_property``.
+            tensors are recognised by ``torch.overrides.is_tensor_method_or_property``.
         args: The arguments; a proxy may be inside a list, tuple or dict.
         kwargs: The keyword arguments.
 
@@ -129,7 +129,7 @@ class Proxy:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``.
+        """Return an iterator, one proxy per element, for ``a, b = x``; else ``tracer.iter(self)``.
 
         For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
         executing ``UNPACK_SEQUENCE``, and the byte after it is that number. For ``for y in x``,
@@ -142,7 +142,7 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         raise NotImplementedError(
-            "proxy: return one proxy per element for ``a, b = x``, otherwise ``tracer.iter(self)``"
+            "proxy: return an iterator, one proxy per element, for ``a, b = x``; else ``tracer.iter(self)``"
         )
 
     def __len__(self) -> int:

@@ -84,9 +84,9 @@ class ModuleCall:  # given
     inputs: list[Node] = field(default_factory=list)
     state: dict[Node, str] = field(default_factory=dict)
     outputs: list[Node] = field(default_factory=list)
-    module: InterpreterModule = field(init=False)
-    caller: ModuleCall = field(init=False)
-    call_node: Node = field(init=False)
+    module: InterpreterModule = field(init=False, repr=False)
+    caller: ModuleCall = field(init=False, repr=False)
+    call_node: Node = field(init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -144,19 +144,23 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on. A
-    path may end so as well: cut the ``@1`` off. The first path is empty: the root. A path that
-    doesn't lie below the one before ends the stack: such a node belongs to the caller. Neighbours
-    whose stacks agree up to some depth lie in one call at that depth.
+    ``{key: (path, class)}``. Neighbours whose stacks agree up to some depth lie in one call at
+    that depth.
 
-    Placeholders belong to no call, and the ``output`` node to the root. A node with the key
-    ``NO_MODULE`` belongs wherever the node before it does.
+    - The first path is empty: the root.
+    - For a second call of a module the key ends in ``@1``, and so on. A path may end so as well:
+      cut the ``@1`` off.
+    - A path that doesn't lie below the one before ends the stack: such a node belongs to the
+      caller.
+    - Placeholders belong to no call, and the ``output`` node to the root.
+    - A node with the key ``NO_MODULE`` belongs wherever the node before it does; to the root if
+      it is the first.
 
     Returns:
         The root's call.
 
     Raises:
-        RuntimeError: a node has no module stack, or an empty one; the message says which.
+        RuntimeError: a node has no ``nn_module_stack``, or an empty one; the message names both.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -202,7 +206,8 @@ def state_names(
     """Return all names of each placeholder that is state.
 
     First the ``target`` of its input spec in the program's ``graph_signature``, then every name
-    in ``state_values`` of a value with the same ``identity``. Its own name is ``spec.arg.name``.
+    in ``state_values`` of a value with the same ``identity``, so the target once more. The name
+    of the placeholder is ``spec.arg.name``.
 
     >>> import torch
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))

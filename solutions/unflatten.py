@@ -93,9 +93,9 @@ class ModuleCall:  # given
     inputs: list[Node] = field(default_factory=list)
     state: dict[Node, str] = field(default_factory=dict)
     outputs: list[Node] = field(default_factory=list)
-    module: InterpreterModule = field(init=False)
-    caller: ModuleCall = field(init=False)
-    call_node: Node = field(init=False)
+    module: InterpreterModule = field(init=False, repr=False)
+    caller: ModuleCall = field(init=False, repr=False)
+    call_node: Node = field(init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -155,19 +155,23 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. For a second call of a module the key ends in ``@1``, and so on. A
-    path may end so as well: cut the ``@1`` off. The first path is empty: the root. A path that
-    doesn't lie below the one before ends the stack: such a node belongs to the caller. Neighbours
-    whose stacks agree up to some depth lie in one call at that depth.
+    ``{key: (path, class)}``. Neighbours whose stacks agree up to some depth lie in one call at
+    that depth.
 
-    Placeholders belong to no call, and the ``output`` node to the root. A node with the key
-    ``NO_MODULE`` belongs wherever the node before it does.
+    - The first path is empty: the root.
+    - For a second call of a module the key ends in ``@1``, and so on. A path may end so as well:
+      cut the ``@1`` off.
+    - A path that doesn't lie below the one before ends the stack: such a node belongs to the
+      caller.
+    - Placeholders belong to no call, and the ``output`` node to the root.
+    - A node with the key ``NO_MODULE`` belongs wherever the node before it does; to the root if
+      it is the first.
 
     Returns:
         The root's call.
 
     Raises:
-        RuntimeError: a node has no module stack, or an empty one; the message says which.
+        RuntimeError: a node has no ``nn_module_stack``, or an empty one; the message names both.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -285,7 +289,8 @@ def state_names(
     """Return all names of each placeholder that is state.
 
     First the ``target`` of its input spec in the program's ``graph_signature``, then every name
-    in ``state_values`` of a value with the same ``identity``. Its own name is ``spec.arg.name``.
+    in ``state_values`` of a value with the same ``identity``, so the target once more. The name
+    of the placeholder is ``spec.arg.name``.
 
     >>> import torch
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -424,7 +429,8 @@ class CallGraph:
         """
         target = relative_to(self.call.path, callee.name)
         node = self.graph.call_module(target, tuple(map(self.value, callee.inputs)))
-        callee.caller, callee.call_node = self.call, node
+        callee.caller = self.call
+        callee.call_node = node
         if len(callee.outputs) == 1:
             self.copies[callee.outputs[0]] = node
         else:
@@ -633,10 +639,12 @@ def make_modules(
     """
     first: dict[str, InterpreterModule] = {}
     for call in root.walk():
-        graph, owner = call_graph(call).graph, first.get(call.path)
+        graph = call_graph(call).graph
+        owner = first.get(call.path)
         call.module = interpreter(graph, call.type_name, owner)
         if owner is None:
-            first[call.path], call.index = call.module, 0
+            first[call.path] = call.module
+            call.index = 0
     tree.graph, tree._ty, root.module = root.module.graph, root.type_name, tree
 
 

@@ -42,7 +42,7 @@ print(f"{torch.__version__}, {there}")
         """
 from kata.torchvision_compat import DECLARED, torchvision
 torchvision.models.resnet18
-made_for = " is made for another torch: the lessons do without what doesn't load" * bool(DECLARED)
+made_for = "; its own operators are for another torch, and no lesson needs them" * bool(DECLARED)
 print(f"{torchvision.__version__}{made_for}")
 """,
         f"{INSTALL} --force-reinstall torchvision",

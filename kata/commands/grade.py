@@ -111,8 +111,8 @@ def tell(summary: Summary, files: list[Path], console: Console) -> None:
         sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
     )
     console.print(
-        f"{len(people)} people in {summary.seconds:.0f} s: "
-        f"{done} lessons done, {red} red, {early} stopped early"
+        f"{len(people)} people in {summary.seconds:.0f} s; "
+        f"lessons: {done} done, {red} red, {early} stopped early"
     )
     for person in people:
         if person.count(State.UNREADABLE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
     assert next_step(verdict) == ""  # nobody has begun
     file = learner.lessons / f"{LESSON}.py"
     file.write_text(file.read_text() + "# mine\n")
-    assert next_step(verdict) == (
-        f"next: {second.name}, lessons/{LESSON}.py:{second.line}; 3 tests wait for it"
-    )
+    place = f"{second.name}, lessons/{LESSON}.py:{second.line}; 3 tests wait for it"
+    assert next_step(verdict) == f"next: {place}"
+    red = Report("t::red", "s", "failed", is_stretch=False, text="red")
+    assert next_step(replace(verdict, reports=(*verdict.reports, red))) == f"then: {place}"

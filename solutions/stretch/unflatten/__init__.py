@@ -105,7 +105,8 @@ def unflatten(
     >>> [name for name, _ in tree.named_modules()]
     ['', '0', '1']
     """
-    root, tree = prepare_calls(module), UnflattenedModule(module, flat_args_adapter)
+    root = prepare_calls(module)
+    tree = UnflattenedModule(module, flat_args_adapter)
     make_modules(root, tree, CallGraph, InterpreterModule)
     lift_annotations(root)
     attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])

@@ -89,7 +89,8 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
     for call in root.walk():
         read = call.module.graph.find_nodes(op="get_attr")
         for node in list(read)[len(call.state) :]:
-            owner, name = call.module._owner, str(node.target)
+            owner = call.module._owner
+            name = str(node.target)
             node.target = free = names.setdefault((owner, name), _free_name(owner, name))
             setattr(owner, free, copy.deepcopy(getattr(branches, name)))
 

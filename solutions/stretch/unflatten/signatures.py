@@ -92,7 +92,8 @@ class Border:
         stack = list(call.first.meta["nn_module_stack"].items())
         paths = [path.partition("@")[0] for _, (path, _) in stack]
         depth = paths.index(call.path)
-        self.inside, self.outside = dict(stack[: depth + 1]), dict(stack[:depth])
+        self.inside = dict(stack[: depth + 1])
+        self.outside = dict(stack[:depth])
 
     def enforce_signature(self, written: Mapping[Node, Node]) -> None:
         """Replace what crosses the border and isn't in the signature."""
