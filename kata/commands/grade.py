@@ -110,10 +110,8 @@ def tell(summary: Summary, files: list[Path], console: Console) -> None:
     done, red, early = (
         sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
     )
-    console.print(
-        f"{len(people)} people in {summary.seconds:.0f} s; "
-        f"lessons: {done} done, {red} red, {early} stopped early"
-    )
+    console.print(f"{len(people)} people in {summary.seconds:.0f} s")
+    console.print(f"lessons: {done} done, {red} red, {early} stopped early")
     for person in people:
         if person.count(State.UNREADABLE):
             console.print(f"unreadable: {person.name} ({person.notes[0]})", soft_wrap=True)

@@ -35,7 +35,8 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     """
     nodes = {node.name: node for node in graph.nodes}
     inputs = {spec.target or spec.arg.name: nodes[spec.arg.name] for spec in signature.input_specs}
-    targets = [inputs.get(spec.target) for spec in signature.output_specs]  # or None
+    # A result has no target.
+    targets = [inputs.get(spec.target) for spec in signature.output_specs]  # type: ignore[arg-type]
     mutated = set(targets)
     output = graph.output_node()
     for value in output.all_input_nodes:
