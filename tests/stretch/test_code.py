@@ -368,7 +368,9 @@ def test_annotated_leaves_are_statements_of_their_own(lesson):
     leaf, other, *_ = graph.nodes
     leaf.type, other.type = torch.Tensor, int
     module = lesson.GraphModule(model, graph)
-    equal(module.code, fx.GraphModule(model, graph).code)
+    ours, theirs = (each.code.splitlines() for each in (module, fx.GraphModule(model, graph)))
+    # up to torch 2.13 a line ends in a space
+    equal([line.rstrip() for line in ours], [line.rstrip() for line in theirs])
     same_numbers(module(*inputs), model(*inputs))
 
 
