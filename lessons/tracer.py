@@ -4,30 +4,47 @@ A tracer calls the model with proxies as arguments, and every operation on a pro
 things that a model does are not operations on a proxy: it calls its submodules, and it reads its
 parameters. The first goes through ``nn.Module.__call__``, the second through
 ``nn.Module.__getattr__``. For the duration of a trace both are replaced by functions that call
-``Tracer.call_module`` and ``Tracer.getattr``. The tracer combines the three mixins of the previous
-lessons: ``PathOfModule``, ``CreateArg`` and ``Placeholders``.
+``Tracer.call_module`` and ``Tracer.getattr``.
+
+Everything else you have written already. The tracer combines ``TracerBase`` with the mixins
+``PathOfModule``, ``CreateArg`` and ``Placeholders``; it records ``Proxy`` objects in a ``Graph``,
+and ``symbolic_trace`` puts that graph into a ``GraphModule``.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
-from torch.fx import Graph, GraphModule, Proxy
 from torch.fx import _symbolic_trace as torch_fx
-from torch.fx.proxy import Scope, TracerBase
 
+from .code import GraphModule
 from .create_arg import CreateArg
+from .graph import Graph
 from .path_of_module import PathOfModule
 from .placeholders import Placeholders
+from .proxy import TracerBase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .graph import Node
+    from .proxy import Proxy
+
 # Saved on import: during a trace, patched_modules replaces both.
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
+
+
+class Scope(NamedTuple):
+    """The module whose call is in progress: its path and its class. For the root, "" and ``None``.
+
+    In torch: ``torch.fx.proxy.Scope``.
+    """
+
+    module_path: str
+    module_type: type[nn.Module] | None
 
 
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
@@ -38,22 +55,27 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     ``TracerBase``. Two tracers share nothing.
 
     Attributes:
-        scope: path and class of the module whose call is in progress; ``""`` and ``None`` for the
-            root.
-        module_stack: the module calls in progress, outermost first; for the keys see
+        scope: The module whose call is in progress.
+        module_stack: The module calls in progress, outermost first; for the keys see
             ``call_module``.
-        num_calls: how often the module at each path was called. ``trace`` doesn't reset it.
-        node_name_to_scope: the scope in which each node was created; set by ``create_node``.
+        num_calls: How often the module at each path was called. ``trace`` doesn't reset it.
+        node_name_to_scope: The scope in which each node was created, by the node's name.
+        traced_func_name: Which method of a module is traced.
+        proxy_buffer_attributes: Whether the traced code gets a proxy when it reads a buffer, as it
+            does for a parameter.
 
     In torch: ``torch.fx.Tracer``.
     """
+
+    traced_func_name = "forward"
+    proxy_buffer_attributes = False
 
     def __init__(self) -> None:  # given
         super().__init__()
         self.scope = Scope("", None)
         self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
         self.num_calls: dict[str, int] = {}
-        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
+        self.node_name_to_scope: dict[str, Scope] = {}
 
     def trace(
         self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
@@ -69,9 +91,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         Returns:
             The graph of placeholders, the recorded operations, and an ``output`` node. The argument
             of the output is the result of the call, converted by ``create_arg``; its type is the
-            return annotation. The graph is created with ``tracer_cls=type(self)``. The paths in the
-            graph start at ``self.root``: ``root`` itself if it is a module, otherwise a new empty
-            module, which stores the constants of the function.
+            return annotation. The graph is a ``new_graph``. The paths in it start at ``self.root``:
+            ``root`` itself if it is a module, otherwise a new empty module, which stores the
+            constants of the function.
 
         Raises:
             TraceError: The code branches on a proxy, which has no value.
@@ -98,6 +120,10 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         output output (add,)
         """
         raise NotImplementedError("tracer: trace ``root`` and return the graph")
+
+    def new_graph(self) -> Graph:  # given
+        """Return an empty graph that remembers the class of its tracer."""
+        return Graph(tracer_cls=type(self))
 
     @contextmanager
     def patched_modules(self) -> Iterator[None]:
@@ -150,8 +176,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         A leaf is not run. During the call, ``self.scope`` is the module's path and class, and the
         last entry of ``self.module_stack`` is ``path: (path, class)``. For the second call of the
         same module its key is ``path@1``, for the third ``path@2``. Both are restored afterwards,
-        also after an error. ``TracerBase.create_node`` copies them to each new node. In torch:
-        ``torch.fx.Tracer.call_module``.
+        also after an error. In torch: ``torch.fx.Tracer.call_module``.
 
         >>> tracer = Tracer()
         >>> nodes = tracer.trace(nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())).nodes
@@ -160,6 +185,40 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         """
         raise NotImplementedError(
             "tracer: record a call of a module: one node for a leaf, otherwise the operations inside it"
+        )
+
+    def create_node(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
+        """Create a node, and write down the module call in which it was recorded.
+
+        Args:
+            kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``.
+            target: What it calls, or a name.
+            args: The arguments, in which nodes may occur.
+            kwargs: The keyword arguments.
+            name: A candidate for its name.
+            type_expr: The annotation of the result.
+
+        ``node_name_to_scope`` gets the scope under the node's name. If a module call is in
+        progress, ``node.meta["nn_module_stack"]`` is a copy of the module stack as it is now. In
+        torch: ``TracerBase.create_node``.
+
+        >>> tracer = Tracer()
+        >>> tracer.graph = tracer.new_graph()
+        >>> tracer.scope = Scope("layer1", nn.Sequential)
+        >>> node = tracer.create_node("call_function", abs, (1,), {})
+        >>> tracer.node_name_to_scope["abs_1"].module_path
+        'layer1'
+        """
+        raise NotImplementedError(
+            "tracer: create a node, and write down the module call in which it was recorded"
         )
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -197,8 +197,6 @@ class TracerBase:  # given
     """
 
     graph: Graph
-    traced_func_name = "forward"  # these two are read in the tracer lesson
-    proxy_buffer_attributes = False
 
     def create_proxy(
         self,

@@ -1,5 +1,5 @@
 """torch's own engine."""
 
-from torch.fx import Tracer, symbolic_trace
+from torch.fx import GraphModule, Tracer, symbolic_trace
 
-__all__ = ["Tracer", "symbolic_trace"]
+__all__ = ["GraphModule", "Tracer", "symbolic_trace"]

@@ -872,7 +872,7 @@ class ReturnsWhatItGot(nn.Module):
         return x * self.weight, self.weight, x
 
 
-class CallsTwiceWhatReturns(nn.Module):
+class CallsItTwice(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = ReturnsWhatItGot()
@@ -885,8 +885,8 @@ class CallsTwiceWhatReturns(nn.Module):
 
 @pytest.mark.beyond("torch hands the parameter to the next call, which has no such argument")
 def test_a_preserved_module_may_return_what_it_got(lesson):
-    tree = like_eager(lesson, CallsTwiceWhatReturns(), x(), preserve=("inner",)).tree
-    eager = CallsTwiceWhatReturns()
+    tree = like_eager(lesson, CallsItTwice(), x(), preserve=("inner",)).tree
+    eager = CallsItTwice()
     tree.set_submodule("inner", copy.deepcopy(eager.inner))
     same_numbers(
         tree(x()),
@@ -2286,6 +2286,26 @@ def test_a_region_without_gradients_comes_along(lesson):
             return self.block(x) + y
 
     like_eager(lesson, NoGrad(), x())
+
+
+class RepeatsARegion(nn.Module):
+    @torch.compiler.nested_compile_region
+    def region(self, x):
+        return x.relu() + 1
+
+    def forward(self, x):
+        return self.region(self.region(x))
+
+
+def test_a_region_that_is_repeated_comes_along_once(lesson):
+    model = nn.Sequential(RepeatsARegion())
+    tree = lesson.unflatten(export(model, x(), strict=True))
+    same_numbers(tree(x()), model(x()))
+    equal(
+        [name for name, _ in tree.named_modules()],
+        ["", "0", "0.repeated_subgraph0"],
+        hint="two `get_attr` nodes name it: the second one finds it there",
+    )
 
 
 @FUNCTIONAL_TOO

@@ -1,5 +1,7 @@
-"""Unlike the core: everything around a trace that ``torch.fx.Tracer`` takes care of, and more.
+"""Unlike the core: a ``torch.fx.Tracer``, with everything that one takes care of, and more.
 
+- It makes torch's objects: the core's makers ``new_graph``, ``create_node`` and ``proxy`` are
+  torch's here, so that passes written for torch run on the result.
 - Functions under ``torch.fx.wrap``, those of ``math`` and those named to the tracer are recorded
   as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
@@ -13,6 +15,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import OrderedDict
 from contextlib import contextmanager
@@ -21,12 +24,13 @@ from traceback import StackSummary
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import fx, nn
 from torch.fx import Graph, GraphModule, Proxy
 from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from torch.fx.proxy import ParameterProxy
 
 from ... import tracer as core
+from ...proxy import TracerBase
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
@@ -45,8 +49,18 @@ class ModuleStack(OrderedDict[str, tuple[str, Any]]):
         return OrderedDict(self)
 
 
-class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
-    """The core's tracer, with torch's options.
+class TorchsBase(fx.Tracer, TracerBase):
+    """What the core's tracer asks ``TracerBase`` for, answered by torch's class of that name.
+
+    As a base of ``Tracer`` it comes after the core, so the core decides, and torch's class makes
+    the nodes and proxies. In particular, torch's nodes carry stack traces and preserved metadata.
+    """
+
+    create_arg = fx.proxy.TracerBase.create_arg  # `fx.Tracer.create_arg` is what the core replaces
+
+
+class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
+    """The core's tracer in torch's place, with torch's options.
 
     Args:
         autowrap_modules: Their public functions are recorded as calls wherever the traced code
@@ -73,8 +87,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         param_shapes_constant: bool = False,
     ) -> None:
         super().__init__()
-        # a function, for modules in the sense of files can't be copied together with the tracer
-        self._autowrap_search = lambda: autowrap_modules
+        self._autowrap_search = [*autowrap_modules]
         self._autowrap_function_ids = {id(function) for function in autowrap_functions} | {
             id(original(vars(module), name))
             for module in autowrap_modules
@@ -82,11 +95,22 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
             if not name.startswith("_")
         }
         self.param_shapes_constant = param_shapes_constant
-        self.root_module_name = ""
-        self.submodule_paths = None  # torch's subclasses may read it
         self._traced_function: FunctionType | None = None
         self._module_at: dict[str, nn.Module] = {}
         self.module_stack = ModuleStack()
+
+    create_node = fx.Tracer.create_node
+
+    def new_graph(self) -> Graph:
+        """Return an empty graph of torch's that remembers the class of its tracer."""
+        return Graph(tracer_cls=type(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+        """Copy the tracer, but not the Python modules in which it searches for functions."""
+        memo.update((id(module), module) for module in self._autowrap_search)
+        result = memo[id(self)] = copy.copy(self)
+        vars(result).update(copy.deepcopy(vars(self), memo))
+        return result
 
     def trace(
         self,
@@ -145,12 +169,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer):
         """Let this tracer decide what modules and wrapped functions do, in this thread alone."""
         self._searched: set[int] = set()  # namespaces, by their ids
         with recording(self):
-            self._autowrap(getattr(self._traced_function, "__globals__", {}))
-            for module in self._autowrap_search():
-                self._autowrap(vars(module))
+            self.autowrap(getattr(self._traced_function, "__globals__", {}))
+            for module in self._autowrap_search:
+                self.autowrap(vars(module))
             yield
 
-    def _autowrap(self, namespace: dict[str, Any]) -> None:
+    def autowrap(self, namespace: dict[str, Any]) -> None:
         """Wrap the functions in a module's globals that are to be recorded everywhere, once."""
         if id(namespace) not in self._searched:
             self._searched.add(id(namespace))

@@ -20,7 +20,7 @@ from torch.fx import Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx.node import map_aggregate
 
-from ...tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, _recorders, tracing_flag
+from ...tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,13 +62,16 @@ LOCK = threading.RLock()  # for changes of these two
 @contextmanager
 def recording(tracer: Tracer) -> Iterator[None]:
     """Send module calls and attribute reads of this thread to a tracer while the block runs."""
-    call, get = _recorders(tracer)
+    proxies: dict[str, Proxy] = {}
 
-    def call_searched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        tracer._autowrap(getattr(module.forward, "__globals__", {}))
-        return call(module, *args, **kwargs)
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        tracer.autowrap(getattr(module.forward, "__globals__", {}))
+        return tracer.call_module(module, functools.partial(ORIGINAL_CALL, module), args, kwargs)
 
-    token = RECORDERS.set((call_searched, get))
+    def get(module: nn.Module, name: str) -> Any:
+        return tracer.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
+
+    token = RECORDERS.set((call, get))
     with LOCK:
         TRACES.append(tracer)
     try:

@@ -93,7 +93,8 @@ class BoundaryReplacements:
 
 def _history(target: Node, last: Node) -> list[Node]:
     """Return the values that a buffer or input may hold one after the other."""
-    sources, made = {last}, {target}
+    sources = {last}
+    made = {target}
     for node in reversed(target.graph.nodes):
         if node in sources:
             sources.update(node.all_input_nodes)

@@ -85,14 +85,16 @@ def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
     graph name. A branch takes a free name where the eager model has an attribute of that name; in
     torch one of the two overwrites the other.
     """
-    names: dict[tuple[nn.Module, str], str] = {}
+    names = {}
     for call in root.walk():
         read = call.module.graph.find_nodes(op="get_attr")
         for node in list(read)[len(call.state) :]:
             owner = call.module._owner
             name = str(node.target)
-            node.target = free = names.setdefault((owner, name), _free_name(owner, name))
-            setattr(owner, free, copy.deepcopy(getattr(branches, name)))
+            if (owner, name) not in names:
+                names[owner, name] = _free_name(owner, name)
+                setattr(owner, names[owner, name], copy.deepcopy(getattr(branches, name)))
+            node.target = names[owner, name]
 
 
 def _free_name(owner: nn.Module, name: str) -> str:
@@ -121,8 +123,11 @@ def share_equal_bodies(root: ModuleCall) -> None:
 def _key(call: ModuleCall) -> str:
     """The key of the call's module on the module stack, without the number of the call."""
     stack = call.first.meta["nn_module_stack"]
-    keys = (key for key, (path, _) in stack.items() if path.partition("@")[0] == call.path)
-    return next(keys).partition("@")[0]
+    return next(
+        key.partition("@")[0]
+        for key, (path, _) in stack.items()
+        if path.partition("@")[0] == call.path
+    )
 
 
 def dispatch(root: ModuleCall, paths: set[str]) -> None:
