@@ -34,7 +34,7 @@ def test_a_piece_is_yours(lesson, name):
     equal(
         [each.__qualname__ for each in classes if each.__module__.startswith("torch.fx")],
         [],
-        hint="import what you need with `from torch.fx import …`: the finale puts yours there",
+        hint="import each piece from the lesson that writes it: `from .graph import Graph`",
     )
 
 

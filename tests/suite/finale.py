@@ -1,18 +1,15 @@
-"""The finale: the pieces of all lessons as one engine, with nothing of ``torch.fx`` in it.
+"""The finale: the pieces of the engine's lessons together, under one roof.
 
-Lessons import from ``torch.fx`` what they don't write themselves. Here each is imported once more,
-in the order of the course, and finds the pieces written before it under torch's names.
+The pieces import one another, so there is nothing to put together but their names.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from unittest import mock
+from typing import Any
 
 from kata import layers
 from kata.lending import PACKAGE, LessonFinder, is_written, only_these_modules
@@ -20,41 +17,31 @@ from kata.stubs import CORES, SOLUTIONS
 from lessons import FINALE
 from tests.suite.implementations import Implementation
 
-REPLACED = ("", ".proxy", ".node", ".graph", ".graph_module", ".interpreter", "._lazy_graph_module")
-
-
-class Replaced(ModuleType):
-    """A module of ``torch.fx`` in which names can be replaced; the others are torch's."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__: list[str] = []
-        self.original = importlib.import_module(name)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.original, name)
-
-    def replace(self, piece: ModuleType) -> None:
-        """Let the classes and functions of a lesson stand for torch's of the same names."""
-        package = piece.__name__.partition(".")[0]
-        for name, value in vars(piece).items():
-            is_own = getattr(value, "__module__", "").partition(".")[0] == package
-            if is_own and hasattr(self.original, name):
-                setattr(self, name, value)
-            if is_own and name == "GraphModule":
-                self._make_graph_module = value  # torch's chooses whether code is compiled lazily
-
 
 def core() -> Implementation:
     """The engine of the reference's cores."""
-    return assembled(Implementation(FINALE.name, CORES, package="solutions"), layers.core)
+    return Implementation(FINALE.name, CORES, joined(map(layers.core, FINALE.needs)))
 
 
 def reference() -> Implementation:
-    """The engine of the whole reference."""
-    return assembled(Implementation(FINALE.name, SOLUTIONS, package="solutions"), layers.reference)
+    """The engine of the whole reference: the core's tracer, which makes the stretch's objects."""
+    pieces = joined(map(layers.reference, FINALE.needs))
+    tracer = layers.core("tracer").Tracer
+
+    class Tracer(tracer, pieces.TracerBase):  # type: ignore[misc, valid-type, name-defined]
+        def new_graph(self) -> Any:
+            return pieces.Graph(tracer_cls=type(self))
+
+        def proxy(self, node: object) -> Any:
+            return pieces.Proxy(node, self)
+
+    def symbolic_trace(root: Any) -> Any:
+        tracer = Tracer()
+        graph = tracer.trace(root)
+        return pieces.GraphModule(tracer.root, graph, type(root).__name__)
+
+    vars(pieces).update(Tracer=Tracer, symbolic_trace=symbolic_trace)
+    return Implementation(FINALE.name, SOLUTIONS, pieces)
 
 
 def learners(folder: Path) -> Implementation:
@@ -65,24 +52,10 @@ def learners(folder: Path) -> Implementation:
         words = f"{FINALE.name}: write {', '.join(missing)} first"
         implementation.error = NotImplementedError(words)
         return implementation
-    with LessonFinder("", folder).installed():
-        return assembled(implementation, lambda name: importlib.import_module(f"{PACKAGE}.{name}"))
-
-
-def assembled(implementation: Implementation, load: Callable[[str], ModuleType]) -> Implementation:
-    """Import the pieces; the engine has the public names of them all."""
-    importlib.import_module(implementation.package)
-    for name in FINALE.needs:
-        layers.core(name)  # so that what torch imports on the way finds torch's own names
-    engine = ModuleType(FINALE.name)
-    with only_these_modules(implementation.package, {}) as modules, replaceable() as replaced:
+    with only_these_modules(PACKAGE, {}) as modules, LessonFinder("", folder).installed():
         try:
-            for name in FINALE.needs:
-                piece = load(name)
-                vars(engine).update(public_names(piece))
-                for module in replaced:
-                    module.replace(piece)
-            implementation.module = engine
+            pieces = (importlib.import_module(f"{PACKAGE}.{name}") for name in FINALE.needs)
+            implementation.module = joined(pieces)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a lesson may end Python, or skip its test
@@ -91,13 +64,14 @@ def assembled(implementation: Implementation, load: Callable[[str], ModuleType])
     return implementation
 
 
-@contextlib.contextmanager
-def replaceable() -> Iterator[list[Replaced]]:
-    """Let imports from ``torch.fx`` find modules in which names can be replaced."""
-    modules = {f"torch.fx{name}": Replaced(f"torch.fx{name}") for name in REPLACED}
-    with mock.patch.dict(sys.modules, modules):
-        yield list(modules.values())
-
-
-def public_names(piece: ModuleType) -> dict[str, object]:
-    return {name: value for name, value in vars(piece).items() if not name.startswith("_")}
+def joined(pieces: Iterable[ModuleType]) -> Any:
+    """Return a module with the classes and functions that the pieces define themselves."""
+    engine = ModuleType(FINALE.name)
+    for piece in pieces:
+        own = {
+            name: value
+            for name, value in vars(piece).items()
+            if getattr(value, "__module__", "").startswith(piece.__name__)
+        }
+        vars(engine).update(own)
+    return engine
