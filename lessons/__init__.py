@@ -13,14 +13,16 @@ class Lesson(NamedTuple):
     """One row of the table.
 
     Attributes:
-        name: the lesson's name in every folder: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
-        title: what the learner builds, as a heading.
-        minutes: how long the core takes somebody who uses PyTorch daily.
-        needs: the lessons it stands on; pieces not written yet are lent from the reference.
-        summary: one line: what you write.
+        name: The lesson's name in every folder: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
+        part: The part of the course to which it belongs.
+        title: What the learner builds, as a heading.
+        minutes: How long the core takes somebody who uses PyTorch daily.
+        needs: The lessons from which its core imports.
+        summary: What the learner writes, in one line.
     """
 
     name: str
+    part: str
     title: str
     minutes: int
     needs: tuple[str, ...]
@@ -30,6 +32,7 @@ class Lesson(NamedTuple):
 LESSONS = (
     Lesson(
         name="proxy",
+        part="the engine",
         title="A value that writes down what is done to it",
         minutes=25,
         needs=(),
@@ -37,6 +40,7 @@ LESSONS = (
     ),
     Lesson(
         name="graph",
+        part="the engine",
         title="Nodes that know their users",
         minutes=45,
         needs=(),
@@ -44,6 +48,7 @@ LESSONS = (
     ),
     Lesson(
         name="code",
+        part="the engine",
         title="A graph becomes Python again",
         minutes=45,
         needs=(),
@@ -51,6 +56,7 @@ LESSONS = (
     ),
     Lesson(
         name="interpreter",
+        part="the engine",
         title="Run a graph node by node",
         minutes=30,
         needs=(),
@@ -58,6 +64,7 @@ LESSONS = (
     ),
     Lesson(
         name="path_of_module",
+        part="the engine",
         title="Where a module lives",
         minutes=15,
         needs=(),
@@ -65,6 +72,7 @@ LESSONS = (
     ),
     Lesson(
         name="create_arg",
+        part="the engine",
         title="What a node may hold",
         minutes=35,
         needs=(),
@@ -72,6 +80,7 @@ LESSONS = (
     ),
     Lesson(
         name="placeholders",
+        part="the engine",
         title="A signature becomes placeholders",
         minutes=50,
         needs=(),
@@ -79,6 +88,7 @@ LESSONS = (
     ),
     Lesson(
         name="tracer",
+        part="the engine",
         title="Record a run as a graph",
         minutes=90,
         needs=("path_of_module", "create_arg", "placeholders"),
@@ -86,20 +96,15 @@ LESSONS = (
     ),
     Lesson(
         name="custom_tracers",
+        part="transforms",
         title="Decide what is recorded",
         minutes=25,
         needs=("tracer",),
         summary="decide what is recorded, and what about it",
     ),
     Lesson(
-        name="exec_order",
-        title="Watch the order of execution",
-        minutes=35,
-        needs=("tracer",),
-        summary="record the order in which modules and parameters are used",
-    ),
-    Lesson(
         name="inlining",
+        part="transforms",
         title="Replace a call by what it does",
         minutes=45,
         needs=("tracer",),
@@ -107,6 +112,7 @@ LESSONS = (
     ),
     Lesson(
         name="inversion",
+        part="transforms",
         title="Run a graph backwards",
         minutes=50,
         needs=("tracer",),
@@ -114,30 +120,42 @@ LESSONS = (
     ),
     Lesson(
         name="rewriting",
+        part="transforms",
         title="Find a pattern, put another in its place",
         minutes=60,
         needs=("tracer",),
         summary="find a pattern in a graph, and put another in its place",
     ),
     Lesson(
-        name="split_module",
-        title="Cut a graph into a pipeline",
-        minutes=100,
-        needs=(),
-        summary="cut a graph into a pipeline",
-    ),
-    Lesson(
         name="unflatten",
+        part="below the modules",
         title="A flat graph gets its modules back",
         minutes=150,
         needs=(),
         summary="give a flat exported graph its module tree back",
     ),
+    Lesson(
+        name="exec_order",
+        part="many machines",
+        title="Watch the order of execution",
+        minutes=35,
+        needs=("tracer",),
+        summary="record the order in which modules and parameters are used",
+    ),
+    Lesson(
+        name="split_module",
+        part="many machines",
+        title="Cut a graph into a pipeline",
+        minutes=100,
+        needs=(),
+        summary="cut a graph into a pipeline",
+    ),
 )
 
-# What is judged after them: these lessons as one engine, with no object of torch.fx in it.
+# Judged after the lessons of the engine: all of them together, with no object of torch.fx.
 FINALE = Lesson(
     name="finale",
+    part="the engine",
     title="All of it is yours",
     minutes=0,
     needs=(

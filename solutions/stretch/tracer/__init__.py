@@ -30,10 +30,10 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from torch.fx.proxy import ParameterProxy
 
 from ... import tracer as core
-from ...proxy import TracerBase
 from ..create_arg import CreateArg
 from ..path_of_module import PathOfModule
 from ..placeholders import Placeholders
+from ..proxy import TracerBase
 from ._recording import original, recording, wrap
 
 if TYPE_CHECKING:
