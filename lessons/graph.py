@@ -319,6 +319,23 @@ class Graph:
         """Create a node for what the function returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
+    def find_nodes(self, *, op: str, target: Any = None) -> list[Any]:  # given
+        """Return the nodes with this opcode and, unless it is ``None``, this target, in order.
+
+        In torch: ``Graph.find_nodes``.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> relu, tanh = graph.call_method("relu", (x,)), graph.call_method("tanh", (x,))
+        >>> graph.find_nodes(op="call_method", target="relu")
+        [relu]
+        """
+        return [node for node in self.nodes if node.op == op and target in (None, node.target)]
+
+    def output_node(self) -> Any:  # given
+        """Return the output, which is the last node. In torch: ``Graph.output_node``."""
+        return self._root.prev
+
     def inserting_before(self, n: Node) -> AbstractContextManager[None]:
         """Insert new nodes in front of a node until the ``with`` block ends, even with an error.
 
