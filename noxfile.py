@@ -8,6 +8,7 @@ runs in.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -39,7 +40,7 @@ TORCHES = {
 }
 
 # What is said about the lessons beside their own tests; the rest is about runner, site, repository.
-RULES = ("answers", "coverage", "faults", "hostile", "independence", "interrupts", "torchvision")
+RULES = ("answers", "faults", "hostile", "independence", "interrupts", "torchvision")
 # These send signals, which Windows doesn't have.
 IF_POSIX = ("hostile", "interrupts")
 ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_untouched.py")
@@ -104,8 +105,33 @@ def compat(session: nox.Session, torch: str) -> None:
 
 @shared
 def mutants(session: nox.Session) -> None:
-    """Change the reference in one place after the other: each lesson's tests must notice."""
-    run(session, interpreter(session, "mutants"), "tests.mutants", *session.posargs)
+    """List the changes of a lesson's reference that no test notices: `-- LESSON`, as committed."""
+    python = interpreter(session, "tests", "mutants")
+    if len(session.posargs) != 1:
+        session.error("name one lesson: `nox -s mutants -- proxy`")
+    (lesson,) = session.posargs
+    tests = f"tests/test_{lesson}.py tests/stretch/test_{lesson}.py"
+    judge = f"{python} -m pytest -x -q --impl solutions -m 'not slow' {tests}"
+    with TemporaryDirectory() as copy:  # the changes are written into the files
+        session.run("git", "clone", "--quiet", str(ROOT), copy, external=True)
+        session.chdir(copy)
+        changed = [f"solutions/{lesson}.py", f"solutions/stretch/{lesson}.py"]
+        changed += sorted(map(str, Path("solutions/stretch", lesson).glob("*.py")))
+        config = {
+            "module-path": [file for file in changed if Path(file).exists()],
+            "timeout": 60.0,
+            "test-command": judge,
+            "distributor.name": "local",
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+        Path("mutants.toml").write_text("\n".join(["[cosmic-ray]", *lines]), encoding="utf-8")
+        for arguments in (
+            "baseline mutants.toml",
+            "init mutants.toml found",
+            "exec mutants.toml found",
+        ):
+            run(session, python, "cosmic_ray.cli", *arguments.split())
+        run(session, python, "cosmic_ray.tools.report", "--surviving-only", "--show-diff", "found")
 
 
 @shared
@@ -218,17 +244,6 @@ def site(session: nox.Session) -> None:
     run(session, python, "mkdocs", "build", "--strict")
     options = ("--impl", "solutions", "-n", "2", "-rs", "browser")
     run(session, python, "pytest", *options, *session.posargs)
-
-
-@shared
-def zensical(session: nox.Session) -> None:
-    """Build the site with Zensical, which follows Material, and audit it; no fault ends this."""
-    python = interpreter(session, "docs", "zensical", project=False)
-    session.env["SITE_DIR"] = ".cache/zensical"
-    run(session, python, "zensical", "build", success_codes=range(256))
-    # Its own script is 22 kB heavier than Material's, compressed.
-    audit = ("tools.pages.audit", ".cache/zensical", "--heaviest", "182000")
-    run(session, python, *audit, success_codes=range(256))
 
 
 def suites() -> list[str]:
