@@ -1,4 +1,4 @@
-"""Your tracers decide what is recorded: each operation of ResNet18, with the module it came from."""
+"""Your tracers decide what is recorded: here, the module each operation of ResNet18 came from."""
 
 from itertools import islice
 

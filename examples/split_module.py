@@ -8,7 +8,7 @@ from lessons.tracer import symbolic_trace
 
 model = torchvision.models.resnet18().eval()
 module = symbolic_trace(model)
-half = {node: number * 2 // len(module.graph.nodes) for number, node in enumerate(module.graph.nodes)}
+half = {node: 2 * at // len(module.graph.nodes) for at, node in enumerate(module.graph.nodes)}
 stages = split_module(module, model, half.__getitem__)
 x = torch.rand(1, 3, 64, 64)
 with torch.no_grad():
