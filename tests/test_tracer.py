@@ -184,6 +184,30 @@ def test_what_is_no_parameter_is_returned_as_it_is(lesson):
         holds(tracer.getattr("name", value, {}) is value, "the value itself", got=value)
 
 
+def test_a_node_carries_the_module_call_that_recorded_it(lesson):
+    tracer = lesson.Tracer()
+    outside = standing_at(tracer, nn.Module()).node
+    tracer.scope = type(tracer.scope)("layer1", nn.Sequential)
+    tracer.module_stack["layer1"] = ("layer1", nn.Sequential)
+    inside = tracer.create_node("call_function", abs, (1,), {})
+    tracer.module_stack.clear()
+    scope = tracer.node_name_to_scope.get(inside.name, ())
+    equal(
+        [
+            tuple(scope),
+            dict(inside.meta.get("nn_module_stack", {})),
+            "nn_module_stack" in outside.meta,
+        ],
+        [("layer1", nn.Sequential), {"layer1": ("layer1", nn.Sequential)}, False],
+        cause=[
+            (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
+            (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
+            (lambda got: got[2], "a node has a module stack although no call is in progress"),
+        ],
+        hint="in `create_node`: the scope by name, and a copy of the stack unless it is empty",
+    )
+
+
 def test_call_module_needs_no_trace(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
     x = standing_at(tracer, model)
