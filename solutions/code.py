@@ -23,7 +23,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from torch.fx import Graph, Node
+    from .graph import Graph, Node
 
 
 class PythonCode(NamedTuple):

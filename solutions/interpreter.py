@@ -15,14 +15,18 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
-from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._pytree import tree_leaves
+
+from .graph import map_arg
+from .proxy import GraphAppendingTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .code import GraphModule
+    from .graph import Graph, Node
 
     Args = tuple[Any, ...]
     Kwargs = dict[str, Any]
@@ -118,9 +122,7 @@ class Interpreter:
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
-        return map_aggregate(
-            (n.args, n.kwargs), lambda a: self.env[a] if isinstance(a, Node) else a
-        )
+        return map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
         """Return the next of the arguments of ``run``, or the default, which is ``args[0]``."""
@@ -184,13 +186,17 @@ class Transformer(Interpreter):
 
     def __init__(self, module: GraphModule) -> None:  # given
         super().__init__(module)
-        self.new_graph = Graph()
+        self.new_graph = type(module.graph)()
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
     def transform(self) -> GraphModule:
-        """Record the graph anew, and return a module of the new graph."""
+        """Record the graph anew, and return a module of the new graph.
+
+        Like in, like out: graph and module are of the classes that the old ones have, be they yours
+        or torch's.
+        """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
-        return GraphModule(self.module, self.new_graph)
+        return type(self.module)(self.module, self.new_graph)
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
         """Record a node of the new graph, and return its proxy: the tracer creates both."""

@@ -8,6 +8,8 @@
 - A proxy can be copied and pickled. Python asks an object for the methods that do so, and a proxy
   of the core takes that for a method call of the traced code.
 - ``ParameterProxy`` knows its parameter: code may branch on its shape.
+- A tracer refuses an argument that a graph can't hold, and with ``check_mutable_operations`` a
+  function that writes to its arguments. An argument may convert itself (``__fx_create_arg__``).
 - Script methods are recorded by name; an operator of higher order is refused a Python function,
   which no graph can hold.
 """
@@ -16,15 +18,19 @@ from __future__ import annotations
 
 import copy
 import dis
+import enum
 import functools
 import sys
 import traceback
+from operator import attrgetter
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import HigherOrderOperator
+from torch.fx.node import base_types
+from torch.fx.operator_schemas import check_for_mutable_operation
 from torch.utils._pytree import tree_leaves
 
 from .. import proxy as core
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
     from torch.fx import Graph, Node
 
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
+_CONSTANTS = (*base_types, enum.Enum, type(None), type(...), HigherOrderOperator)
+_CONTAINERS = (tuple, list, dict, slice, range)
 
 __all__ = [
     "Attribute",
@@ -166,30 +174,75 @@ class ParameterProxy(Proxy):
     def __repr__(self) -> str:
         return f"ParameterProxy({self.name})"
 
-    @property
-    def shape(self) -> torch.Size:
-        return self.param.shape
 
-    @property
-    def ndim(self) -> int:
-        return self.param.ndim
-
-    def size(self) -> torch.Size:
-        return self.param.size()
-
-    def dim(self) -> int:
-        return self.param.dim()
-
-    def numel(self) -> int:
-        return self.param.numel()
-
-    nelement = numel
+for _name in ("shape", "ndim", "size", "dim", "numel", "nelement"):
+    setattr(ParameterProxy, _name, property(attrgetter(f"param.{_name}")))
 
 
 class TracerBase(core.TracerBase):
-    """The core's, with proxies of this file. In torch: ``torch.fx.proxy.TracerBase``."""
+    """The core's tracer, with the proxies of this file.
+
+    Attributes:
+        trace_asserts: Whether ``assert x`` is recorded.
+        check_mutable_operations: Whether a function that writes to its arguments is refused.
+
+    In torch: ``torch.fx.proxy.TracerBase``.
+    """
 
     trace_asserts = False
+    check_mutable_operations = False
+
+    def create_proxy(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+        proxy_factory_fn: Callable[[Node], Any] | None = None,
+    ) -> Any:
+        """Create a node, and return ``proxy_factory_fn(node)``; by default ``self.proxy(node)``."""
+        if proxy_factory_fn is None:
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+        plain_args, plain_kwargs = self.create_arg(args), self.create_arg(kwargs)
+        node = self.create_node(kind, target, plain_args, plain_kwargs, name, type_expr)
+        return proxy_factory_fn(node)
+
+    def create_node(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
+        """Add a node to the graph.
+
+        Raises:
+            RuntimeError: With ``check_mutable_operations``, if the function writes to one of its
+                arguments: the error names it.
+        """
+        if kind == "call_function" and self.check_mutable_operations:
+            check_for_mutable_operation(target, args, kwargs)
+        return super().create_node(kind, target, args, kwargs, name, type_expr)
+
+    def create_arg(self, a: Any) -> Any:
+        """Return ``a`` with each proxy in it replaced by its node.
+
+        If ``a`` has a method ``__fx_create_arg__(tracer)``, return what that returns.
+
+        Raises:
+            NotImplementedError: ``a`` is of a type that a graph can't hold.
+        """
+        if hasattr(a, "__fx_create_arg__"):
+            return a.__fx_create_arg__(self)
+        result = super().create_arg(a)
+        if result is a and not isinstance(a, _CONSTANTS + _CONTAINERS):
+            way_out = "pass its parts, as numbers or strings"
+            raise NotImplementedError(f"a graph can't hold {a!r}, of {type(a)}: {way_out}")
+        return result
 
     def proxy(self, node: Node) -> Any:
         return Proxy(node, self)

@@ -17,8 +17,7 @@ from .printing import table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
-GAP = 1 << 32  # between the positions of two neighbours, for those that come between them
+GAP = 1 << 32  # between the positions of two neighbours, for nodes that are inserted there
 
 
 class InsertPoint:
@@ -56,7 +55,6 @@ class Graph(core.Graph):
     [x, output]
     """
 
-    node_type = Node
     _codegen: Any = None
 
     def __init__(
@@ -65,7 +63,10 @@ class Graph(core.Graph):
         super().__init__(tracer_cls)
         self.owning_module, self._tracer_extras = owning_module, tracer_extras
         self._graph_namespace = Namespace()
+        self._root: Any = Node(self, "", "root", "", (), {})
+        self._root._position = 0
         self.nodes: core.NodeList = NodeList(self._root)
+        self._insert = self._root.prepend
 
     # Nodes
 
@@ -80,19 +81,12 @@ class Graph(core.Graph):
     ) -> core.Node:
         """Create a node at the insertion point, and call the module's hooks.
 
-        Raises:
-            ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
-                not of its kind.
-            TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
+        For what it raises see ``Node``; a node that is refused uses up no name.
         """
-        is_fitting = callable(target) if op == "call_function" else isinstance(target, str)
-        if op not in OPCODES or not is_fitting:
-            way_out = f"one of {', '.join(OPCODES)}; a function for call_function, else a name"
-            raise ValueError(f"there is no node {op!r} of {target!r}: {way_out}")
-        if not isinstance(args or (), tuple) or not isinstance(kwargs or {}, dict):
-            raise TypeError(f"{op} of {target!r}: a tuple and a dict, not {args!r} and {kwargs!r}")
+        node = Node(self, "", op, target, args or (), kwargs or {}, type_expr)
         candidate = name_for(target) if name is None else name
-        node = super().create_node(op, target, args, kwargs, candidate, type_expr)
+        node.name = self._graph_namespace.create_name(candidate)
+        self._insert(node)
         self.call_hooks("_create_node_hooks", node)
         return node
 
@@ -190,17 +184,22 @@ class Graph(core.Graph):
         return [node for node in found if target is None or node.target == target]
 
     def number(self, node: Any) -> None:
-        """Give a node a position between its neighbours'; renumber all if there is none left."""
-        before, after = node.prev, node.next
-        if after is self._root:
-            node.position = before.position + GAP
-        elif before is self._root:
-            node.position = after.position - GAP
-        else:
-            node.position = (before.position + after.position) // 2
-        if node.position == before.position:
-            for index, each in enumerate(self.nodes, start=1):
-                each.position = index * GAP
+        """Give positions to a node and to those beside it that have none.
+
+        They are spread over the gap between the nearest two nodes that have one. If the gap is too
+        small, all nodes of the graph are renumbered.
+        """
+        while node.prev._position is None:
+            node = node.prev
+        start, run = node.prev._position, [node]
+        while (after := run[-1].next)._position is None:
+            run.append(after)
+        is_at_end = after is self._root
+        step = GAP if is_at_end else (after._position - start) // (len(run) + 1)
+        if step == 0:
+            start, step, run = 0, GAP, list(self.nodes)
+        for index, each in enumerate(run, start=1):
+            each._position = start + index * step
 
     # Whole graphs
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .graphs import Graph
 
 
+OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+
+
 @functools.total_ordering
 class Node(core.Node):
     """The core's node, for all that is done to one. In torch: ``torch.fx.Node``.
@@ -37,7 +40,40 @@ class Node(core.Node):
 
     graph: Graph
     is_erased = False
-    position = 0  # the root's
+    _position: int | None = None
+
+    def __init__(
+        self,
+        graph: core.Graph,
+        name: str,
+        op: str,
+        target: Callable[..., Any] | str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        return_type: Any = None,
+    ) -> None:
+        """Create a node that is in no list yet.
+
+        Raises:
+            ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
+                not of its kind.
+            TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
+        """
+        is_fitting = callable(target) if op == "call_function" else isinstance(target, str)
+        if op not in (*OPCODES, "root") or not is_fitting:
+            way_out = f"one of {', '.join(OPCODES)}; a function for call_function, else a name"
+            raise ValueError(f"there is no node {op!r} of {target!r}: {way_out}")
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise TypeError(f"{op} of {target!r}: a tuple and a dict, not {args!r} and {kwargs!r}")
+        super().__init__(graph, name, op, target, args, kwargs, return_type)
+
+    @property
+    def position(self) -> int:
+        """A number that grows along the list, chosen when the node is first compared."""
+        if self._position is None:
+            self.refuse_if_erased()
+            self.graph.number(self)
+        return self._position  # type: ignore[return-value]
 
     def __lt__(self, other: Any) -> bool:
         return self.position < other.position
@@ -114,9 +150,10 @@ class Node(core.Node):
             return normalize_module(root, target, self.args, self.kwargs, only)
         return None
 
-    def replace_input_with(self, old_input: core.Node, new_input: core.Node) -> None:
-        """Replace an input by another node, and call the module's hooks."""
-        self.graph.call_hooks("_replace_hooks", old=old_input, new=new_input.name, user=self)
+    def replace_input_with(self, old_input: core.Node, new_input: Any) -> None:
+        """Replace an input by another argument, and call the module's hooks with its name."""
+        new = getattr(new_input, "name", new_input)
+        self.graph.call_hooks("_replace_hooks", old=old_input, new=new, user=self)
         super().replace_input_with(old_input, new_input)
 
     def replace_all_uses_with(
@@ -156,11 +193,16 @@ class Node(core.Node):
         """
         if x.graph is not self.graph:
             raise ValueError(f"{x} is in another graph than {self}: copy it with `node_copy`")
-        for node in (self, x):
-            if node.is_erased:
-                raise RuntimeError(f"{node} was erased: it has no place in the graph")
+        if self.is_erased or x.is_erased:
+            self.refuse_if_erased()
+            x.refuse_if_erased()
         super().prepend(x)
-        self.graph.number(x)
+        x._position = None
+
+    def refuse_if_erased(self) -> None:
+        """Raise a ``RuntimeError`` if the node was erased."""
+        if self.is_erased:
+            raise RuntimeError(f"{self} was erased: it has no place in the graph")
 
     # Effects
 
