@@ -19,6 +19,7 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils._pytree import tree_leaves
 
+from .code import graph_module_class
 from .graph import map_arg
 from .proxy import GraphAppendingTracer
 
@@ -196,7 +197,7 @@ class Transformer(Interpreter):
         or torch's.
         """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
-        return type(self.module)(self.module, self.new_graph)
+        return graph_module_class(self.module)(self.module, self.new_graph)
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
         """Record a node of the new graph, and return its proxy: the tracer creates both."""

@@ -18,13 +18,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
-from torch.fx import Node, Proxy, Tracer, traceback
+from torch.fx import Proxy, Tracer, traceback
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import interpreter as core
+from ..graph import Node
 from ..interpreter import last_users
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule
 
     from ..interpreter import Args, Kwargs
+
+NODES = (Node, fx.Node)
 
 __all__ = [
     "Interpreter",
@@ -148,7 +151,7 @@ class Interpreter(core.Interpreter):
             RuntimeError: The value of a node isn't there.
         """
         try:
-            return map_aggregate(args, lambda a: self.env[a] if isinstance(a, Node) else a)
+            return map_aggregate(args, lambda a: self.env[a] if isinstance(a, NODES) else a)
         except KeyError as error:
             raise RuntimeError(
                 f"{n} needs the value of {error.args[0]}, which has not been computed or was freed "
