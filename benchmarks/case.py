@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lessons import LESSONS
+from lessons import FINALE, LESSONS
 
 Call = Callable[[], Any]
 
@@ -68,11 +68,18 @@ class Case:
 
 def torch_side(lesson: str, case: Case) -> Any:
     """What ``case.call_of`` makes torch's call of."""
-    return None if case.on_torch else importlib.import_module(f"tests.oracle.{lesson}")
+    module = "tracer" if lesson == FINALE.name else lesson
+    return None if case.on_torch else importlib.import_module(f"tests.oracle.{module}")
 
 
 def sides_of(lesson: str, case: Case) -> dict[str, Any]:
-    """Who is timed on a case: torch, our reference, and its core where it can do the case."""
+    """Return who is timed on a case: torch, our reference, and its core if it can do the case.
+
+    The finale has no stretch: the engine is the cores.
+    """
+    if lesson == FINALE.name:
+        engine = importlib.import_module("solutions.tracer")
+        return {"torch": torch_side(lesson, case), "ours": engine}
     ours = importlib.import_module(f"solutions.stretch.{lesson}")
     sides = {"torch": torch_side(lesson, case), "ours": ours}
     core = importlib.import_module(f"solutions.{lesson}")
@@ -89,10 +96,10 @@ def can_do(core: Any, case: Case, theirs: Any) -> bool:
 
 
 def all_cases() -> dict[str, list[Case]]:
-    """What is timed for each lesson, in the lessons' order."""
+    """Return what is timed: for the engine first, then for each lesson, in their order."""
     return {
         lesson.name: importlib.import_module(f"benchmarks.test_{lesson.name}").CASES
-        for lesson in LESSONS
+        for lesson in (FINALE, *LESSONS)
     }
 
 

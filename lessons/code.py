@@ -18,7 +18,7 @@ from torch import nn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from torch.fx import Graph, Node
+    from .graph import Graph, Node
 
 
 class PythonCode(NamedTuple):
@@ -275,6 +275,20 @@ class GraphModule(nn.Module):
         raise NotImplementedError(
             "code: generate the code from the graph as it is now, and return it"
         )
+
+
+def graph_module_class(module: nn.Module) -> Any:  # given
+    """Return the class of graph modules from which one was made: yours for yours, torch's for its.
+
+    Each graph module has a class of its own; this is the nearest base called ``GraphModule``. A
+    transform constructs its result with it, so that it can be given either kind.
+
+    >>> import torch.fx
+    >>> graph_module_class(torch.fx.symbolic_trace(lambda x: abs(x)))
+    <class 'torch.fx.graph_module.GraphModule'>
+    """
+    bases = type(module).__mro__[1:]
+    return next(each for each in bases if each.__name__ == "GraphModule")
 
 
 def install(module: nn.Module, target: str, value: Any) -> None:

@@ -16,6 +16,7 @@ from collections import Counter
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
+import torch.fx
 from torch.fx.node import map_aggregate
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 RESERVED = {*keyword.kwlist, *vars(builtins), "torch", "device", "inf", "nan"}
 
 
-def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:  # given
+def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
     """Return a copy of an argument, with ``fn(node)`` in the place of each node in it.
 
     Args:
         a: A node, or a value that holds nodes at any depth: in tuples, lists, slices and the values
-            of dicts.
+            of dicts. A ``torch.fx.Node`` is a node too, so that a graph of torch can be copied.
         fn: Is called for each node, from left to right, and as often as it occurs.
 
     In torch: ``torch.fx.node.map_arg``.
@@ -40,7 +41,8 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:  # given
     >>> map_arg((x, [1, x], slice(x, None), {"key": x}), lambda node: node.name)
     ('x', [1, 'x'], slice('x', None, None), {'key': 'x'})
     """
-    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
+    nodes = (Node, torch.fx.Node)
+    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, nodes) else leaf)
 
 
 class Namespace:
@@ -158,8 +160,13 @@ class Node:
             "graph: set both kinds of arguments, and make the users of other nodes agree with them"
         )
 
-    def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments."""
+    def replace_input_with(self, old_input: Node, new_input: Any) -> None:
+        """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments.
+
+        Args:
+            old_input: The node to replace.
+            new_input: Another node; or any other argument, such as ``1`` or ``(x, 1)``.
+        """
         raise NotImplementedError(
             "graph: put ``new_input`` in the place of ``old_input``, wherever that is in the arguments"
         )
@@ -267,13 +274,11 @@ class Graph:
         output = output output (relu,) {}
     """
 
-    node_type = Node
-
     def __init__(self, tracer_cls: Any = None) -> None:  # given
         self._tracer_cls = tracer_cls
         self._graph_namespace = Namespace()
         # The ends of the list meet in the root, which is no step: so each node has two neighbours.
-        self._root = self.node_type(self, "", "root", "", (), {})
+        self._root = Node(self, "", "root", "", (), {})
         self.nodes = NodeList(self._root)
         # The insertion point is a function that puts a node there. At first that is the end.
         self._insert: Callable[[Node], None] = self._root.prepend
@@ -388,7 +393,7 @@ class Graph:
         """Copy the nodes of another graph, but for its output, to the insertion point.
 
         Args:
-            g: The other graph.
+            g: The other graph, which may be a ``torch.fx.Graph``.
             val_map: From nodes of ``g`` to what stands for them here. It gets an entry for each
                 node that is copied; a node that has one already isn't copied.
 

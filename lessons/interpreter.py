@@ -14,12 +14,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
-from torch.fx.proxy import GraphAppendingTracer
+
+from .proxy import GraphAppendingTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .code import GraphModule
+    from .graph import Graph, Node
 
     Args = tuple[Any, ...]
     Kwargs = dict[str, Any]
@@ -180,11 +183,15 @@ class Transformer(Interpreter):
 
     def __init__(self, module: GraphModule) -> None:  # given
         super().__init__(module)
-        self.new_graph = Graph()
+        self.new_graph = type(module.graph)()
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
     def transform(self) -> GraphModule:
-        """Record the graph anew, and return a module of the new graph."""
+        """Record the graph anew, and return a module of the new graph.
+
+        Like in, like out: graph and module are of the classes that the old ones have, be they yours
+        or torch's.
+        """
         raise NotImplementedError(
             "interpreter: record the graph anew, and return a module of the new graph"
         )

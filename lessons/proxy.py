@@ -131,10 +131,10 @@ class Proxy:
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator, one proxy per element, for ``a, b = x``; else ``tracer.iter(self)``.
 
-        For ``a, b = x`` the number of elements can be read from the bytecode: the caller is
-        executing ``UNPACK_SEQUENCE``, and the byte after it is that number. For ``for y in x``,
-        ``f(*x)`` and ``y in x`` the number is unknown. A ``yield`` in this method would run too
-        late.
+        For ``a, b = x`` the caller's bytecode has the number of elements: it is the argument of the
+        instruction ``UNPACK_SEQUENCE``, which the caller's frame is executing (``f_lasti``). For
+        ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` the number is unknown. A
+        ``yield`` in this method would run too late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -231,7 +231,8 @@ class TracerBase:  # given
         if isinstance(a, Proxy):
             return a.node
         if isinstance(a, tuple | list):
-            return type(a)(map(self.create_arg, a))
+            elements = map(self.create_arg, a)
+            return type(a)(*elements) if hasattr(a, "_fields") else type(a)(elements)
         if isinstance(a, slice | range):
             return type(a)(*map(self.create_arg, (a.start, a.stop, a.step)))
         if isinstance(a, dict):

@@ -20,6 +20,7 @@ import dis
 import operator
 import sys
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from torch.overrides import is_tensor_method_or_property
@@ -27,6 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import CodeType
 
     from torch.fx import Graph, Node
 
@@ -140,10 +142,10 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         caller = sys._getframe(1)
-        for each in dis.get_instructions(caller.f_code):
-            if each.offset == caller.f_lasti and each.opname == "UNPACK_SEQUENCE":
-                return map(self.__getitem__, range(each.argval))
-        return self.tracer.iter(self)
+        number = _unpacked(caller.f_code).get(caller.f_lasti)
+        if number is None:
+            return self.tracer.iter(self)
+        return map(self.__getitem__, range(number))
 
     def __len__(self) -> int:
         """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
@@ -181,6 +183,13 @@ class Attribute(Proxy):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Record a call of the method."""
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+@lru_cache
+def _unpacked(code: CodeType) -> dict[int, int]:
+    """Return the number of elements of each ``UNPACK_SEQUENCE`` in some code, by its offset."""
+    instructions = dis.get_instructions(code)
+    return {each.offset: each.argval for each in instructions if each.opname == "UNPACK_SEQUENCE"}
 
 
 class TraceError(ValueError):
