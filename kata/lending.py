@@ -1,8 +1,8 @@
 """Lend what isn't written yet: ``lessons.X`` from the learner's folder, or from the reference.
 
-Lessons import their siblings (``from .create_arg import CreateArg``). While yours run, a sibling
-that is still its pristine stub, or that Python cannot compile, is *lent*: its names are those of
-``solutions.stretch``. One that you touched is yours, right or wrong.
+Lessons import their siblings (``from .graph import Graph``). A sibling that is still its stub, or
+that Python can't compile, is *lent*: the reference's core runs in its place, under its name, so
+that its own imports find the learner's pieces.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from kata.layers import reference
-from kata.stubs import is_stub
+from kata.stubs import CORES, is_stub
 from lessons import LESSONS
 
 PACKAGE = "lessons"
@@ -76,14 +75,19 @@ def replace_modules(
 
 @contextlib.contextmanager
 def lending(folder: Path, own: str = "") -> Iterator[LessonFinder]:
-    """Let ``lessons.*`` be those in a folder, what isn't written lent; but never ``own``."""
+    """Let ``lessons.*`` be those in a folder, and lend the others; but never ``own``."""
     finder = LessonFinder(own, folder)
     with only_these_modules(PACKAGE, {}), finder.installed():
         yield finder
 
 
 class LessonFinder(MetaPathFinder):
-    """Find ``lessons.X`` in the learner's folder, or lend it from the reference."""
+    """Find ``lessons.X`` in the learner's folder, or lend it from the reference.
+
+    Args:
+        own: The lesson that is judged: it is never lent.
+        folder: The learner's folder.
+    """
 
     def __init__(self, own: str, folder: Path) -> None:
         self.own = own
@@ -97,7 +101,7 @@ class LessonFinder(MetaPathFinder):
         if package != PACKAGE or not inner:
             return None
         if self.is_lent(inner):
-            return spec_from_loader(fullname, Loan(inner))
+            return spec_from_loader(fullname, Loan(fullname, str(CORES / f"{inner}.py")))
         source = self.folder / f"{inner}.py"
         if not source.exists():
             return None
@@ -120,15 +124,8 @@ class LessonFinder(MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-class Loan(Loader):
-    """Fill a module with what the reference's module of that lesson has."""
-
-    def __init__(self, lesson: str) -> None:
-        self.lesson = lesson
-
-    def exec_module(self, module: ModuleType) -> None:
-        names = vars(reference(self.lesson)).items()
-        vars(module).update({name: value for name, value in names if not name.startswith("__")})
+class Loan(SourceFileLoader):
+    """Run the reference's core under the name of the learner's module."""
 
 
 class FreshSource(SourceFileLoader):

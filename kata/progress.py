@@ -36,6 +36,7 @@ class Result:
         stretch: how many of the others.
         has_passed: whether the core was green in this run, or in one before.
         key: the hash of what it depended on.
+        green: the hash of the lesson's file when its core was last green; empty if it never was.
     """
 
     lesson: str
@@ -44,6 +45,7 @@ class Result:
     stretch: Count
     has_passed: bool
     key: str
+    green: str = ""
 
     @property
     def is_current(self) -> bool:
@@ -61,6 +63,7 @@ def remember(verdict: Verdict, key: str) -> None:
     if verdict.ending.how in NO_RESULT:
         return
     before = recall(verdict.lesson)
+    is_green = verdict.count(stretch=False).is_green
     result = Result(
         lesson=verdict.lesson,
         state=verdict.state,
@@ -68,6 +71,7 @@ def remember(verdict: Verdict, key: str) -> None:
         stretch=verdict.count(stretch=True),
         has_passed=verdict.state in PASSED or (before is not None and before.has_passed),
         key=key,
+        green=key.partition(":")[0] if is_green else getattr(before, "green", ""),
     )
     # A memory that can't be written costs nobody the verdict.
     with contextlib.suppress(OSError):
@@ -89,11 +93,36 @@ def file_of(lesson: str) -> Path:
 
 
 def key_of(lesson: str) -> str:
-    """A hash of the lesson's file, of those it stands on, and of what judges them."""
+    """Return a hash of the lesson's file, and one of what else its result depends on.
+
+    These are the siblings that are the learner's, and the suite with the reference. A colon is
+    between the two.
+    """
     state = hashlib.sha256(key_of_the_judge())
-    for name in (lesson, *all_needs(lesson)):
-        state.update(hashlib.sha256(workspace.yours(name)).digest())
-    return state.hexdigest()
+    for name in all_needs(lesson):
+        state.update(hash_of(name).encode() if is_yours(name) else b"lent")
+    return f"{hash_of(lesson)}:{state.hexdigest()}"
+
+
+def hash_of(lesson: str) -> str:
+    """Return a hash of what the lesson's file holds now."""
+    return hashlib.sha256(workspace.yours(lesson)).hexdigest()
+
+
+def is_yours(lesson: str) -> bool:
+    """Return whether other lessons use the learner's file: its core was green as it is now."""
+    result = recall(lesson)
+    return result is not None and result.green == hash_of(lesson)
+
+
+def siblings_of(lesson: str) -> tuple[str, ...] | None:
+    """Return the lessons that are the learner's when another is judged.
+
+    For the finale these are all that have been written, ``None``: it waits for all of them.
+    """
+    if lesson == FINALE.name:
+        return None
+    return tuple(name for name in all_needs(lesson) if is_yours(name))
 
 
 @cache

@@ -55,7 +55,8 @@ def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
             key = progress.key_of(lesson)
             if notices.is_interactive:
                 notices.print(f"judging {lesson} …", style="quiet")
-            verdict = judge.run(Request(lesson, workspace.HERE.lessons))
+            yours = progress.siblings_of(lesson)
+            verdict = judge.run(Request(lesson, workspace.HERE.lessons, yours))
             progress.remember(verdict, key)
             yield verdict
 

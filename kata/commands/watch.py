@@ -165,7 +165,9 @@ class Watch:
         self.key = progress.key_of(lesson)
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
-        self.running = self.judge.start(Request(lesson, workspace.HERE.lessons, first=first))
+        yours = progress.siblings_of(lesson)
+        request = Request(lesson, workspace.HERE.lessons, yours, first=first)
+        self.running = self.judge.start(request)
         self.screen.judging(lesson)
 
     def show_early(self, so_far: Verdict) -> None:

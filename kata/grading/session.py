@@ -1,7 +1,9 @@
-"""Grade everybody: each touched lesson of each person is a run of its own, some at a time.
+"""Grade everyone: each touched lesson of each person is a run of its own, several people at a time.
 
-Whatever one run does, the others go on, and what is known is there to be written at any moment. A
-run that hung is done once more, alone, before it counts as hung.
+The lessons of one person are judged in the order of the course. A lesson whose core is green is
+used by the later ones; otherwise the reference's is, so that each lesson is judged on its own
+merit. Whatever one run does, the others go on, and what is known can be written at any moment. A
+run that hung is repeated, alone, before it counts as hung.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from queue import SimpleQueue
 from kata.grading.container import Container
 from kata.grading.flags import flags_of
 from kata.grading.grades import grade_of, not_judged
-from kata.grading.report import Grade, Limits, Person, State, Summary
+from kata.grading.report import GREEN, Grade, Limits, Person, State, Summary
 from kata.grading.submissions import Submission, stage
 from kata.judging import Judge, Request
 from kata.naming import NAMES
 
 # A submission, by its position, and those of its lessons that are judged in one go.
 Work = tuple[int, tuple[str, ...]]
-# Judges lessons of a folder that holds a folder of a person.
-Judging = Callable[[Path, tuple[str, ...]], list[Grade]]
+# Judges lessons of a folder that holds a folder of a person, some of whose lessons are green.
+Judging = Callable[[Path, tuple[str, ...], tuple[str, ...]], list[Grade]]
 PERSON = "person"
 
 
@@ -63,7 +65,7 @@ class Session:
 
     @property
     def work(self) -> list[Work]:
-        """What is judged: a lesson in each run, the long ones first, or a person in a container."""
+        """What is judged: the touched lessons of each person, in the order of the course."""
         touched = [
             [
                 lesson
@@ -72,10 +74,7 @@ class Session:
             ]
             for submission in self.submissions
         ]
-        if self.container:
-            return [(number, tuple(lessons)) for number, lessons in enumerate(touched) if lessons]
-        singles = [(number, (each,)) for number, lessons in enumerate(touched) for each in lessons]
-        return sorted(singles, key=lambda work: NAMES.index(work[1][0]), reverse=True)
+        return [(number, tuple(lessons)) for number, lessons in enumerate(touched) if lessons]
 
     def judge_everybody(self) -> Iterator[str]:
         """Judge all, and yield a few words after each lesson."""
@@ -90,16 +89,22 @@ class Session:
     def judging(self, stack: ExitStack, jobs: int) -> Judging:
         """How lessons are judged; what that needs is closed with the stack."""
         if self.container:
-            return self.container.grades
+            grades = self.container.grades
+            return lambda folder, lessons, _: grades(folder, lessons)
         judges: SimpleQueue[Judge] = SimpleQueue()
         for _ in range(jobs):
             judges.put(stack.enter_context(Judge()))
 
-        def in_processes(folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
-            judge = judges.get()
+        def in_processes(
+            folder: Path, lessons: tuple[str, ...], green: tuple[str, ...]
+        ) -> list[Grade]:
+            judge, grades = judges.get(), []
             try:
-                requests = [request(lesson, folder, self.limits) for lesson in lessons]
-                return [grade_of(judge.run(each)) for each in requests]
+                for lesson in lessons:
+                    verdict = judge.run(request(lesson, folder, green, self.limits))
+                    grades.append(grade_of(verdict))
+                    green += (lesson,) * (grades[-1].state in GREEN)
+                return grades
             finally:
                 judges.put(judge)
 
@@ -124,9 +129,14 @@ class Session:
         try:
             with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
                 stage(self.submissions[number], Path(folder, PERSON))
-                return judging(Path(folder), lessons)
+                return judging(Path(folder), lessons, self.green_lessons(number))
         except Exception as error:
             return [not_judged(lesson, error) for lesson in lessons]
+
+    def green_lessons(self, number: int) -> tuple[str, ...]:
+        """Return the lessons of one person that are green so far."""
+        known = ((lesson, self.grades.get((number, lesson))) for lesson in self.lessons)
+        return tuple(lesson for lesson, grade in known if grade and grade.state in GREEN)
 
     def summary(self) -> Summary:
         return Summary(
@@ -152,11 +162,12 @@ class Session:
         return self.grades.get((number, lesson), Grade(lesson, state))
 
 
-def request(lesson: str, folder: Path, limits: Limits) -> Request:
-    """A run on somebody else's code: it may start no program."""
+def request(lesson: str, folder: Path, yours: tuple[str, ...], limits: Limits) -> Request:
+    """Return a run on someone else's code: it may start no program."""
     return Request(
         lesson,
         folder / PERSON,
+        yours,
         seconds=limits.seconds,
         total=limits.total,
         memory=int(limits.memory * 2**30),

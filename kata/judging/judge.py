@@ -10,7 +10,7 @@ from typing import Self
 from kata.judging.process import WorkerProcess
 from kata.judging.request import Request, RunFiles
 from kata.judging.running import Running
-from kata.judging.suite_copy import SuiteCopy, copy_lessons
+from kata.judging.suite_copy import SuiteCopy, copy_lessons, lend_all_but
 from kata.verdict import Verdict
 
 
@@ -44,6 +44,8 @@ class Judge:
         self.runs += 1
         files = RunFiles(self.folder / f"run-{self.runs}")
         copy_lessons(request.folder, files.lessons)
+        if request.yours is not None:
+            lend_all_but((request.lesson, *request.yours), files.lessons)
         running = Running(request, files, self.worker)
         if not self.fork:
             self.renew_worker()

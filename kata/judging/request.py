@@ -17,7 +17,9 @@ class Request:
 
     Attributes:
         lesson: the lesson's name.
-        folder: where the lessons to judge lie; a copy of it is judged.
+        folder: where the lessons to judge are; a copy of it is judged.
+        yours: the siblings that the lesson is judged with; the reference lends the others. ``None``
+            for all that have been written.
         marks: pytest's ``-m``: which tests run.
         first: node ids of tests to run before the others.
         seconds: how long a test, or the import of the lesson, may compute or wait.
@@ -28,6 +30,7 @@ class Request:
 
     lesson: str
     folder: Path = STUBS
+    yours: tuple[str, ...] | None = None
     marks: str = "not slow"
     first: tuple[str, ...] = ()
     seconds: float = 10.0
@@ -42,6 +45,7 @@ class Request:
     def from_json(cls, text: str) -> Request:
         content = json.loads(text)
         content.update(folder=Path(content["folder"]), first=tuple(content["first"]))
+        content["yours"] = content["yours"] and tuple(content["yours"])
         return cls(**content)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.stubs import ROOT, stub
+from lessons import LESSONS
 
 PARTS = ("conftest.py", "pyproject.toml", "kata", "lessons/__init__.py", "solutions", "tests")
 LEFT_OUT = {"__pycache__", "project", "golden"}
@@ -65,3 +66,10 @@ def copy_lessons(folder: Path, to: Path) -> None:
     for file in folder.glob("*.py"):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             (to / file.name).write_bytes(file.read_bytes())
+
+
+def lend_all_but(own: Collection[str], folder: Path) -> None:
+    """Turn the other lessons in a copied folder into their stubs, so that the reference's run."""
+    for lesson in LESSONS:
+        if lesson.name not in own:
+            (folder / f"{lesson.name}.py").write_bytes(stub(lesson.name))
