@@ -399,8 +399,8 @@ class Graph:
         """Remove a node without users from the graph, and from the users of its inputs.
 
         Raises:
-            RuntimeError: It has users: the error names the node, its users and the way out. In
-                torch the way out isn't said.
+            RuntimeError: It has users. The error names the node and its users, and says what to do
+                instead; torch's doesn't.
         """
         if to_erase.users:
             raise RuntimeError(

@@ -10,7 +10,7 @@ from torch import fx
 
 from tests import zoo
 from tests.models import graph as cases
-from tests.models.graph import copied, diamond, same_edits, same_script, same_state
+from tests.models.graph import diamond, same_edits, same_script, same_state
 from tests.suite import equal, holds, refuses
 
 # --- names ----------------------------------------------------------------------------------------
@@ -70,13 +70,17 @@ def test_a_value_that_is_used_again_comes_last_among_the_users(lesson):
     equal(users_of(x), [["z", "y"]], cause=kept, hint="remove the node from all users first")
 
 
-def test_a_list_that_changes_later_changes_no_node(lesson):
+@pytest.mark.parametrize("kind", ["args", "kwargs"])
+@pytest.mark.parametrize("holds_node", [True, False], ids=["a node in it", "no node in it"])
+def test_a_list_that_changes_later_changes_no_node(lesson, kind, holds_node):
     x, y, z = nodes(lesson, "x", "y", "z")
-    parts = [x]
-    z.args = (parts,)
+    parts = [x if holds_node else 1]
+    setattr(z, kind, (parts,) if kind == "args" else {"key": parts})
+    before = list(parts)
     parts.append(y)
-    stale = (lambda args: len(args) == 2, "the node holds the caller's own list")
-    equal(list(z.args[0]), [x], cause=stale, hint="`map_arg` makes new containers")
+    kept = list(z.args[0] if kind == "args" else z.kwargs["key"])
+    stale = (lambda kept: len(kept) == 2, "the node holds the caller's own list")
+    equal(kept, before, cause=stale, hint="`map_arg` makes new containers")
 
 
 def test_an_input_is_replaced_wherever_it_is(lesson):
@@ -166,7 +170,11 @@ def test_insertion_points_are_nested_and_end_with_an_error(lesson):
             raise KeyError
         graph.get_attr("last")
 
-    same_edits(lesson, edit)
+    stayed = (
+        lambda names: names[-3:] == ["outer", "last", "output"],
+        "after the error in the block its insertion point stayed: `try` needs a `finally`",
+    )
+    same_edits(lesson, edit, cause=stayed)
 
 
 def test_a_node_that_is_used_is_not_erased(lesson):
@@ -207,6 +215,43 @@ def test_nodes_may_come_and_go_during_an_iteration(lesson):
     same_edits(lesson, edit, hint="go from node to node: a list of them knows no newcomers")
 
 
+@pytest.mark.parametrize(("direction", "place"), [(iter, "append"), (reversed, "prepend")])
+def test_the_neighbours_of_the_current_node_come_and_go_during_an_iteration(
+    lesson, direction, place
+):
+    graph = lesson.Graph()
+    nodes = [graph.placeholder(name) for name in "abcde"]
+    new, seen = graph.placeholder("new"), []
+    for node in direction(graph.nodes):
+        seen.append(node.name)
+        if node.name == "c":
+            graph.erase_node(nodes[3 if direction is iter else 1])
+            getattr(node, place)(new)
+    expected = ["a", "b", "c", "new", "e"] if direction is iter else ["new", *"edc", "new", "a"]
+    early = (lambda seen: seen != expected, "the next node was chosen before the loop's body ran")
+    equal(seen, expected, cause=early, hint="take each step when the next node is asked for")
+
+
+def test_an_iteration_goes_on_from_where_a_node_was_moved_to(lesson):
+    def edit(graph):
+        seen = []
+        for node in diamond(graph).nodes:
+            seen.append(node.name)
+            if node.name == "relu":
+                node.next.append(node)
+        return seen
+
+    same_edits(lesson, edit)
+
+
+def test_a_node_that_is_replaced_stays_in_the_graph(lesson):
+    def edit(graph):
+        x, relu, *_ = diamond(graph).nodes
+        relu.replace_all_uses_with(x)
+
+    same_edits(lesson, edit)
+
+
 # --- whole graphs ---------------------------------------------------------------------------------
 
 
@@ -214,14 +259,16 @@ def test_a_copy_has_everything_but_the_place(lesson):
     graph, other = lesson.Graph(), lesson.Graph()
     x, y = graph.placeholder("x"), other.placeholder("x")
     node = graph.call_module("linear", (x, [x]), {"key": x}, type_expr=torch.Tensor)
-    node.meta["note"] = 1
+    node.name = "mine"
+    node.meta["note"] = [1]
     copy = other.node_copy(node, lambda each: y)
-    equal((copy.name, copy.op, copy.target), ("linear", "call_module", "linear"))
+    equal((copy.name, copy.op, copy.target), ("mine", "call_module", "linear"))
     equal((repr((copy.args, copy.kwargs)), copy.type), ("((x, [x]), {'key': x})", torch.Tensor))
-    equal((copy.all_input_nodes, copy.meta), ([y], {"note": 1}))
+    equal((copy.all_input_nodes, copy.meta), ([y], {"note": [1]}))
+    holds(copy.meta["note"] is node.meta["note"], "the copy of the metadata is shallow")
     shared = (copy.meta is node.meta, "both nodes have the same dict")
     copy.meta["note"] = 2
-    equal(node.meta, {"note": 1}, cause=shared)
+    equal(node.meta, {"note": [1]}, cause=shared)
 
 
 def test_a_graph_is_copied_into_another(lesson):
@@ -235,14 +282,42 @@ def test_a_graph_is_copied_into_another(lesson):
     same_edits(lesson, edit)
 
 
+def test_a_graph_is_copied_to_the_insertion_point(lesson):
+    def edit(graph):
+        *_, output = diamond(graph).nodes
+        with graph.inserting_before(output):
+            graph.graph_copy(diamond(type(graph)()), {})
+
+    same_edits(lesson, edit)
+
+
+def test_a_node_may_become_none_in_the_copy(lesson):
+    def edit(graph):
+        source = diamond(type(graph)())
+        graph.graph_copy(source, {next(iter(source.nodes)): None})
+
+    same_edits(lesson, edit, hint="ask whether the node is a key")
+
+
+def test_a_copy_of_a_graph_without_an_output_is_none(lesson):
+    source = lesson.Graph()
+    source.placeholder("x")
+    equal(lesson.Graph().graph_copy(source, {}), None)
+
+
 @pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
-def test_graphs_of_models_are_copied(lesson, name):
+def test_graphs_of_torch_are_copied(lesson, name):
     model = zoo.skeleton("resnet18") if name == "ResNet18" else zoo.SMALL[name]().model
     traced = fx.Tracer().trace(model)
     graph = lesson.Graph()
-    result = graph.graph_copy(copied(lesson, traced), {})
+    result = graph.graph_copy(traced, {})
     graph.output(result, traced.output_node().type)
     same_state(graph, traced)
+    foreign = [each for node in graph.nodes for each in node.all_input_nodes if each.graph != graph]
+    holds(not foreign, "no argument is a node of torch's graph", got=foreign)
+    before_output = slice(None, len(graph.nodes) - 1)
+    notes = [[node.meta for node in each.nodes][before_output] for each in (graph, traced)]
+    holds(notes[0] == notes[1], "each node has the metadata of the node that was copied")
 
 
 def test_lint_passes_a_graph_that_can_run(lesson):
@@ -277,6 +352,14 @@ def test_what_is_impure_stays(lesson):
         return graph.eliminate_dead_code(lambda node: node.name != "relu")
 
     same_edits(lesson, edit)
+
+
+def test_the_caller_alone_says_what_is_impure(lesson):
+    def edit(graph):
+        graph.placeholder("unused")
+        return graph.eliminate_dead_code(lambda node: node.op == "output")
+
+    same_edits(lesson, edit, hint="`is_impure_node` replaces `Node.is_impure`")
 
 
 def test_a_printed_line_shows_what_a_node_is(lesson):

@@ -11,11 +11,13 @@ import pytest
 import torch
 from torch import fx, nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from kata.torchvision_compat import torchvision
 from tests import zoo
 from tests.models.proxy import Everything, expected, plugged, recorded
 from tests.suite import equal, holds, refuses, same_graph
+from tests.suite.notes import noting
 
 UNARY = ("abs", "invert", "neg", "pos")
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
@@ -65,7 +67,53 @@ def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
     equal(total.node, list(graph.nodes)[-1])
 
 
+class Reporting:
+    """A mixin of a tracer that keeps a list of the tracers that created a proxy."""
+
+    asked: list[Any]
+
+    def create_proxy(self, *args, **kwargs):
+        self.asked.append(self)
+        return super().create_proxy(*args, **kwargs)
+
+
+def test_the_tracer_of_the_first_proxy_creates_the_node(lesson):
+    asked: list[Any] = []
+    cls = type("Tracer", (Reporting, lesson.GraphAppendingTracer), {"asked": asked})
+    graph = fx.Graph()
+    x, y = (lesson.Proxy(graph.placeholder(name), cls(graph)) for name in "xy")
+    x + y
+    last = (asked == [y.tracer], "the tracer of the last proxy created the node")
+    holds(asked == [x.tracer], "for `x + y` the tracer of `x` creates the node", cause=last)
+
+
 # --- torch's functions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [(["x"], {}), ([["x"]], {}), ([[(1, ["x"])]], {}), ([], {"tensors": {"key": ["x"]}})],
+    ids=["argument", "list", "nested", "dict"],
+)
+def test_a_proxy_is_found_at_any_depth(lesson, args, kwargs):
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    args, kwargs = tree_map(lambda _: x, (args, kwargs))
+    cause = f"no proxy was found in `{args}` and `{kwargs}`"
+    is_inside = not (args and args[0] is x)
+    not_found = (lambda error: is_inside and is_at_top(lesson), cause)
+    with noting(cause=not_found, hint="look into containers", on=NOT_FOUND):
+        result = lesson.Proxy.__torch_function__(torch.cat, (), tuple(args), kwargs)
+    equal((result.node.target, result.node.all_input_nodes), (torch.cat, [x.node]))
+
+
+# What comes of a search that ends without a result.
+NOT_FOUND = (UnboundLocalError, StopIteration, AttributeError)
+
+
+def is_at_top(lesson) -> bool:
+    """Return whether a proxy is found that is an argument itself."""
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    return torch.relu(x).node.all_input_nodes == [x.node]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +131,11 @@ def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
 )
 def test_a_function_of_torch_is_a_call_of_it(lesson, function):
     same_record(lesson, function)
+
+
+def test_a_method_that_is_taken_from_the_class_is_a_method_call(lesson):
+    hint = "ask `is_tensor_method_or_property`"
+    same_record(lesson, lambda x: torch.Tensor.norm(x, 2), "x", hint=hint)
 
 
 def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
@@ -110,11 +163,24 @@ def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x.relu(), lambda x: x.view(2, -1), lambda x: x.sum(dim=0, keepdim=True)],
-    ids=["plain", "arguments", "keywords"],
+    [
+        lambda x: x.relu(),
+        lambda x: x.view(2, -1),
+        lambda x: x.sum(dim=0, keepdim=True),
+        lambda x: x._values(),
+        lambda x: x.T.relu(),
+    ],
+    ids=["plain", "arguments", "keywords", "private", "of an attribute"],
 )
 def test_a_method_is_a_method_call(lesson, function):
-    same_record(lesson, function, "x")
+    taken = (
+        lambda graph: (
+            graph.find_nodes(op="call_function", target=getattr)[-1].args[1]
+            == graph.output_node().all_input_nodes[0].target
+        ),
+        "the method was recorded as an attribute as well: its first argument is `self.root`",
+    )
+    same_record(lesson, function, "x", cause=taken)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +207,14 @@ def test_an_attribute_that_is_used_twice_is_one_node(lesson):
         ),
         hint="keep the node of an attribute once it is made",
     )
+
+
+def test_an_attribute_that_is_read_twice_is_two_nodes(lesson):
+    kept = (
+        lambda graph: [node.target for node in graph.nodes].count(getattr) == 1,
+        "the proxy kept the attribute: the value may have changed between two reads",
+    )
+    same_record(lesson, lambda x: x.shape[0] + x.shape[1], "x", cause=kept)
 
 
 def test_the_tracer_creates_every_proxy(lesson):
@@ -210,22 +284,57 @@ def test_the_truth_of_a_proxy_is_refused(lesson, question):
         refused(lesson, question)
 
 
+def test_a_refusal_gives_its_reason(lesson):
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    for question in (bool, iter, len, operator.index):
+        with refuses((lesson.TraceError, RuntimeError, TypeError)) as _:
+            try:
+                question(x)
+            except Exception as error:
+                holds(str(error), "an error with a reason", got=repr(error), hint="use `refusal`")
+                raise
+
+
+def starred(x):
+    _, *rest = x
+    return rest
+
+
 @pytest.mark.parametrize(
     "question",
-    [lambda x: [each for each in x], lambda x: max(*x), lambda x: 1 in x, lambda x: list(x)],
-    ids=["for", "star", "in", "list"],
+    [lambda x: [e for e in x], lambda x: max(*x), lambda x: 1 in x, lambda x: list(x), starred],
+    ids=["for", "star", "in", "list", "starred"],
 )
 def test_the_elements_of_a_proxy_are_refused(lesson, question):
     with refuses(lesson.TraceError, cause="it was iterated over", hint="ask `tracer.iter`"):
         refused(lesson, question)
 
 
-def test_unpacking_into_names_is_indexing(lesson):
-    def function(x):
-        first, (second, third) = x
-        return first + second * third
+def nested(x, y):
+    first, (second, third, fourth) = x
+    return first + second * third - fourth
 
-    same_record(lesson, function, "x", hint="the caller's frame says how many names there are")
+
+def in_turn(x, y):
+    first, second = x
+    third, fourth, fifth = y
+    return first, second, third, fourth, fifth
+
+
+@pytest.mark.parametrize("function", [nested, in_turn])
+def test_unpacking_into_names_is_indexing(lesson, function):
+    other = "`__iter__` returned another number of elements than there are names"
+    hint = "the instruction that the caller's frame executes says how many names there are"
+    with noting(cause=(lambda error: "to unpack" in str(error), other), on=(ValueError,)):
+        same_record(lesson, function, hint=hint)
+
+
+@pytest.mark.parametrize("number", [255, 256, 300])
+def test_more_than_255_names_are_unpacked(lesson, number):
+    names = [f"x{each}" for each in range(number)]
+    scope: dict[str, Any] = {}
+    exec(f"def function(x):\n    {', '.join(names)} = x\n    return {names[-1]}", scope)
+    same_record(lesson, scope["function"], "x")
 
 
 def test_the_length_of_a_proxy_is_refused(lesson):
@@ -254,6 +363,8 @@ def test_a_tracer_may_know_the_truth_and_the_elements(lesson):
 
     x = lesson.Proxy((graph := fx.Graph()).placeholder("x"), Knowing(graph))
     equal("yes" if x else "no", "yes", hint="ask `self.tracer.to_bool(self)`")
+    x.tracer.to_bool = lambda obj: False
+    equal("yes" if x else "no", "no", hint="return what the tracer returns")
     first, second = (each for each in x)
     equal([first.node.args[1], second.node.args[1]], [0, 1], hint="ask `self.tracer.iter(self)`")
 

@@ -146,7 +146,12 @@ def of_another_graph(graph: Any) -> None:
     graph.call_method("relu", (x,))
 
 
-FAULTS = {"late": too_late, "foreign": of_another_graph}
+def inside_containers(graph: Any) -> None:
+    x, *_ = diamond(type(graph)()).nodes
+    graph.call_method("relu", (), {"key": [{"key": (1, x)}]})
+
+
+FAULTS = {"late": too_late, "foreign": of_another_graph, "nested": inside_containers}
 
 
 def rebuilt(graph: Any) -> Any:

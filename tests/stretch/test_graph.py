@@ -151,6 +151,11 @@ def test_the_output_is_the_last_node(lesson):
         graph.output_node()
 
 
+def test_a_node_that_no_graph_created_is_checked_too(lesson):
+    with refuses(ValueError, "relu", cause="the node was created"):
+        lesson.Node(lesson.Graph(), "n", "call_function", "relu", (), {})
+
+
 # --- arguments ------------------------------------------------------------------------------------
 
 
@@ -240,6 +245,15 @@ def test_a_stack_trace_is_metadata(lesson):
 
 
 # --- replacing ------------------------------------------------------------------------------------
+
+
+def test_an_input_may_be_replaced_by_a_value(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        node = graph.call_function(max, (x, y))
+        node.replace_input_with(y, (x, 1))
+
+    same_edits(lesson, edit)
 
 
 def test_a_user_may_be_left_out(lesson):
@@ -644,6 +658,23 @@ def test_inputs_and_results_go_through_the_code_generator(lesson):
 # --- at length ------------------------------------------------------------------------------------
 
 
+def reverse(graph):
+    for node in list(graph.nodes):
+        next(iter(graph.nodes)).prepend(node)
+
+
+def insert(node, count):
+    with node.graph.inserting_before(node):
+        for _ in range(count):
+            node.graph.placeholder("new")
+
+
+def compare(graph):
+    for node in list(graph.nodes):
+        insert(node, 2)
+        assert node.prev.prev < node.prev < node
+
+
 WORK = {
     "building": lambda graph, count: lambda: chain(graph, count),
     "dead code": lambda graph, count: unused(chain(graph, count)).eliminate_dead_code,
@@ -653,6 +684,9 @@ WORK = {
     "printing": lambda graph, count: chain(graph, count).__str__,
     "pickling": lambda graph, count: lambda: pickle.dumps(chain(graph, count)),
     "users": lambda graph, count: functools.partial(swapped, chain(graph, count)),
+    "moving": lambda graph, count: functools.partial(reverse, chain(graph, count)),
+    "inserting": lambda graph, count: functools.partial(insert, graph.placeholder("x"), count),
+    "comparing": lambda graph, count: functools.partial(compare, chain(graph, count)),
 }
 
 

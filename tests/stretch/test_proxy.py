@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
 
 import pytest
 import torch
@@ -99,16 +98,36 @@ def test_the_keys_are_a_method_call(lesson):
     same_graph(recorded(lesson, lambda x: x.keys(), "x"), expected(lambda x: x.keys(), "x"))
 
 
-# --- unpacking -----------------------------------------------------------------------------------
+# --- what a tracer does ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [255, 256, 300])
-def test_more_than_255_names_are_unpacked(lesson, number):
-    names = [f"x{each}" for each in range(number)]
-    scope: dict[str, Any] = {}
-    exec(f"def function(x):\n    {', '.join(names)} = x\n    return {names[-1]}", scope)
-    function = scope["function"]
-    same_graph(recorded(lesson, function, "x"), expected(function, "x"))
+def test_a_function_that_writes_to_its_arguments_is_refused_if_the_tracer_checks_it(lesson):
+    x = proxy_of(lesson)
+    equal(torch.sigmoid(x, out=x).node.kwargs["out"], x.node)
+    x.tracer.check_mutable_operations = True
+    with refuses(RuntimeError, "sigmoid"):
+        torch.sigmoid(x, out=x)
+
+
+def test_the_caller_may_make_the_proxy(lesson):
+    x = proxy_of(lesson)
+    made = x.tracer.create_proxy("call_method", "relu", (x,), {}, None, None, lambda node: [node])
+    equal((made[0].target, made[0].args), ("relu", (x.node,)))
+
+
+def test_an_argument_may_convert_itself(lesson):
+    class Own:
+        def __fx_create_arg__(self, tracer):
+            return tracer.create_node("get_attr", "own", (), {})
+
+    x = proxy_of(lesson)
+    equal([node.name for node in x.add([Own()]).node.all_input_nodes], ["x", "own"])
+
+
+def test_an_argument_that_no_graph_can_hold_is_refused(lesson):
+    x = proxy_of(lesson)
+    with refuses(NotImplementedError, "set"):
+        x.add([x, {1}])
 
 
 # --- assertions -----------------------------------------------------------------------------------
