@@ -262,11 +262,12 @@ def a_loop_without_execute(lesson):
             except Exception as error:
                 error.args = (f"{error}, in {node.format_node()}",)
                 raise
-            if node.op == "output":
-                return value
             for dead in self.last_uses.get(node, ()):
-                self.env.pop(dead)
-        return None
+                if dead is not node:
+                    self.env.pop(dead)
+            if node.op == "output":
+                break
+        return value
 
     lesson.Interpreter.run_nodes = run_nodes
 
