@@ -1,10 +1,10 @@
 """Run a graph node by node, and see every value on the way.
 
-The nodes of a graph stand in an order in which they can run: each after the nodes whose values it
-takes. An interpreter goes through them, looks up the arguments, does what the node says, and keeps
-the value until its last use. The rest of this file is the same loop with something else to do at
-each node: ``Transformer`` records it anew, ``ShapeProp`` writes down shapes, ``profile`` takes the
-time.
+The nodes of a graph are in an order in which they can run: each comes after the nodes whose values
+it takes. An interpreter goes through them, looks up the arguments, does what the node says, and
+keeps the value until its last use. The rest of this file is the same loop with something else to do
+at each node: ``Transformer`` records it in a new graph, ``ShapeProp`` writes down shapes,
+``profile`` measures the time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
+from .code import last_uses
 from .proxy import GraphAppendingTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .code import GraphModule
     from .graph import Graph, Node
 
     Args = tuple[Any, ...]
@@ -36,8 +36,10 @@ class Interpreter:
         garbage_collect_values: Whether a value is freed after its last use.
         graph: The graph to run instead of ``module.graph``.
 
-    In ``env`` are the values of the nodes that have run, by node. In ``last_users`` is the last
-    user of each value that is to be freed.
+    Attributes:
+        env: The values of the nodes that have run, by node.
+        last_uses: What can be freed after each node, from the lesson ``code``; empty if values are
+            kept.
 
     In torch: ``torch.fx.Interpreter``.
 
@@ -52,8 +54,8 @@ class Interpreter:
         self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
         self.module = module
-        self.graph = module.graph if graph is None else graph
-        self.last_users = last_users(self.graph) if garbage_collect_values else {}
+        self.graph: Any = module.graph if graph is None else graph
+        self.last_uses = last_uses(self.graph) if garbage_collect_values else {}
         self.env: dict[Node, Any] = {}
 
     def run(self, *args: Any) -> Any:  # given
@@ -76,12 +78,12 @@ class Interpreter:
         )
 
     def execute(self, n: Node) -> None:
-        """Run a node, put its value into ``env``, and take out the inputs whose last user it is.
+        """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
-        An error goes on to the caller after ``explain`` has added to it.
+        If the node fails, ``explain`` adds to the error, and the same error reaches the caller.
         """
         raise NotImplementedError(
-            "interpreter: run a node, put its value into ``env``, and take out the inputs whose last user it is"
+            "interpreter: run a node, put its value into ``env``, and remove the inputs that no later node takes"
         )
 
     def explain(self, error: Exception, n: Node) -> None:  # given
@@ -108,12 +110,12 @@ class Interpreter:
         )
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
-        """Return the arguments of a node, with values in the place of nodes.
+        """Return the arguments of a node, with their values in place of nodes.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
         raise NotImplementedError(
-            "interpreter: return the arguments of a node, with values in the place of nodes"
+            "interpreter: return the arguments of a node, with their values in place of nodes"
         )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
@@ -149,21 +151,6 @@ class Interpreter:
         return attrgetter(target)(self.module)
 
 
-def last_users(graph: Graph) -> dict[Node, Node]:
-    """Return for each node the last of those that take its value; none has no entry.
-
-    In torch: ``Interpreter.user_to_last_uses``, the other way round.
-
-    >>> import torch
-    >>> from torch import fx
-    >>> last_users(fx.symbolic_trace(lambda x: torch.relu(x) + x).graph)
-    {x: add, relu: add, add: output}
-    """
-    raise NotImplementedError(
-        "interpreter: return for each node the last of those that take its value; none has no entry"
-    )
-
-
 class Transformer(Interpreter):
     """Runs a graph on proxies, so that it is recorded in a new graph; subclasses rewrite it.
 
@@ -181,25 +168,21 @@ class Transformer(Interpreter):
     ['x', 'softplus', 'sub', 'mul', 'output']
     """
 
-    def __init__(self, module: GraphModule) -> None:  # given
+    def __init__(self, module: Any) -> None:  # given
         super().__init__(module)
-        self.new_graph = type(module.graph)()
+        self.new_graph = type(self.graph)()
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
-    def transform(self) -> GraphModule:
-        """Record the graph anew, and return a module of the new graph.
-
-        Like in, like out: graph and module are of the classes that the old ones have, be they yours
-        or torch's.
-        """
+    def transform(self) -> Any:
+        """Record the graph in ``new_graph``, and return a module of it: ours for ours."""
         raise NotImplementedError(
-            "interpreter: record the graph anew, and return a module of the new graph"
+            "interpreter: record the graph in ``new_graph``, and return a module of it: ours for ours"
         )
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
-        """Record a node of the new graph, and return its proxy: the tracer creates both."""
+        """Record a node of the new graph and return its proxy; the tracer creates both."""
         raise NotImplementedError(
-            "interpreter: record a node of the new graph, and return its proxy: the tracer creates both"
+            "interpreter: record a node of the new graph and return its proxy; the tracer creates both"
         )
 
     placeholder = partialmethod(record, "placeholder")
@@ -230,7 +213,7 @@ class ShapeProp(Interpreter):
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If there are tensors in the value, ``meta["tensor_meta"]`` is
-        the value with a description in the place of each.
+        the value with a description in place of each; otherwise it has no such key.
         """
         raise NotImplementedError("interpreter: run a node, and describe the value in its ``meta``")
 

@@ -64,10 +64,10 @@ def python_code(graph: Graph) -> PythonCode:
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     """Return for each node those whose values are not needed after it.
 
-    These are the inputs that no later node takes, in their order, and the node itself where nobody
+    These are the inputs that no later node takes, in their order, and the node itself if no node
     takes it.
 
-    In torch: ``Interpreter.user_to_last_uses``, without what nobody takes.
+    In torch: ``Interpreter.user_to_last_uses``, without the nodes that have no users.
 
     >>> from torch.fx import symbolic_trace
     >>> graph = symbolic_trace(lambda x: torch.relu(x) + x).graph
@@ -134,10 +134,11 @@ class CodeWriter:
     def reference(self, value: Any) -> str:
         """Return an expression for a function, a class, or another object.
 
-        What a module of torch has under the object's own name is written as ``module.name``. For
-        anything else a global is made. It has the same name with underscores for what is illegal in
-        a name, without ``builtins``, and with underscores behind it while a node or another object
-        is called so. An object has one global, however often it is asked for.
+        If torch, or a module inside it, has the object under its own name, that is
+        ``module.name``. Any other object becomes a global, whose name is ``module.name`` without
+        ``builtins`` and with an underscore for each character that is illegal in a name; more
+        underscores follow while a node or another object has that name. An object gets one global,
+        even if it is referred to several times.
 
         >>> from torch.fx import Graph
         >>> writer = CodeWriter(Graph())
@@ -152,8 +153,9 @@ class CodeWriter:
         if path.startswith("torch.") and getattr(sys.modules.get(module), name, None) is value:
             return path
         name = re.sub(r"\W", "_", path)
-        while name in self.node_names or self.globals.setdefault(name, value) is not value:
+        while name in self.node_names or self.globals.get(name, value) is not value:
             name += "_"
+        self.globals[name] = value
         return name
 
     def argument(self, value: Any) -> str:
@@ -235,7 +237,7 @@ class CodeWriter:
     def lines(self) -> Iterable[str]:
         """Yield the body: the statements, each with what frees values after it.
 
-        Nothing is freed after a ``return``, and parameters that nobody takes stay.
+        Nothing is freed after a ``return``, and unused parameters are kept.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x: torch.relu(x) + 1).graph
@@ -293,7 +295,7 @@ class GraphModule(nn.Module):
         class_name: The name of the module's class.
 
     Attributes:
-        graph: The graph. Whoever edits it calls ``recompile``.
+        graph: The graph. Call ``recompile`` after editing it.
         code: The source of ``forward``.
 
     The module has what the graph names at the same paths, not copies of it, and nothing else of
@@ -349,8 +351,8 @@ def install(module: nn.Module, target: str, value: Any) -> None:
         module: The module.
         target: Names with dots between them.
         value: A parameter, a buffer or another tensor, which becomes a buffer, a module, or
-            anything else. Nothing happens if this very object is there already; something else that
-            is there is replaced.
+            anything else. If this very object is there already, nothing happens; another object
+            that is there is replaced.
 
     In torch: ``torch.fx.graph_module._copy_attr``.
 
@@ -364,8 +366,10 @@ def install(module: nn.Module, target: str, value: Any) -> None:
         if not hasattr(module, each):
             module.add_module(each, nn.Module())
         module = getattr(module, each)
-    if getattr(module, name, None) is value:
-        return
+    if hasattr(module, name):
+        if getattr(module, name) is value:
+            return
+        delattr(module, name)  # a buffer can't be registered over another attribute
     if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
         module.register_buffer(name, value)
     else:

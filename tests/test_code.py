@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from types import FunctionType
+import sys
+from types import FunctionType, ModuleType
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from kata.torchvision_compat import torchvision
 from tests import zoo
 from tests.models.code import Nested, Same, call, freed_early, nested, runnable, same_code, traced
-from tests.suite import equal, holds, same_numbers
+from tests.suite import equal, holds, is_value, same_numbers
 from tests.suite.versions import that_run
 
 # --- paths and names ------------------------------------------------------------------------------
@@ -27,6 +28,7 @@ from tests.suite.versions import that_run
         ("layer.conv", "self.layer.conv"),
         ("0", 'getattr(self, "0")'),
         ("layer1.0.conv1", 'getattr(self.layer1, "0").conv1'),
+        ("my-block.conv", 'getattr(self, "my-block").conv'),
     ],
 )
 def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
@@ -46,7 +48,14 @@ def test_anything_else_becomes_a_global(lesson):
     holds(name.isidentifier(), "a name that Python takes", got=name)
     holds(writer.globals.get(name) is math.sqrt, f"`globals` has the object under {name!r}")
     cause = (lambda got: got != name, "it got a second global")
-    equal(writer.reference(math.sqrt), name, cause=cause, hint="look in `names`")
+    equal(writer.reference(math.sqrt), name, cause=cause, hint="look in `globals`")
+
+
+def test_a_global_has_a_name_that_python_takes(lesson):
+    writer = lesson.CodeWriter(fx.Graph())
+    name = writer.reference(doubled := lambda x: 2 * x)
+    holds(name.isidentifier(), "a name, without the `<` of `<lambda>`", got=name)
+    holds(writer.globals.get(name) is doubled, f"`globals` has the function under {name!r}")
 
 
 def test_a_path_that_leads_to_something_else_is_not_written(lesson):
@@ -59,6 +68,21 @@ def test_a_path_that_leads_to_something_else_is_not_written(lesson):
     holds(
         writer.globals.get(name) is relu, "a global, for the path is another function's", got=name
     )
+
+
+def test_a_module_whose_name_only_begins_like_torch_s_is_not_torch(lesson, monkeypatch):
+    def relu(x):
+        return x
+
+    relu.__module__ = "torchlike"
+    torchlike = ModuleType("torchlike")
+    torchlike.relu = relu
+    monkeypatch.setitem(sys.modules, "torchlike", torchlike)
+    writer = lesson.CodeWriter(fx.Graph())
+    name = writer.reference(relu)
+    cause = (is_value("torchlike.relu"), "`torchlike` was taken for a module of torch")
+    holds(name.isidentifier(), "a global, since the code knows torch alone", got=name, cause=cause)
+    holds(writer.globals.get(name) is relu, f"`globals` has the function under {name!r}")
 
 
 def test_two_equal_objects_have_two_globals(lesson):
@@ -117,6 +141,15 @@ def test_the_last_uses_are_those_of_torch(lesson):
     for node, inputs in expected.items():
         got = [each for each in freed[node] if each is not node]
         equal(got, inputs, cause=cause, hint="walk backwards")
+
+
+def test_the_last_use_is_the_last_one_in_the_graph(lesson):
+    graph = traced(lambda x: torch.cat([x.neg()], dim=x.sin()))
+    x, neg, sine, *_ = graph.nodes
+    neg.prepend(sine)  # `x.users` is still neg, sine
+    freed = lesson.last_uses(graph)
+    early = freed_early(graph, freed)
+    equal(freed[neg], [x], cause=(bool(early), early), hint="the order of the nodes counts")
 
 
 def test_a_value_that_nobody_takes_is_last_used_by_its_own_node(lesson):
@@ -190,6 +223,13 @@ def test_placeholders_are_parameters_with_annotations_and_defaults(lesson):
     equal(runnable(lesson, graph)(3, 2, (1, None), 5), (11, (1, None)))
 
 
+def test_the_annotation_of_a_call_is_kept(lesson):
+    graph = traced(lambda x: torch.relu(x) + 1)
+    _, relu, *_ = graph.nodes
+    relu.type = torch.Tensor
+    same_code(lesson.python_code(graph)[0], graph)
+
+
 def test_a_node_and_what_it_calls_may_have_one_name(lesson):
     graph = fx.Graph()
     graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
@@ -227,6 +267,9 @@ def test_the_module_has_what_the_graph_names_and_nothing_else(lesson):
     model, graph = nested()
     ours, theirs = lesson.GraphModule(model, graph), fx.GraphModule(model, graph)
     equal(list(ours.state_dict()), list(theirs.state_dict()))
+    parameters = [name for name, _ in theirs.named_parameters()]
+    cause = ("scale" in dict(ours.named_buffers()), "a parameter became a buffer")
+    equal([name for name, _ in ours.named_parameters()], parameters, cause=cause)
     holds(ours.scale is model.scale, "the parameter itself, not a copy")
     holds(ours.get_submodule("block.0") is model.block[0], "the module itself, not a copy")
     holds("block.constant" in dict(ours.named_buffers()), "a plain tensor becomes a buffer")
@@ -267,6 +310,43 @@ def test_each_module_has_its_own_code_and_its_own_name(lesson):
         hint="a forward belongs to a class",
     )
     equal((type(first).__name__, type(second).__name__), ("Sine", "GraphModule"))
+
+
+def test_an_attribute_may_be_none(lesson):
+    model, graph = nn.Module(), fx.Graph()
+    model.nothing = None
+    graph.output((graph.placeholder("x"), graph.get_attr("nothing")))
+    module = lesson.GraphModule(model, graph)
+    holds(hasattr(module, "nothing"), "the module has the attribute, which is `None`")
+    equal(module(2), (2, None))
+
+
+OTHERS = {"tensor": torch.ones(2), "module": nn.Identity(), "number": 3}
+
+
+@pytest.mark.parametrize("value", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("before", OTHERS.values(), ids=OTHERS)
+def test_what_is_at_a_path_is_replaced(lesson, before, value):
+    module = nn.Module()
+    lesson.install(module, "block.x", before)
+    lesson.install(module, "block.x", value)
+    holds(module.block.x is value, "the second object", got=module.block.x)
+
+
+def test_the_module_keeps_the_graph_itself(lesson):
+    graph = traced(lambda x: torch.sin(x))
+    module = lesson.GraphModule(nn.Module(), graph)
+    holds(module.graph is graph, "this very graph, so that an edit of it is seen", got=module.graph)
+
+
+def test_recompile_returns_the_generated_code(lesson):
+    module = lesson.GraphModule(nn.Module(), traced(lambda x: math.sqrt(x)))
+    generated = module.recompile()
+    cause = (is_value(None), "nothing was returned")
+    holds(generated is not None, "the `PythonCode`", got=generated, cause=cause)
+    equal(generated.src, module.code)
+    names = [name for name in generated.globals if name in ("forward", "__builtins__")]
+    equal(names, [], cause=(bool(names), "the code was executed in `globals` itself: take a copy"))
 
 
 def test_recompile_follows_an_edit_of_the_graph(lesson):

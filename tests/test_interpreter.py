@@ -11,16 +11,18 @@ from torch import fx, nn
 
 from tests import zoo
 from tests.models.interpreter import (
+    Refused,
     error_of,
     keeping,
     node_of,
     plain,
+    refuse,
     run_of,
     same_shapes,
     small,
     traced,
 )
-from tests.suite import equal, holds, is_value, same_graph, same_numbers
+from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
 from tests.suite.versions import that_run
 
 # `*args` and `**kwargs` belong to the stretch.
@@ -73,6 +75,27 @@ def test_an_argument_that_is_missing_has_its_default(lesson):
     equal(got, (-1, -9), cause=cause, hint="the default is args[0]")
 
 
+def test_none_is_an_argument_like_any_other(lesson):
+    got = keeping(lesson, traced(lambda x, y=10: (x, y))).run(1, None)
+    cause = (is_value((1, 10)), "the default was taken although an argument was passed: `None`")
+    equal(got, (1, None), cause=cause)
+
+
+def test_an_argument_that_is_missing_and_has_no_default_is_an_error(lesson):
+    error = error_of(lambda: keeping(lesson, traced(lambda x: (x, 1))).run())
+    holds(error != "no error", "an error, since `x` has no value", got=error)
+
+
+def test_a_module_with_two_names_is_called_by_the_second(lesson):
+    model = nn.Module()
+    model.first = model.second = nn.Linear(4, 3)
+    graph = fx.Graph()
+    graph.output(graph.call_module("second", (graph.placeholder("x"),)))
+    x = torch.rand(2, 4)
+    interpreter = lesson.Interpreter(fx.GraphModule(model, graph), False)
+    same_numbers(interpreter.run(x), model.first(x))
+
+
 # --- one node -------------------------------------------------------------------------------------
 
 
@@ -95,7 +118,7 @@ def test_nodes_become_values_wherever_they_are(lesson, arrange):
     got = plain(interpreter.fetch_args_kwargs_from_env(node))
     cause = (lambda got: "x" in repr(got).replace("'x'", ""), "a node stayed in the argument")
     expected = ((arrange(5),), {"key": arrange(5)})
-    equal(got, expected, cause=cause, hint="`map_aggregate` goes through the containers")
+    equal(got, expected, cause=cause, hint="`map_arg` goes through the containers")
 
 
 def test_a_node_is_run_by_the_method_of_its_opcode(lesson):
@@ -137,6 +160,22 @@ def test_a_subclass_changes_what_functions_do(lesson):
     same_numbers(interpreter.run(x), nn.functional.softplus(x) + x)
 
 
+def test_the_run_ends_at_the_output(lesson):
+    graph = fx.Graph()
+    graph.output(x := graph.placeholder("x"))
+    graph.call_function(refuse, (x,))
+    error = error_of(lambda: equal(keeping(lesson, fx.GraphModule(nn.Module(), graph)).run(2), 2))
+    cause = ("Refused" in error, "a node after the output was run")
+    equal(error, "no error", cause=cause)
+
+
+def test_an_error_keeps_its_type(lesson):
+    interpreter = keeping(lesson, traced(lambda x: x.neg()))
+    interpreter.call_method = refuse
+    with refuses(Refused, cause="the error did not reach the caller", hint="raise it again"):
+        interpreter.run(ONE)
+
+
 def test_an_error_names_the_node_it_comes_from(lesson):
     interpreter = keeping(lesson, traced(lambda x, y: torch.relu(torch.mm(x, y))))
     words = error_of(lambda: interpreter.run(torch.ones(2, 3), torch.ones(2, 3)))
@@ -147,15 +186,10 @@ def test_an_error_names_the_node_it_comes_from(lesson):
 # --- values are freed -----------------------------------------------------------------------------
 
 
-def test_the_last_user_of_a_value_is_known(lesson):
-    def function(x):
-        y = torch.relu(x)
-        return y + (y * x)
-
-    users = lesson.last_users(traced(function).graph)
-    got = {str(value): str(user) for value, user in users.items()}
-    cause = (lambda got: got["relu"] == "mul", "the first user was kept, not the last")
-    equal(got, {"x": "mul", "relu": "add", "mul": "add", "add": "output"}, cause=cause)
+def test_a_value_is_kept_until_its_last_use(lesson):
+    interpreter = lesson.Interpreter(traced(lambda x: (torch.relu(x) + x, x)))
+    error = error_of(lambda: interpreter.run(ONE))
+    equal(error, "no error", cause=("KeyError: x" in error, "x was freed before its last use"))
 
 
 def test_a_value_used_twice_by_a_node_is_freed_once(lesson):
@@ -180,6 +214,13 @@ def test_a_value_is_freed_after_its_last_use(lesson):
     interpreter = Watching(module)
     interpreter.run(torch.ones(2))
     equal([str(node) for node in interpreter.env], ["output"])
+
+
+def test_values_in_lists_and_keyword_arguments_are_freed(lesson):
+    interpreter = lesson.Interpreter(traced(lambda x: torch.stack([x.neg()]).add(other=x.sin())))
+    interpreter.run(torch.ones(2))
+    kept = [str(node) for node in interpreter.env]
+    equal(kept, ["output"], hint="`last_uses` lists what to free after each node")
 
 
 def test_values_are_kept_on_request(lesson):
@@ -217,6 +258,33 @@ def test_resnet18_is_recorded_and_computes_the_same(lesson):
     transformed = lesson.Transformer(run.module).transform()
     equal(len(transformed.graph.nodes), 71)
     same_numbers(transformed(*run.values), run.expected)
+
+
+def test_a_recorded_placeholder_keeps_its_default(lesson):
+    transformed = lesson.Transformer(traced(lambda x, y=10: x - y)).transform()
+    _, y, *_ = transformed.graph.nodes
+    equal(plain(y.args), (10,), cause=(is_value(()), "the default was lost"))
+    equal((transformed(1), transformed(1, 2)), (-9, -1))
+
+
+def test_the_tracer_creates_the_nodes(lesson):
+    transformer = lesson.Transformer(traced(lambda x: torch.relu(x)))
+    created, create_node = [], transformer.tracer.create_node
+
+    def listening(kind, *args, **kwargs):
+        created.append(kind)
+        return create_node(kind, *args, **kwargs)
+
+    transformer.tracer.create_node = listening
+    transformer.transform()
+    cause = ("call_function" not in created, "the node of relu wasn't created by the tracer")
+    holds("call_function" in created, "`tracer.create_node` is called", got=created, cause=cause)
+
+
+def test_a_module_of_torch_becomes_a_module_of_torch(lesson):
+    transformed = lesson.Transformer(small()).transform()
+    holds(isinstance(transformed, fx.GraphModule), "a torch.fx.GraphModule", got=type(transformed))
+    holds(isinstance(transformed.graph, fx.Graph), "a torch.fx.Graph", got=type(transformed.graph))
 
 
 def test_a_subclass_rewrites_the_graph(lesson):
@@ -272,6 +340,16 @@ def test_the_time_of_a_node_is_its_own(lesson):
     holds(0.1 <= seconds["slow"] < 50, "the node that sleeps 0.1 s took so long", got=seconds)
     cause = (lambda got: got["neg"] >= got["slow"], "the time runs on from node to node")
     holds(0 < seconds["neg"] < seconds["slow"], "the next one took less", got=seconds, cause=cause)
+
+
+def test_a_later_run_replaces_the_time_of_an_earlier_one(lesson):
+    module = traced(lambda x: x.neg())
+    for node in module.graph.nodes:
+        node.meta["seconds"] = 1000.0
+    lesson.Profiler(module).run(ONE)
+    got = node_of(module, "neg").meta["seconds"]
+    cause = (got > 1000, "the seconds of both runs were added up")
+    holds(0 < got < 1000, "the time of the last run", got=got, cause=cause)
 
 
 def test_resnet18_has_a_table_with_a_line_a_node(lesson):

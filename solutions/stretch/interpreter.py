@@ -18,32 +18,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch.fx import Proxy, Tracer, traceback
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import interpreter as core
-from ..graph import Node
-from ..interpreter import last_users
+from ..graph import map_arg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import nn
-    from torch.fx import Graph, GraphModule
+    from torch.fx import GraphModule
 
+    from ..graph import Graph, Node
     from ..interpreter import Args, Kwargs
-
-NODES = (Node, fx.Node)
 
 __all__ = [
     "Interpreter",
     "Profiler",
     "ShapeProp",
     "Transformer",
-    "last_users",
     "profile",
 ]
 
@@ -138,7 +135,7 @@ class Interpreter(core.Interpreter):
         if not traceback.has_preserved_node_meta():
             return super().run_node(n)
         # Who records what happens finds the node's metadata there: ``make_fx``, or a transformer.
-        with traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):
+        with traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):  # type: ignore[arg-type]
             return super().run_node(n)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
@@ -151,7 +148,7 @@ class Interpreter(core.Interpreter):
             RuntimeError: The value of a node isn't there.
         """
         try:
-            return map_aggregate(args, lambda a: self.env[a] if isinstance(a, NODES) else a)
+            return map_aggregate(args, lambda a: map_arg(a, self.env.__getitem__))
         except KeyError as error:
             raise RuntimeError(
                 f"{n} needs the value of {error.args[0]}, which has not been computed or was freed "
@@ -215,7 +212,8 @@ class Transformer(core.Transformer, Interpreter):
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
-        self.new_graph.set_codegen(self.graph._codegen)
+        if getattr(self.graph, "_codegen", None) is not None:
+            self.new_graph.set_codegen(self.graph._codegen)
         self.tracer: Any = RecordingTracer()
         self.tracer.root, self.tracer.graph, self.tracer.tensor_attrs = module, self.new_graph, {}
 
@@ -287,7 +285,7 @@ class ShapeProp(core.ShapeProp, Interpreter):
                 value = super().run_node(n)
         finally:
             self.module = real_module
-        symbols.rebind_unbacked(self.fake_mode.shape_env, n, value)
+        symbols.rebind_unbacked(self.fake_mode.shape_env, n, value)  # type: ignore[arg-type]
         bindings = symbols.compute_unbacked_bindings(self.fake_mode.shape_env, value)
         if bindings:
             n.meta["unbacked_bindings"] = bindings

@@ -19,7 +19,7 @@ def nodes_in_containers_are_not_found(lesson):
 
     def fetch_args_kwargs_from_env(self, n):
         def value_of(arg):
-            return self.env[arg] if isinstance(arg, lesson.Node) else arg
+            return self.env[arg] if isinstance(arg, torch.fx.Node) else arg
 
         return tuple(map(value_of, n.args)), {k: value_of(arg) for k, arg in n.kwargs.items()}
 
@@ -86,20 +86,6 @@ def errors_are_not_explained(lesson):
     lesson.Interpreter.explain = lambda self, error, n: None
 
 
-@wrong(fails="test_the_last_user_of_a_value_is_known", says="the first user was kept")
-def the_first_user_is_taken_for_the_last(lesson):
-    """Keeps the first user that it meets, as for a walk from the end."""
-
-    def last_users(graph):
-        users = {}
-        for node in graph.nodes:
-            for value in node.all_input_nodes:
-                users.setdefault(value, node)
-        return users
-
-    lesson.last_users = last_users
-
-
 @wrong(
     fails="test_a_value_used_twice_by_a_node_is_freed_once",
     says="it is freed as often as it is used",
@@ -114,8 +100,24 @@ def a_value_is_freed_for_each_of_its_uses(lesson):
             self.explain(error, n)
             raise
         for value in (*n.args, *n.kwargs.values()):
-            if isinstance(value, lesson.Node) and self.last_users.get(value) is n:
+            if value in self.last_uses.get(n, ()):
                 del self.env[value]
+
+    lesson.Interpreter.execute = execute
+
+
+@wrong(fails="test_a_value_is_kept_until_its_last_use", says="x was freed before its last use")
+def inputs_are_freed_at_once(lesson):
+    """Frees the inputs of each node, whether or not a later node takes them."""
+
+    def execute(self, n):
+        try:
+            self.env[n] = self.run_node(n)
+        except Exception as error:
+            self.explain(error, n)
+            raise
+        for value in n.all_input_nodes if self.last_uses else ():
+            del self.env[value]
 
     lesson.Interpreter.execute = execute
 
@@ -157,9 +159,9 @@ def a_transformer_records_into_the_old_graph(lesson):
 
     def transform(self):
         self.tracer.graph, self.graph = self.graph, copy.deepcopy(self.graph)
-        self.last_users = {}
+        self.last_uses = {}
         self.tracer.graph.output(self.tracer.create_arg(self.run_nodes()))
-        return lesson.GraphModule(self.module, self.graph)
+        return torch.fx.GraphModule(self.module, self.graph)
 
     lesson.Transformer.transform = transform
 
@@ -227,20 +229,6 @@ def the_time_is_that_since_the_start(lesson):
 
 
 @right(core_only=True)
-def last_users_from_the_end(lesson):
-    """Walks backwards: the first node that takes a value is its last user."""
-
-    def last_users(graph):
-        users = {}
-        for node in reversed(graph.nodes):
-            for value in node.all_input_nodes:
-                users.setdefault(value, node)
-        return users
-
-    lesson.last_users = last_users
-
-
-@right(core_only=True)
 def opcodes_in_a_table(lesson):
     """Has a dict from opcodes to methods, and looks nodes up by a recursion of its own."""
 
@@ -274,8 +262,11 @@ def a_loop_without_execute(lesson):
             except Exception as error:
                 error.args = (f"{error}, in {node.format_node()}",)
                 raise
-            for dead in [each for each, user in self.last_users.items() if user is node]:
-                self.env.pop(dead)
+            for dead in self.last_uses.get(node, ()):
+                if dead is not node:
+                    self.env.pop(dead)
+            if node.op == "output":
+                break
         return value
 
     lesson.Interpreter.run_nodes = run_nodes
@@ -283,11 +274,11 @@ def a_loop_without_execute(lesson):
 
 @right(core_only=True)
 def a_transformer_that_writes_nodes_itself(lesson):
-    """Creates nodes in the new graph, and makes their proxies."""
+    """Lets the tracer convert arguments, create nodes, and make their proxies, one by one."""
 
     def record(self, op, target, args, kwargs):
         plain = self.tracer.create_arg(args), self.tracer.create_arg(kwargs)
-        return self.tracer.proxy(self.new_graph.create_node(op, target, *plain))
+        return self.tracer.proxy(self.tracer.create_node(op, target, *plain))
 
     for op in ("placeholder", "get_attr", "call_function", "call_module"):
         setattr(lesson.Transformer, op, functools.partialmethod(record, op))

@@ -64,6 +64,14 @@ def error_of(call: Callable[[], object]) -> str:
     return "no error"
 
 
+class Refused(Exception):
+    """An error of its own, which no interpreter raises by itself."""
+
+
+def refuse(*args: object) -> None:
+    raise Refused
+
+
 class Small(nn.Module):
     """A parameter, a submodule, a function and a method."""
 
@@ -90,14 +98,15 @@ def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> li
     """What each node says of its value, after a run of its own."""
     run = build()
     shape_prop(run.module, *options).propagate(*run.values)
+    keys = "tensor_meta", "type"
     return [
-        {"node": node.name} | {key: plain(node.meta.get(key)) for key in ("tensor_meta", "type")}
+        {"node": node.name} | {key: plain(node.meta[key]) for key in keys if key in node.meta}
         for node in run.module.graph.nodes
     ]
 
 
 def keeping(lesson: Any, module: Any) -> Any:
-    """An interpreter that keeps all values: it asks for no ``last_users``."""
+    """An interpreter that keeps all values: it asks for no ``last_uses``."""
     return lesson.Interpreter(module, garbage_collect_values=False)
 
 
@@ -114,8 +123,12 @@ def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
         described(each, lambda: run_of(build())) for each in (lesson.ShapeProp, ShapeProp)
     )
     for our, their in zip(ours, theirs, strict=True):
-        unset = [key for key in their if our[key] is None and their[key] is not None]
-        equal(our, their, cause=(bool(unset), f'the node has no meta["{"".join(unset[:1])}"]'))
+        missing, extra = [*their.keys() - our], [*our.keys() - their]
+        cause = [
+            (bool(missing), f'the node has no meta["{"".join(missing[:1])}"]'),
+            (bool(extra), "there is no tensor in the value, and the node has a tensor_meta"),
+        ]
+        equal(our, their, cause=cause)
 
 
 def node_of(module: Any, name: str) -> fx.Node:

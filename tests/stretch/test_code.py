@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import gc
 import inspect
 import linecache
@@ -929,3 +930,43 @@ def test_a_graph_of_another_class(lesson):
     x_value = torch.tensor([-1.0, 1.0])
     module = lesson.GraphModule({}, OwnGraph(x, relu, output))
     same_numbers(module(x_value), [x_value.relu(), x_value])
+
+
+# --- names and places -----------------------------------------------------------------------------
+
+
+def test_a_node_may_be_called_like_a_keyword(lesson):
+    graph = traced(lambda x: torch.sin(x))
+    _, node, _ = graph.nodes
+    node.name = "None"
+    same_code(lesson.python_code(graph)[0], graph)
+
+
+@pytest.mark.beyond("the parameter hides the builtin, and a tensor is called")
+def test_a_parameter_may_be_called_like_a_builtin_that_is_called(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_function(len, (graph.placeholder("len"),)))
+    equal(runnable(lesson, graph)([1, 2]), 2)
+
+
+def test_an_object_without_a_name_can_be_called(lesson):
+    graph = fx.Graph()
+    node = graph.call_function(operator.neg, (graph.placeholder("x"),))
+    graph.output(node)
+    node.target = functools.partial(operator.mul, 3)
+    equal(lesson.GraphModule({}, graph)(2), 6)
+
+
+def test_the_code_is_placed_where_the_graph_says(lesson):
+    graph = traced(lambda x: torch.sin(x))
+    graph._co_fields = {"co_filename": "model.py", "co_firstlineno": 7, "co_name": "forward"}
+    module = lesson.GraphModule({}, graph)
+    file = type(module).forward.__code__.co_filename
+    holds(file.endswith(" from model.py:7 in forward"), "the file of the graph", got=file)
+
+
+def test_a_module_with_an_operator_packet_is_stored(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_function(torch.ops.aten.sigmoid, (graph.placeholder("x"),)))
+    module = pickle.loads(pickle.dumps(lesson.GraphModule({}, graph)))
+    same_numbers(module(x := torch.rand(3)), x.sigmoid())

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch.fx import Graph
+    from ...graph import Graph
 
 
 class CodeGen:
@@ -67,9 +67,8 @@ class PyTreeCodeGen(CodeGen):
         annotated = [each for each in free_vars if ":" in each]
         # a target of several names has no annotations: these are statements of their own
         annotations = f"\n    {''.join(f'{each}; ' for each in annotated)}\n" if annotated else ""
-        leaves = ", ".join(
-            each.split(":")[0] for each in [*names[: names[:1] == ["self"]], *free_vars]
-        )
+        own = ["self"] if names[:1] == ["self"] else []
+        leaves = ", ".join(each.split(":")[0] for each in [*own, *free_vars])
         if not free_vars:
             return first
         inputs = f"[{', '.join(names)}]"

@@ -22,7 +22,7 @@ from .writing import ReadableWriter, python_code
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch.fx import Graph
+    from ...graph import Graph
 
 NUMBERS = count()
 # What takes the place of a source that is no longer needed: a file that doesn't exist, and that the
@@ -30,9 +30,20 @@ NUMBERS = count()
 NO_SOURCE: tuple[int, float, list[str], str] = 0, 0.0, [], "<no source>"
 
 
-def compiled(generated: PythonCode) -> Callable[..., Any]:
-    """Return the function, whose source Python finds as long as the function is there."""
+def compiled(generated: PythonCode, co_fields: dict[str, Any] | None = None) -> Callable[..., Any]:
+    """Return the function, whose source Python finds as long as the function is there.
+
+    Args:
+        generated: The source and its globals.
+        co_fields: Where a debugger shows the function: ``co_filename``, ``co_name`` and
+            ``co_firstlineno``, as in ``graph._co_fields``. The file name alone is taken as it is.
+    """
     filename = f"<generated code {next(NUMBERS)}>"
+    match co_fields or {}:
+        case {"co_filename": file, "co_firstlineno": line, "co_name": name}:
+            filename = f"{filename} from {file}:{line} in {name}"
+        case {"co_filename": file}:
+            filename = file
     namespace = dict(generated.globals)
     exec(compile(generated.src, filename, "exec", dont_inherit=True), namespace)
     function = namespace.pop("forward")
@@ -84,13 +95,14 @@ class GraphModule(core.GraphModule):
 
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
-        self._graph.owning_module = self  # type: ignore[assignment]  # it says torch's class
+        self._graph.owning_module = self  # type: ignore[attr-defined]
         info = getattr(codegen_of(self._graph), "pytree_info", None)
         if info is not None:
             self._in_spec, self._out_spec = info.in_spec, info.out_spec
         generated = python_code(self._graph)
         self.code = generated.src
-        type(self).forward = compiled(generated)  # type: ignore[assignment]
+        fields = getattr(self._graph, "_co_fields", None)
+        type(self).forward = compiled(generated, fields)  # type: ignore[assignment]
         for module in self.children():
             if isinstance(module, GraphModule):
                 module.recompile()

@@ -10,7 +10,10 @@ import torch
 from torch.fx.node import map_aggregate
 
 if TYPE_CHECKING:
-    from torch.fx import Graph, Node
+    from ...graph import Graph, Node
+
+
+OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def stored(graph: Graph) -> StoredGraph:
     def portable(value: Any) -> Any:
         if id(value) in numbers:
             return Position(numbers[id(value)])
-        return OperatorName(str(value)) if isinstance(value, torch._ops.OpOverload) else value
+        return OperatorName(str(value)) if isinstance(value, OPERATORS) else value
 
     nodes = [
         (

@@ -19,12 +19,13 @@ from torch.utils import _pytree as pytree
 
 from ... import code as core
 from ...code import PythonCode
+from ...graph import Namespace
 from .codegen import codegen_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torch.fx import Graph, Node
+    from ...graph import Graph, Node
 
 IN_PLACE = {
     getattr(operator, f"i{name.strip('_')}"): sign
@@ -65,14 +66,10 @@ class CodeWriter(core.CodeWriter):
         super().__init__(graph)
         self.codegen = codegen_of(graph)
         self.globals |= PYTREES | dict(self.codegen.additional_globals())
-        self.names: dict[int, str] = {}  # of nodes, by identity
-        self.node_names = set()
-        for node in graph.nodes:
-            name = node.name
-            while name in self.node_names:
-                name += "_"
-            self.node_names.add(name)
-            self.names[id(node)] = name
+        namespace = Namespace()  # a node of torch's may be called `None`, or like another node
+        self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
+        parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
+        self.node_names = {*self.names.values(), *parameters}  # a parameter `len` hides the builtin
 
     def wrapped(self) -> str:
         """Return statements that keep wrapped functions from being traced in this code."""
