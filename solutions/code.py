@@ -317,6 +317,7 @@ class GraphModule(nn.Module):
             if node.op in ("get_attr", "call_module"):
                 install(self, node.target, attrgetter(node.target)(root))
         self.graph = graph
+        graph.owning_module = self
         self.recompile()
 
     def recompile(self) -> PythonCode:

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node
 
+from .code import GraphModule
+from .graph import Graph, Node
 from .tracer import Tracer
 
 __all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
@@ -109,7 +110,7 @@ def find_chain(graph: Graph) -> list[Node]:
         NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
             node, or the output isn't one value that depends on the input.
 
-    >>> graph = torch.fx.symbolic_trace(lambda x: torch.exp(torch.tan(x))).graph
+    >>> graph = Tracer().trace(lambda x: torch.exp(torch.tan(x)))
     >>> find_chain(graph)
     [x, tan, exp, output]
     """
@@ -188,7 +189,7 @@ class InverseBuilder:
     def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
         self.root = root
         self.chain = chain
-        self.graph = Graph()
+        self.graph = type(chain[0].graph)()
         self.copies: dict[Node, Node] = {}
         self.values: dict[Node, Any] = {}
 

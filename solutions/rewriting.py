@@ -17,10 +17,11 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from torch import nn
-from torch.fx import Graph, GraphModule, Node
 from torch.nn.utils import fuse_conv_bn_eval
 
-from .tracer import symbolic_trace
+from .code import GraphModule
+from .graph import Graph, Node, is_node
+from .tracer import Tracer, symbolic_trace
 
 
 class Match(NamedTuple):  # given
@@ -55,7 +56,7 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
     >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
     [{relu: relu, x: add}, {relu: relu_1, x: b}]
     """
-    (anchor,) = symbolic_trace(pattern).graph.output_node().all_input_nodes
+    (anchor,) = traced_like(graph, pattern).output_node().all_input_nodes
     matches: list[Match] = []
     taken: set[Node] = set()  # the nodes of these matches
     for node in graph.nodes:
@@ -66,6 +67,19 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
                 taken.update(inside)
                 matches.append(found)
     return matches
+
+
+def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
+    """Return the graph of a function or module, of the class that another graph has.
+
+    So a pattern is compared with, and a replacement is copied into, a graph of its own kind, be
+    that yours or torch's.
+    """
+    tracer = Tracer()
+    tracer.new_graph = type(graph)  # type: ignore[method-assign]
+    result = tracer.trace(function)
+    result.owning_module = tracer.root
+    return result
 
 
 class Matcher:
@@ -86,11 +100,11 @@ class Matcher:
         """
         if expected in nodes_map:
             return same_value(nodes_map[expected], actual)
-        if isinstance(actual, Node) and actual in nodes_map.values():
+        if is_node(actual) and actual in nodes_map.values():
             return False
         nodes_map[expected] = actual
         return expected.op == "placeholder" or (
-            isinstance(actual, Node) and self.match_call(expected, actual, nodes_map)
+            is_node(actual) and self.match_call(expected, actual, nodes_map)
         )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
@@ -105,7 +119,7 @@ class Matcher:
             actual: The argument at the same place in the graph.
             nodes_map: As for ``match_node``.
         """
-        if isinstance(expected, Node):
+        if is_node(expected):
             return self.match_node(expected, actual, nodes_map)
         if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
             return len(expected) == len(actual) and all(
@@ -130,7 +144,7 @@ def same_value(expected: Any, actual: Any) -> bool:  # given
 
 def module_of(node: Node) -> Any:  # given
     """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(node.target)  # type: ignore[union-attr, arg-type]
+    return node.graph.owning_module.get_submodule(node.target)
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given
@@ -193,7 +207,7 @@ def replace_pattern(
         return mul
     """
     matches = match(pattern, gm.graph)
-    new = symbolic_trace(replacement).graph
+    new = traced_like(gm.graph, replacement)
     for found in reversed(matches):  # an input of a match may be the result of an earlier one
         replace_match(found, new)
     gm.recompile()

@@ -23,10 +23,11 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import Argument
 
 from .. import inlining as core
-from ..inlining import Call, replace
+from ..inlining import Call, call_in, inline, module_calls, replace
+from .proxy import TraceError
 from .tracer import Tracer
 
-__all__ = ["inline_all", "inline_function", "inline_module", "replace"]
+__all__ = ["TraceError", "inline_all", "inline_function", "inline_module", "replace"]
 
 
 class CallRecorder(core.CallRecorder, Tracer):
@@ -126,7 +127,8 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     ['0']
     """
     with _unused_modules_dropped(gm):
-        return core.inline_function(gm, node, fn, CallRecorder)
+        calls = [call_in(gm, node, fn)]
+        return inline(CallRecorder(gm, calls, lambda module: True))
 
 
 def inline_module(gm: GraphModule, target: str) -> GraphModule:
@@ -154,7 +156,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         names = ", ".join(map(repr, near)) or "there are none"
         raise NameError(f"there is no submodule {target!r}; near names: {names}")
     with _unused_modules_dropped(gm):
-        return core.inline_module(gm, target, CallRecorder)
+        callee, calls = paths[target], module_calls(gm, target)
+        return inline(CallRecorder(gm, calls, lambda module: module is not callee))
 
 
 def inline_all(gm: GraphModule) -> GraphModule:
@@ -172,4 +175,4 @@ def inline_all(gm: GraphModule) -> GraphModule:
     ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']
     """
     with _unused_modules_dropped(gm):
-        return core.inline_all(gm, CallRecorder)
+        return inline(CallRecorder(gm, module_calls(gm), lambda module: False))

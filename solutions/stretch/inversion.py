@@ -152,6 +152,10 @@ class InverseBuilder(core.InverseBuilder):
         self.interpreter = Interpreter(root, False, chain[0].graph)
         self.interpreter.env = self.values
 
+    def build(self) -> GraphModule:
+        """Undo the steps, the last one first; the module is torch's, as its graph is."""
+        return GraphModule(super().build(), self.graph)
+
     def value_of(self, constant: Node) -> Any:
         """Return a constant's value: an attribute, or what is computed from attributes.
 

@@ -6,9 +6,10 @@ from collections import namedtuple
 
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import same_numbers
+from tests.suite.engine import graph_module, symbolic_trace
 
 NUMBERS_HINT = "print `gm.code` before and after"
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -40,7 +41,7 @@ class Parent(nn.Module):
 def traced(model: nn.Module) -> GraphModule:
     """Trace a model; its class's own child classes are leaves, and so is every Sequential."""
     tracer = LeavesGiven(*{type(module) for module in model.modules()} - {type(model)})
-    return GraphModule(model, tracer.trace(model))
+    return graph_module(model, tracer.trace(model))
 
 
 def targets(graph: Graph, op: str = "call_module") -> list[str]:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Node
 
+from tests.suite.engine import symbolic_trace
 from tests.suite.expect import Words, holds, mismatch, numeric_difference
 from tests.suite.todo import is_todo
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from tests.suite import equal, holds, same_numbers
+from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
 # --- functions ---------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
     Among the rest are decoys: the pattern with a value that escapes, or with another literal.
     """
     chance = random.Random(seed)
-    graph = Graph()
+    graph = new_graph()
     values = [graph.placeholder(name) for name in "abc"]
     places = []
     while len(graph.nodes) < size:
@@ -233,7 +234,7 @@ def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
         if kind == "pattern":
             places.append(values[-1].name)
     graph.output(values[-1])
-    return GraphModule({}, graph), places
+    return graph_module({}, graph), places
 
 
 def pattern_of(node: Node, depth: int) -> Graph:

@@ -10,10 +10,12 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace, TracebackType
 
 import pytest
+import torch.fx
 
 from kata import layers
 from kata.lending import PACKAGE, LessonFinder, only_these_modules
 from kata.stubs import CORES, ROOT, SOLUTIONS
+from lessons import FINALE
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Implementation:
         lent: the siblings that came from the reference.
         modules: what ``sys.modules`` holds below ``package`` while its tests run.
         package: where its modules are found by name.
+        engine: has the tracer and the graphs that a transform is judged with.
     """
 
     lesson: str
@@ -39,6 +42,7 @@ class Implementation:
     lent: tuple[str, ...] = ()
     modules: dict[str, ModuleType] = field(default_factory=dict)
     package: str = PACKAGE
+    engine: ModuleType = torch.fx
 
     @contextlib.contextmanager
     def active(self) -> Iterator[ModuleType]:
@@ -63,7 +67,7 @@ def reference(lesson: str) -> Implementation:
 
 def core(lesson: str) -> Implementation:
     """The core of the reference alone."""
-    return Implementation(lesson, CORES, layers.core(lesson))
+    return Implementation(lesson, CORES, layers.core(lesson), engine=layers.core("tracer"))
 
 
 def torch_itself(lesson: str) -> Implementation:
@@ -96,6 +100,8 @@ def learners(lesson: str, folder: Path) -> Implementation:
             raise
         except BaseException as error:  # a lesson may end Python, or skip its test
             implementation.error, implementation.traceback = error, error.__traceback__
+        if implementation.error is None and lesson not in FINALE.needs:
+            implementation.engine = importlib.import_module(f"{PACKAGE}.tracer")
         implementation.modules = modules()
     implementation.lent = tuple(finder.lent)
     return implementation
@@ -106,4 +112,7 @@ def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:
     importlib.import_module("solutions")
     with only_these_modules("solutions", {}) as modules:
         module = layers.core(lesson) if core else layers.reference(lesson)
-        return Implementation(lesson, CORES, module, modules=modules(), package="solutions")
+        engine = layers.core("tracer") if core else torch.fx
+        return Implementation(
+            lesson, CORES, module, modules=modules(), package="solutions", engine=engine
+        )

@@ -19,7 +19,7 @@ from torch import nn
 from kata.stubs import ROOT, STUBS
 from lessons import FINALE, LESSONS
 from tests import zoo
-from tests.suite import finale, scoreboard
+from tests.suite import engine, finale, scoreboard
 from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain, unwritten_name
 from tests.suite.implementations import (
@@ -159,6 +159,7 @@ def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
     """The module under test: yours, the reference's, or torch's own names."""
     zoo.seed(0)  # what a test says is the same each time, and where it runs alone
     implementation = request.config.stash[LOADER](lesson_of(request.node) or "")
+    engine.use(implementation.engine)
     with nothing_left_patched(vars(request.module)), implementation.active() as module:
         yield module
 
