@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, update_wrapper
+from functools import wraps
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 from torch import nn
-from torch.fx import Node, Proxy
 
+from .graph import Node
+from .proxy import Proxy
 from .tracer import Tracer
 
 NamedParameters = list[tuple[str, nn.Parameter]]
@@ -82,7 +83,7 @@ class ExecOrderTracer:
         exec_info: the record of the last trace; ``None`` before the first.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
-    >>> watcher, tracer = ExecOrderTracer(), torch.fx.Tracer()
+    >>> watcher, tracer = ExecOrderTracer(), Tracer()
     >>> with watcher.patch_tracer(tracer, model):
     ...     graph = tracer.trace(model)
     >>> [type(module).__name__ for module in watcher.exec_info.module_forward_order]
@@ -112,9 +113,15 @@ class ExecOrderTracer:
         """
         info = self.exec_info = ExecutionInfo(root_module)
         parameters = dict(root_module.named_parameters())
-        call_module = partial(self.record_call, info, tracer.call_module)
-        create_proxy = partial(self.record_node, info, parameters, tracer.create_proxy)
-        update_wrapper(create_proxy, tracer.create_proxy)  # the tracer looks at its signature
+        enter, create = tracer.call_module, tracer.create_proxy
+
+        def call_module(module: nn.Module, *how: Any) -> Any:
+            return self.record_call(info, enter, module, *how)
+
+        @wraps(create)  # torch's tracers look at its signature
+        def create_proxy(*args: Any, **options: Any) -> Any:
+            return self.record_node(info, parameters, create, *args, **options)
+
         with patch.multiple(tracer, call_module=call_module, create_proxy=create_proxy):
             yield
 
@@ -227,7 +234,8 @@ class ExecOrderTracer:
         """
         if node.op == "call_module":
             return list(info.curr_module.named_parameters())
-        return named(parameters, [each.node for each in args if isinstance(each, Proxy)])
+        proxies = (each for each in args if isinstance(each, Proxy | torch.fx.Proxy))
+        return named(parameters, [each.node for each in proxies])
 
 
 def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from torch import nn
-from torch.fx import GraphModule
 from torch.nn import functional as F
 
 from tests import zoo
@@ -22,6 +21,7 @@ from tests.models.custom_tracers import (
     traced_paths,
 )
 from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
+from tests.suite.engine import graph_module
 
 TABLE = Path(__file__).parent / "data" / "resnet18_modules.txt"
 
@@ -86,7 +86,7 @@ def test_resnet18_without_relu_modules_computes_the_same(lesson):
     graph = lesson.LowerReluTracer().trace(specimen.model)
     called = [node for node in graph.nodes if node.op == "call_function" and node.target is F.relu]
     equal(len(called), 17, cause=(is_value(0), "no ReLU was looked into"), hint=LEAF_HINT)
-    same_numbers(GraphModule(specimen.model, graph)(*specimen.inputs), specimen.eager())
+    same_numbers(graph_module(specimen.model, graph)(*specimen.inputs), specimen.eager())
 
 
 # --- TaggingTracer --------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_two_taggers_keep_their_own_tags(lesson):
 
 def test_tags_are_there_in_a_graph_module(lesson):
     model = Scaled(nn.ReLU())
-    all_tagged(GraphModule(model, lesson.TaggingTracer().trace(model)).graph, "foo")
+    all_tagged(graph_module(model, lesson.TaggingTracer().trace(model)).graph, "foo")
 
 
 def test_annotations_are_kept(lesson):

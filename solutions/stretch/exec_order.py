@@ -1,5 +1,6 @@
 """Unlike the core: ``CompleteExecOrderTracer``, which misses no use of a parameter.
 
+A configuration has the whole reference's tracer, which records wrapped functions as torch's does.
 The core does what torch does, including its mistakes. This tracer finds parameters anywhere among
 the arguments, compares parameters and not names, and keeps the usages of a module that is called
 again.
@@ -10,16 +11,32 @@ again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 from torch.fx import Node
 
+from .. import exec_order as core
 from ..exec_order import ExecOrderTracer as ExecOrderTracer
 from ..exec_order import ExecutionInfo as ExecutionInfo
 from ..exec_order import NamedParameters, named
 from ..exec_order import ParamUsageInfo as ParamUsageInfo
-from ..exec_order import TracingConfig as TracingConfig
+from .tracer import Tracer
+
+
+@dataclass
+class TracingConfig(core.TracingConfig):
+    """The core's, whose tracer is the whole reference's: wrapped functions are recorded as calls.
+
+    In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
+
+    >>> import math
+    >>> [node.name for node in TracingConfig().tracer.trace(lambda x: math.sqrt(x)).nodes]
+    ['x', 'sqrt', 'output']
+    """
+
+    tracer: Tracer = field(default_factory=Tracer)
 
 
 class CompleteExecOrderTracer(ExecOrderTracer):

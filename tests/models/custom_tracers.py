@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.fx import Graph, Node
+from torch.fx import Graph
 
 from tests.suite import equal, holds
+from tests.suite.engine import is_node
 
 
 class Scaled(nn.Module):
@@ -87,7 +88,7 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
     """The path noted for each node, by the node's name."""
     table = tracer.node_to_originating_module
     holds(
-        all(isinstance(key, Node) for key in table),
+        all(is_node(key) for key in table),
         "nodes as the keys of `node_to_originating_module`",
         got=next(iter(table), None),
         cause=(lambda key: isinstance(key, str), "the table is keyed by the names of the nodes"),

@@ -40,3 +40,8 @@ def graph_module(root: Any, graph: Any) -> Any:
 def is_graph_module(value: object) -> bool:
     """Return whether a value is a graph module of the engine's."""
     return isinstance(value, _current.GraphModule)
+
+
+def is_node(value: object) -> bool:
+    """Return whether a value is a node, of whatever graph."""
+    return hasattr(value, "all_input_nodes")
