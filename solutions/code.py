@@ -290,13 +290,15 @@ class GraphModule(nn.Module):
     """A module that runs a graph, by the code that is generated for it.
 
     Args:
-        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths.
+        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths; or
+            a dict from these paths to what is there.
         graph: The graph.
         class_name: The name of the module's class.
 
     Attributes:
         graph: The graph. Call ``recompile`` after editing it.
         code: The source of ``forward``.
+        meta: A dict for whatever else is known about the module.
 
     The module has what the graph names at the same paths, not copies of it, and nothing else of
     ``root``. Each graph module has a class of its own, because Python looks for ``forward`` there.
@@ -310,12 +312,17 @@ class GraphModule(nn.Module):
     (Successor(), 3)
     """
 
-    def __init__(self, root: nn.Module, graph: Graph, class_name: str = "GraphModule") -> None:
+    def __init__(
+        self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
+    ) -> None:
         super().__init__()
         self.__class__ = type(class_name, (type(self),), {})
+        self.meta: dict[str, Any] = {}
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
-                install(self, node.target, attrgetter(node.target)(root))
+                path = node.target
+                is_dict = isinstance(root, dict)
+                install(self, path, root[path] if is_dict else attrgetter(path)(root))
         self.graph = graph
         graph.owning_module = self
         self.recompile()

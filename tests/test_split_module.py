@@ -1,19 +1,18 @@
 """Cutting a graph into a pipeline: each step alone, then the whole beside torch's own."""
 
-import itertools
 import random
 from collections import Counter
 
 import pytest
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, symbolic_trace
+from torch.fx import symbolic_trace as torch_symbolic_trace
 from torch.fx.passes.split_module import split_module as torch_split_module
 
 from tests import zoo
 from tests.models.split_module import (
     Chain,
-    TwoBranches,
+    TwoViews,
     UsesAParameterLate,
     built,
     calls,
@@ -33,18 +32,17 @@ from tests.models.split_module import (
     submodules,
 )
 from tests.suite import equal, holds, is_value, refuses, rows, same_graph, same_numbers
+from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
-SEED_CODE = """\
-def forward(self, x, y):
-    param = self.param
-    submod_0 = self.submod_0(x, param, y);  x = param = y = None
+FIRST = {"mul", "encoder", "encoder_1"}
+EXAMPLE_CODE = """\
+def forward(self, left, right):
+    scale = self.scale
+    submod_0 = self.submod_0(left, scale, right);  left = scale = right = None
     getitem = submod_0[0]
     getitem_1 = submod_0[1];  submod_0 = None
     submod_1 = self.submod_1(getitem, getitem_1);  getitem = getitem_1 = None
-    getitem_2 = submod_1[0]
-    getitem_3 = submod_1[1];  submod_1 = None
-    submod_2 = self.submod_2(getitem_2, getitem_3);  getitem_2 = getitem_3 = None
-    return submod_2"""
+    return submod_1"""
 
 
 # --- Step 1: assign_nodes
@@ -62,7 +60,7 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
 
 
 def test_the_callback_is_asked_about_calls_only(lesson):
-    graph, asked = symbolic_trace(TwoBranches()).graph, []
+    graph, asked = symbolic_trace(TwoViews()).graph, []
     lesson.assign_nodes(graph, lambda node: asked.append(node.op) or 0)
     holds(
         not {"placeholder", "get_attr", "output"} & set(asked),
@@ -74,7 +72,7 @@ def test_the_callback_is_asked_about_calls_only(lesson):
 
 
 def test_the_callback_is_asked_once_about_each_call(lesson):
-    graph, asked = symbolic_trace(TwoBranches()).graph, Counter()
+    graph, asked = symbolic_trace(TwoViews()).graph, Counter()
     lesson.assign_nodes(graph, lambda node: asked.update([node.name]) or 0)
     equal(
         dict(asked),
@@ -155,14 +153,14 @@ def test_a_placeholder_is_an_input_that_nobody_makes(lesson):
 
 
 def test_a_parameter_is_an_input(lesson):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     (only,) = crossed(lesson, m, " ".join(names(calls(m.graph))))
     equal(
         names(only.inputs),
-        ["x", "param", "y"],
+        ["left", "scale", "right"],
         cause=[
-            (lambda got: "param" not in got, "the get_attr node of a parameter was left out"),
-            (lambda got: sorted(got) == ["param", "x", "y"], "they come in another order"),
+            (lambda got: "scale" not in got, "the get_attr node of a parameter was left out"),
+            (lambda got: sorted(got) == ["left", "right", "scale"], "they come in another order"),
         ],
         hint="a get_attr of a tensor is passed in like a placeholder, in the order of first use",
     )
@@ -252,7 +250,7 @@ def test_a_partition_runs_after_those_it_depends_on(lesson):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
-    chance, graph = random.Random(seed), Graph()
+    chance, graph = random.Random(seed), new_graph()
     partitions = partitions_called(lesson, *(f"p{number}" for number in range(30)))
     for number, partition in enumerate(partitions[1:], start=1):
         makers = chance.sample(partitions[:number], k=min(number, 2))
@@ -380,12 +378,12 @@ def test_defaults_are_not_copied_into_a_submodule(lesson):
 
 
 def test_keyword_arguments_are_copied(lesson):
-    m = symbolic_trace(TwoBranches())
-    submodule = built(lesson, m, "linear", "clamp", "clamp")
-    clamp = calls(submodule.graph)[0]
+    m = symbolic_trace(TwoViews())
+    submodule = built(lesson, m, "encoder", "softmax", "softmax")
+    softmax = calls(submodule.graph)[0]
     equal(
-        dict(clamp.kwargs),
-        {"min": 0.0, "max": 1.0},
+        dict(softmax.kwargs),
+        {"dim": -1},
         cause=(is_value({}), "the copy was made without node.kwargs"),
         hint="create_node takes args and kwargs: map both",
     )
@@ -558,16 +556,16 @@ def test_the_annotation_of_the_output_stays_behind(lesson):
 
 
 def test_the_meta_of_the_outer_graph_is_its_own(lesson):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
-    for node in (nodes["x"], nodes["param"]):
+    for node in (nodes["left"], nodes["scale"]):
         node.meta["note"] = node.name
-    inputs = [nodes["x"], nodes["param"]]
-    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["add_1"]]))
+    inputs = [nodes["left"], nodes["scale"]]
+    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["maximum"]]))
     new = named(split.graph)
     equal(
-        [new[name].meta.get("note") for name in ("x", "param")],
-        ["x", "param"],
+        [new[name].meta.get("note") for name in ("left", "scale")],
+        ["left", "scale"],
         cause=[
             (lambda got: got[0] is None, "the placeholder has no such meta"),
             (lambda got: got[1] is None, "the get_attr node has no such meta"),
@@ -575,23 +573,23 @@ def test_the_meta_of_the_outer_graph_is_its_own(lesson):
         hint="update the new node's meta from the old one's",
     )
     holds(
-        new["x"].meta is not nodes["x"].meta and new["param"].meta is not nodes["param"].meta,
+        new["left"].meta is not nodes["left"].meta and new["scale"].meta is not nodes["scale"].meta,
         "a meta dict of its own for each node",
         hint="copy the dict",
     )
 
 
 def test_parameters_are_shared_and_not_copied(lesson):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
-    inputs = [nodes["x"], nodes["param"]]
-    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["add_1"]]))
+    inputs = [nodes["left"], nodes["scale"]]
+    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["maximum"]]))
     holds(
-        split.param is m.param,
+        split.scale is m.scale,
         "the parameter itself in the outer module",
         got=list(dict(split.named_parameters())),
         cause=(
-            lambda got: "param" in got,
+            lambda got: "scale" in got,
             "the parameter was copied: training one would leave the other behind",
         ),
         hint="hand over the parameter as it is",
@@ -613,24 +611,27 @@ def test_the_output_keeps_its_structure(lesson):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, ["x", "y", "param", "submod_0", "submod_1", "output"]),
-        ({"keep_original_order": True}, ["x", "y", "submod_0", "param", "submod_1", "output"]),
+        ({}, ["left", "right", "scale", "submod_0", "submod_1", "output"]),
+        (
+            {"keep_original_order": True},
+            ["left", "right", "submod_0", "scale", "submod_1", "output"],
+        ),
     ],
     ids=["any order", "original order"],
 )
 def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, options, expected):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
-    first = stage(lesson, "0", [nodes["y"]], [nodes["linear"]])
-    second = stage(lesson, "1", [nodes["linear"], nodes["param"]], [nodes["add_1"]])
+    first = stage(lesson, "0", [nodes["right"]], [nodes["encoder"]])
+    second = stage(lesson, "1", [nodes["encoder"], nodes["scale"]], [nodes["maximum"]])
     split = stitched(lesson, m, first, second, **options)
     equal(
         names(split.graph.nodes),
         expected,
         cause=[
-            (lambda got: "param_1" in got, "the parameter is read twice"),
-            (lambda got: options and got.index("param") == 2, "the parameter is read at the start"),
-            (lambda got: not options and got.index("param") > 2, "the parameter is read late"),
+            (lambda got: "scale_1" in got, "the parameter is read twice"),
+            (lambda got: options and got.index("scale") == 2, "the parameter is read at the start"),
+            (lambda got: not options and got.index("scale") > 2, "the parameter is read late"),
         ],
         hint="with keep_original_order, and only then, read a parameter when it is first needed",
     )
@@ -654,19 +655,23 @@ def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
 
 
 def test_the_example_comes_out_as_printed(lesson):
-    model, round_robin = TwoBranches(), itertools.cycle([0, 1, 2])
-    split = lesson.split_module(symbolic_trace(model), model, lambda node: next(round_robin))
+    model = TwoViews()
+    split = lesson.split_module(
+        symbolic_trace(model), model, lambda node: int(node.name not in FIRST)
+    )
     equal(
         split.code.strip(),
-        SEED_CODE,
+        EXAMPLE_CODE,
         hint="run the tests of the steps first: they look at one thing each",
     )
 
 
 def test_the_example_has_the_modules_as_printed(lesson):
-    model, round_robin = TwoBranches(), itertools.cycle([0, 1, 2])
-    split = lesson.split_module(symbolic_trace(model), model, lambda node: next(round_robin))
-    expected = ["", "submod_0", "submod_0.linear", "submod_1", "submod_1.linear", "submod_2"]
+    model = TwoViews()
+    split = lesson.split_module(
+        symbolic_trace(model), model, lambda node: int(node.name not in FIRST)
+    )
+    expected = ["", "submod_0", "submod_0.encoder", "submod_1"]
     equal(
         [name for name, _ in split.named_modules(remove_duplicate=False)],
         expected,
@@ -695,26 +700,26 @@ def test_a_placeholder_can_go_straight_to_the_output(lesson):
     )
 
 
-@pytest.mark.parametrize("make", [TwoBranches, layers])
+@pytest.mark.parametrize("make", [TwoViews, layers])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_every_graph_is_the_one_torch_makes(lesson, stages, make):
     model = make()
-    m = symbolic_trace(model)
+    m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, stages)),
-        torch_split_module(m, model, in_stages(m, stages)),
+        torch_split_module(theirs, model, in_stages(theirs, stages)),
         hint="run the tests of the steps first: they look at one thing each",
     )
 
 
-@pytest.mark.parametrize("make", [TwoBranches, layers, UsesAParameterLate])
+@pytest.mark.parametrize("make", [TwoViews, layers, UsesAParameterLate])
 @pytest.mark.parametrize("option", ["keep_original_order", "keep_original_node_name"])
 def test_every_option_gives_the_graphs_that_torch_gives(lesson, option, make):
     model = make()
-    m = symbolic_trace(model)
+    m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, 3), **{option: True}),
-        torch_split_module(m, model, in_stages(m, 3), **{option: True}),
+        torch_split_module(theirs, model, in_stages(theirs, 3), **{option: True}),
         hint=f"see what {option} asks for in the docstrings of build and stitch",
     )
 
@@ -733,7 +738,7 @@ def test_qualname_map_says_where_each_module_came_from(lesson):
 
 @pytest.mark.since("2.13", "split_module names its partitions in meta")
 def test_the_result_names_its_partitions_in_meta(lesson):
-    model = TwoBranches()
+    model = TwoViews()
     m = symbolic_trace(model)
     split = lesson.split_module(m, model, in_stages(m, 2))
     equal(
@@ -745,7 +750,7 @@ def test_the_result_names_its_partitions_in_meta(lesson):
 
 
 def test_the_original_is_left_as_it_was(lesson):
-    model = TwoBranches()
+    model = TwoViews()
     m = symbolic_trace(model)
     before, code = rows(m.graph), m.code
     metas = [dict(node.meta) for node in m.graph.nodes]
@@ -764,7 +769,7 @@ def test_the_original_is_left_as_it_was(lesson):
 
 
 def test_the_parameters_of_the_result_are_those_of_the_model(lesson):
-    model = TwoBranches()
+    model = TwoViews()
     m = symbolic_trace(model)
     split = lesson.split_module(m, model, in_stages(m, 3))
     ours, theirs = list(split.parameters()), list(model.parameters())
@@ -780,10 +785,10 @@ def test_the_parameters_of_the_result_are_those_of_the_model(lesson):
 def test_buffers_are_shared_too(lesson):
     model = nn.Module()
     model.register_buffer("offset", torch.ones(3))
-    graph = Graph()
+    graph = new_graph()
     x, offset = graph.placeholder("x"), graph.get_attr("offset")
     graph.output(graph.call_function(torch.add, (x, offset)))
-    split = lesson.split_module(GraphModule(model, graph), model, lambda node: 0)
+    split = lesson.split_module(graph_module(model, graph), model, lambda node: 0)
     holds(
         dict(split.named_buffers()).get("offset") is model.offset,
         "the buffer itself, registered under its name",
@@ -809,7 +814,7 @@ def test_layers_stay_in_the_mode_in_which_they_are(lesson):
 
 
 def test_the_result_computes_with_its_submodules(lesson):
-    model, ran = TwoBranches(), []
+    model, ran = TwoViews(), []
     m = symbolic_trace(model)
     split = lesson.split_module(m, model, in_stages(m, 3))
     for name, submodule in split.named_children():
@@ -829,10 +834,10 @@ def test_an_unused_call_stays_in_its_partition(lesson):
         torch.tanh(used)
         return used
 
-    m = symbolic_trace(with_leftover)
+    m, theirs = symbolic_trace(with_leftover), torch_symbolic_trace(with_leftover)
     same_split(
         lesson.split_module(m, m, numbered(relu=0, tanh=1)),
-        torch_split_module(m, m, numbered(relu=0, tanh=1)),
+        torch_split_module(theirs, theirs, numbered(relu=0, tanh=1)),
         hint="a partition without outputs is still called: its nodes may have effects",
     )
 
@@ -849,10 +854,10 @@ def test_a_cycle_between_partitions_is_refused(lesson):
 
 def test_resnet18_is_cut_as_torch_cuts_it(lesson):
     model = zoo.resnet18().model
-    m = symbolic_trace(model)
+    m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
         lesson.split_module(m, model, in_stages(m, 4)),
-        torch_split_module(m, model, in_stages(m, 4)),
+        torch_split_module(theirs, model, in_stages(theirs, 4)),
         meta=("nn_module_stack",),
         hint="run the tests of the steps first: they look at one thing each",
     )

@@ -263,6 +263,7 @@ def build_submodule(
     partition: Partition, m: GraphModule, keep_original_node_name: bool = False
 ) -> GraphModule:
     """Unlike the core's: its nodes stand between the regions to enter again and to leave early."""
+    partition.graph = type(m.graph)()
     for enter in partition.reentered:
         core._copy_node(enter, partition.graph, partition.environment, enter.target)
     partition.nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]

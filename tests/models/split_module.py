@@ -19,18 +19,18 @@ from tests.suite import equal, same_graph
 # --- models
 
 
-class TwoBranches(nn.Module):
+class TwoViews(nn.Module):
     """The lesson's first model: a parameter, a module used twice, keyword arguments."""
 
     def __init__(self):
         super().__init__()
-        self.param = nn.Parameter(torch.rand(3, 4))
-        self.linear = nn.Linear(4, 5)
+        self.scale = nn.Parameter(torch.rand(3, 4))
+        self.encoder = nn.Linear(4, 5)
 
-    def forward(self, x, y):
-        z = self.linear(x + self.param).clamp(min=0.0, max=1.0)
-        w = self.linear(y).clamp(min=0.0, max=1.0)
-        return z + w
+    def forward(self, left, right):
+        first = self.encoder(left * self.scale).softmax(dim=-1)
+        second = self.encoder(right).softmax(dim=-1)
+        return torch.maximum(first, second)
 
 
 class Chain(nn.Module):

@@ -24,7 +24,7 @@ from tests.models.split_module import (
     MODELS,
     Chain,
     Parts,
-    TwoBranches,
+    TwoViews,
     built,
     calls,
     for_any_cut,
@@ -148,9 +148,9 @@ def test_a_module_that_is_gone_is_named(lesson):
 
 
 def test_a_parameter_that_is_gone_is_named(lesson):
-    m = symbolic_trace(TwoBranches())
-    del m.param
-    with refuses(AttributeError, "param"):
+    m = symbolic_trace(TwoViews())
+    del m.scale
+    with refuses(AttributeError, "scale"):
         lesson.split_module(m, m, lambda node: 0)
 
 
@@ -199,7 +199,7 @@ def test_flat_names_that_look_alike_are_counted(lesson):
     ids=lambda options: next(iter(options)),
 )
 def test_every_later_option_gives_the_graphs_that_torch_gives(lesson, options):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     same_split(
         split_with(lesson, m, in_stages(m, 3), **options),
         torch_split_module(m, m, in_stages(m, 3), **options),
@@ -220,7 +220,7 @@ def test_an_affix_goes_before_the_number(lesson, affix):
 
 
 def test_inputs_can_be_named_by_their_position(lesson):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     split = split_with(lesson, m, lambda node: 0, keep_original_input_name=False)
     equal(
         names(split.submod_0.graph.find_nodes(op="placeholder")),
@@ -291,7 +291,7 @@ def test_a_model_that_takes_any_number_of_arguments_can_be_cut(lesson):
 
 
 def test_a_split_model_can_be_split_again(lesson):
-    model = TwoBranches()
+    model = TwoViews()
     m = symbolic_trace(model)
     split = lesson.split_module(m, model, in_stages(m, 3))
     again = lesson.split_module(split, split, in_stages(split, 2))
@@ -403,7 +403,7 @@ def test_the_callback_is_asked_once_per_call_whatever_the_graph_holds(lesson):
 
 @pytest.mark.beyond("leaves _fx_partition on every node")
 def test_nothing_is_left_on_the_nodes(lesson):
-    m = symbolic_trace(TwoBranches())
+    m = symbolic_trace(TwoViews())
     before = {node: set(vars(node)) for node in m.graph.nodes}
     lesson.split_module(m, m, in_stages(m, 2))
     equal(

@@ -28,7 +28,7 @@ from solutions.stretch.inlining import inline_module
 from solutions.stretch.rewriting import match, replace_pattern
 from solutions.stretch.tracer import symbolic_trace
 from solutions.stretch.unflatten import unflatten
-from tools.pictures.models import Exported, Layer, Residual, TwoBranches
+from tools.pictures.models import Exported, Layer, Residual, TwoViews
 from tools.pictures.recorded import LineTracer
 from tools.pictures.transformed import arguments_of
 from tools.pictures.trees import flat_row, tree_rows
@@ -198,7 +198,7 @@ def missed(graph: fx.Graph, matched: Mapping[str, str]) -> list[fx.Node]:
 
 def splitting() -> Picture:
     """Cut a graph into three partitions, step by step."""
-    model = TwoBranches()
+    model = TwoViews()
     gm = symbolic_trace(model)
     line_of = lines_of(model)
     numbers = itertools.cycle([0, 1, 2])
@@ -233,7 +233,7 @@ def splitting() -> Picture:
         "in turn. The nodes of a partition come together, in the order in which the partitions "
         "run. At the end a graph calls three modules; operator.getitem takes the values apart "
         "where a module returns two.",
-        source_of(TwoBranches.forward),
+        source_of(TwoViews.forward),
     )
 
 

@@ -46,18 +46,18 @@ class Scaled(nn.Module):
         return torch.relu(self.layers(x) * self.scale) + x
 
 
-class TwoBranches(nn.Module):
+class TwoViews(nn.Module):
     """Two inputs that meet at the end, and a layer that both use."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.param = nn.Parameter(torch.rand(3, 4))
-        self.linear = nn.Linear(4, 5)
+        self.scale = nn.Parameter(torch.rand(3, 4))
+        self.encoder = nn.Linear(4, 5)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        z = self.linear(x + self.param).clamp(min=0.0, max=1.0)
-        w = self.linear(y).clamp(min=0.0, max=1.0)
-        return z + w
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        first = self.encoder(left * self.scale).softmax(dim=-1)
+        second = self.encoder(right).softmax(dim=-1)
+        return torch.maximum(first, second)
 
 
 class Layer(nn.Module):
