@@ -11,7 +11,6 @@ import copy
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -22,9 +21,10 @@ from torch._export.utils import _check_input_constraints_for_graph
 from torch.export import ExportedProgram
 from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph, Interpreter, Node
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
+
+from .graph import Graph, Node, map_arg
+from .interpreter import Interpreter
 
 
 def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
@@ -48,8 +48,7 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
     tree = UnflattenedModule(module)
     make_modules(root, tree)
     attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
-    with suppress(NotImplementedError):  # as long as step 8 isn't written, nothing is shared
-        share_equal_bodies(root)
+    share_equal_bodies(root)
     for call in root.walk():
         call.module.finalize()
     return tree
@@ -387,7 +386,7 @@ class CallGraph:
 
     def __init__(self, call: ModuleCall) -> None:  # given
         self.call = call
-        self.graph = Graph()
+        self.graph = type(call.first.graph)()
         self.copies: dict[Node, Node] = {}
         self.add_inputs()
         for item in call.body:
@@ -513,7 +512,7 @@ def as_registered(
 
 
 class InterpreterModule(nn.Module):
-    """A module that runs its graph with ``torch.fx.Interpreter``.
+    """A module that runs its graph with your ``Interpreter``.
 
     Args:
         graph: the graph; its placeholders are the module's parameters.
@@ -577,7 +576,7 @@ class UnflattenedModule(InterpreterModule):
     """
 
     def __init__(self, export_module: ExportedProgram) -> None:  # given
-        super().__init__(Graph())
+        super().__init__(type(export_module.graph)())
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
