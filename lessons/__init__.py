@@ -51,7 +51,7 @@ LESSONS = (
         part="the engine",
         title="A graph becomes Python again",
         minutes=45,
-        needs=(),
+        needs=("graph",),
         summary="turn a graph into Python again, and into a module that runs",
     ),
     Lesson(
@@ -59,7 +59,7 @@ LESSONS = (
         part="the engine",
         title="Run a graph node by node",
         minutes=30,
-        needs=(),
+        needs=("proxy", "graph", "code"),
         summary="run a graph node by node, and see every shape",
     ),
     Lesson(
@@ -91,7 +91,7 @@ LESSONS = (
         part="the engine",
         title="Record a run as a graph",
         minutes=90,
-        needs=("path_of_module", "create_arg", "placeholders"),
+        needs=("proxy", "graph", "code", "path_of_module", "create_arg", "placeholders"),
         summary="record a run as a graph",
     ),
     Lesson(
@@ -99,7 +99,7 @@ LESSONS = (
         part="transforms",
         title="Decide what is recorded",
         minutes=25,
-        needs=("tracer",),
+        needs=("proxy", "graph", "tracer"),
         summary="decide what is recorded, and what about it",
     ),
     Lesson(
@@ -107,7 +107,7 @@ LESSONS = (
         part="transforms",
         title="Replace a call by what it does",
         minutes=45,
-        needs=("tracer",),
+        needs=("proxy", "graph", "code", "tracer"),
         summary="replace a call by the callee's nodes",
     ),
     Lesson(
@@ -115,7 +115,7 @@ LESSONS = (
         part="transforms",
         title="Run a graph backwards",
         minutes=50,
-        needs=("tracer",),
+        needs=("graph", "code", "tracer"),
         summary="run a graph backwards, operation by inverse operation",
     ),
     Lesson(
@@ -123,7 +123,7 @@ LESSONS = (
         part="transforms",
         title="Find a pattern, put another in its place",
         minutes=60,
-        needs=("tracer",),
+        needs=("graph", "code", "tracer"),
         summary="find a pattern in a graph, and put another in its place",
     ),
     Lesson(
@@ -131,7 +131,7 @@ LESSONS = (
         part="below the modules",
         title="A flat graph gets its modules back",
         minutes=150,
-        needs=(),
+        needs=("graph", "interpreter"),
         summary="give a flat exported graph its module tree back",
     ),
     Lesson(
@@ -139,7 +139,7 @@ LESSONS = (
         part="many machines",
         title="Watch the order of execution",
         minutes=35,
-        needs=("tracer",),
+        needs=("proxy", "graph", "tracer"),
         summary="record the order in which modules and parameters are used",
     ),
     Lesson(
@@ -147,7 +147,7 @@ LESSONS = (
         part="many machines",
         title="Cut a graph into a pipeline",
         minutes=100,
-        needs=(),
+        needs=("graph", "code"),
         summary="cut a graph into a pipeline",
     ),
 )

@@ -321,8 +321,8 @@ class GraphModule(nn.Module):
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
                 path = node.target
-                is_dict = isinstance(root, dict)
-                install(self, path, root[path] if is_dict else attrgetter(path)(root))
+                value = root[path] if isinstance(root, dict) else attrgetter(path)(root)
+                install(self, path, value)
         self.graph = graph
         graph.owning_module = self
         self.recompile()

@@ -260,9 +260,10 @@ def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
     >>> root.calls[0].inputs, list(root.calls[0].state.values()), root.inputs
     ([input], ['weight', 'bias'], [input])
     """
+    position = _positions(root)
     for call in root.walk():
         for value in dict.fromkeys(_values_used(call)):
-            if value < call.first:
+            if position[value] < position[call.first]:
                 owned = [name for name in names.get(value.name, ()) if is_below(name, call.path)]
                 if owned:
                     call.state[value] = relative_to(call.path, owned[0])
@@ -270,6 +271,10 @@ def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
                     call.inputs.append(value)
     placeholders = root.first.graph.find_nodes(op="placeholder")
     root.inputs = [value for value in placeholders if value.name not in names]
+
+
+def _positions(root: ModuleCall) -> dict[Node, int]:
+    return {node: position for position, node in enumerate(root.first.graph.nodes)}
 
 
 def _values_used(call: ModuleCall) -> Iterator[Node]:
@@ -355,10 +360,13 @@ def infer_outputs(root: ModuleCall) -> None:
     >>> root.calls[0].outputs, root.outputs
     ([relu], [])
     """
+    position = _positions(root)
     for call in root.walk():
-        last = call.last
+        last = position[call.last]
         call.outputs = [
-            value for value in _values_made(call) if any(user > last for user in value.users)
+            value
+            for value in _values_made(call)
+            if any(position[user] > last for user in value.users)
         ]
 
 

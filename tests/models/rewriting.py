@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate
 
 from tests.suite import equal, holds, same_numbers
-from tests.suite.engine import graph_module, new_graph, symbolic_trace
+from tests.suite.engine import graph_module, is_node, new_graph, symbolic_trace
 
 # --- functions ---------------------------------------------------------------------------------
 
@@ -76,7 +76,8 @@ def numbered(graph: Graph, numbers: dict[object, int]) -> tuple[int, int]:
     """The number of what a graph returns, and of its nodes; equal computations have one number."""
     known: dict[Node, str] = {}
     for node in graph.nodes:
-        arguments = map_arg((node.args, dict(sorted(node.kwargs.items()))), known.__getitem__)
+        given = node.args, dict(sorted(node.kwargs.items()))
+        arguments = map_aggregate(given, lambda leaf: known[leaf] if is_node(leaf) else leaf)
         target = node.name if node.op == "placeholder" else node.target
         number = numbers.setdefault((node.op, target, repr(arguments)), len(numbers))
         known[node] = f"#{number}"

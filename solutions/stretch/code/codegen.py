@@ -109,7 +109,7 @@ def codegen_of(graph: Graph) -> Any:
     torch's own two are the same as ours.
     """
     own = getattr(graph, "_codegen", None)
-    if type(own) is torch_fx._PyTreeCodeGen and own.pytree_info is not None:
+    if own is not None and type(own) is torch_fx._PyTreeCodeGen and own.pytree_info is not None:
         ours: Any = PyTreeCodeGen(own.pytree_info)
     elif own is None or type(own) is torch_fx.CodeGen:
         ours = CodeGen()

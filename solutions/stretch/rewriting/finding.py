@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from ...rewriting import Match, nodes_inside
 from ..tracer import Tracer
 from .comparing import Matcher, target_of
 
-Pattern = Callable[..., Any] | Graph
+Pattern = Any  # a function, a module or a graph
 
 
 def match(pattern: Pattern, graph: Graph) -> list[Match]:

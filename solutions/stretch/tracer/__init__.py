@@ -109,7 +109,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         """Copy the tracer, but not the Python modules in which it searches for functions."""
         memo.update((id(module), module) for module in self._autowrap_search)
         result = memo[id(self)] = copy.copy(self)
-        vars(result).update(copy.deepcopy(vars(self), memo))
+        result.__dict__.update(copy.deepcopy(vars(self), memo))
         return result
 
     def trace(

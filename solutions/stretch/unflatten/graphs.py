@@ -39,7 +39,7 @@ class CallGraph(core.CallGraph):
         super().__init__(call)
         for item in call.body:
             if isinstance(item, Node) and "called" in item.meta:
-                self.copies[item]._rename(item.meta["called"])
+                self.copies[item]._rename(item.meta["called"])  # type: ignore[attr-defined]
 
     def add_inputs(self) -> None:
         super().add_inputs()
@@ -47,7 +47,7 @@ class CallGraph(core.CallGraph):
             if "parameter" in value.meta:
                 placeholder = self.copies[value]
                 placeholder.target = value.meta["parameter"]
-                placeholder._rename(value.meta["parameter"])
+                placeholder._rename(value.meta["parameter"])  # type: ignore[attr-defined]
 
     def add_call(self, callee: ModuleCall) -> None:
         super().add_call(callee)

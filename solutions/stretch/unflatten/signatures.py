@@ -182,7 +182,7 @@ def _origin(node: Node) -> str | None:
 def _slice(call: ModuleCall) -> Iterator[Node]:
     """Yield the nodes of a call and of the calls inside it."""
     node = call.first
-    while node <= call.last:
+    while node <= call.last:  # type: ignore[operator]
         yield node
         node = node.next
 
