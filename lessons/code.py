@@ -245,13 +245,15 @@ class GraphModule(nn.Module):
     """A module that runs a graph, by the code that is generated for it.
 
     Args:
-        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths.
+        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths; or
+            a dict from these paths to what is there.
         graph: The graph.
         class_name: The name of the module's class.
 
     Attributes:
         graph: The graph. Call ``recompile`` after editing it.
         code: The source of ``forward``.
+        meta: A dict for whatever else is known about the module.
 
     The module has what the graph names at the same paths, not copies of it, and nothing else of
     ``root``. Each graph module has a class of its own, because Python looks for ``forward`` there.
@@ -265,7 +267,9 @@ class GraphModule(nn.Module):
     (Successor(), 3)
     """
 
-    def __init__(self, root: nn.Module, graph: Graph, class_name: str = "GraphModule") -> None:
+    def __init__(
+        self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
+    ) -> None:
         raise NotImplementedError("code: write GraphModule.__init__")
 
     def recompile(self) -> PythonCode:

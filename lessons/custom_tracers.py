@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import nn
-from torch.fx import Node, Proxy
 
+from .graph import Node
+from .proxy import Proxy
 from .tracer import Tracer
 
 

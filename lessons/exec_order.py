@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.fx import Node, Proxy
 
+from .graph import Node
+from .proxy import Proxy
 from .tracer import Tracer
 
 NamedParameters = list[tuple[str, nn.Parameter]]
@@ -80,7 +81,7 @@ class ExecOrderTracer:
         exec_info: the record of the last trace; ``None`` before the first.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
-    >>> watcher, tracer = ExecOrderTracer(), torch.fx.Tracer()
+    >>> watcher, tracer = ExecOrderTracer(), Tracer()
     >>> with watcher.patch_tracer(tracer, model):
     ...     graph = tracer.trace(model)
     >>> [type(module).__name__ for module in watcher.exec_info.module_forward_order]

@@ -41,8 +41,12 @@ def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
     >>> map_arg((x, [1, x], slice(x, None), {"key": x}), lambda node: node.name)
     ('x', [1, 'x'], slice('x', None, None), {'key': 'x'})
     """
-    nodes = (Node, torch.fx.Node)
-    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, nodes) else leaf)
+    return map_aggregate(a, lambda leaf: fn(leaf) if is_node(leaf) else leaf)
+
+
+def is_node(a: Any) -> bool:  # given
+    """Return whether a value is a node: one of yours, or one of torch's."""
+    return isinstance(a, Node | torch.fx.Node)
 
 
 class Namespace:
@@ -256,6 +260,8 @@ class Graph:
 
     Attributes:
         nodes: The nodes, in the order in which they run.
+        owning_module: The module that has what ``call_module`` and ``get_attr`` nodes name, or
+            ``None``.
 
     In torch: ``torch.fx.Graph``.
 
@@ -276,6 +282,7 @@ class Graph:
 
     def __init__(self, tracer_cls: Any = None) -> None:  # given
         self._tracer_cls = tracer_cls
+        self.owning_module: Any = None
         self._graph_namespace = Namespace()
         # The ends of the list meet in the root, which is no step: so each node has two neighbours.
         self._root = Node(self, "", "root", "", (), {})

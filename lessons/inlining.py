@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import nn
-from torch.fx import GraphModule, Node
-from torch.fx.node import Argument
 
+from .code import GraphModule
+from .graph import Node
 from .tracer import Tracer
 
 
@@ -31,14 +31,13 @@ class Call(NamedTuple):
 class CallRecorder(Tracer):
     """A tracer that runs the callees of some calls and adds nodes to an existing graph.
 
-    ``Tracer.trace`` creates a graph and placeholders, runs a function, and creates an output node.
-    This subclass keeps ``trace`` and overrides its steps: ``create_args_for_root`` substitutes the
-    existing graph and a function that runs all callees; ``create_node`` adds no second output.
+    ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` are there already, so only
+    ``patched_modules`` is needed: in its block, modules and parameters are recorded as in a trace.
 
     Args:
-        gm: the module whose graph has the calls.
-        calls: what to record, in the graph's order.
-        is_leaf: whether a module may be a leaf; ``Tracer.is_leaf_module`` has to agree.
+        gm: The module whose graph has the calls: one of yours, or one of torch's.
+        calls: What to record, in the graph's order.
+        is_leaf: Whether a module may be a leaf; ``Tracer.is_leaf_module`` has to agree.
     """
 
     # Record buffer reads as nodes. Otherwise an in-place update of a buffer would run right now.
@@ -48,30 +47,16 @@ class CallRecorder(Tracer):
         self, gm: GraphModule, calls: list[Call], is_leaf: Callable[[nn.Module], bool]
     ) -> None:
         super().__init__()
+        self.root, self.graph = gm, gm.graph
         self.gm = gm
         self.calls = calls
         self.is_leaf = is_leaf
 
-    def create_args_for_root(self, *_: Any) -> tuple[Callable[[], None], list[Any]]:  # given
-        """Make ``trace`` use the existing graph, and run ``record_calls`` without arguments."""
-        self.graph = self.gm.graph
-        return self.record_calls, []
-
-    def record_calls(self) -> None:  # given
-        """Add the operations of each callee before its call."""
-        self.results = [self.record_call(call) for call in self.calls]
-
-    def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:  # given
-        """Create a node, except the output: the graph has one."""
-        if kind == "output":
-            return self.graph.output_node()
-        return super().create_node(kind, *args, **kwargs)
-
-    def record(self) -> list[Argument]:
+    def record(self) -> list[Any]:
         """Record all callees; if one fails, leave the graph unchanged.
 
-        Calls ``self.trace``, which calls ``record_calls``. If it raises anything, the added nodes
-        are erased and the exception is raised again.
+        The calls are recorded in the block of ``patched_modules``. If one raises anything, the
+        added nodes are erased and the exception is raised again.
 
         Returns:
             The result of ``record_call`` for each call, in order.
@@ -80,7 +65,7 @@ class CallRecorder(Tracer):
             "inlining: record all callees; if one fails, leave the graph unchanged"
         )
 
-    def record_call(self, call: Call) -> Argument:
+    def record_call(self, call: Call) -> Any:
         """Run one callee with proxies of its node's arguments; add its operations before the node.
 
         Nodes among ``args`` and ``kwargs``, also inside containers, are passed as proxies, other
@@ -149,7 +134,7 @@ def replace(call: Node, result: Any) -> None:
         call: the node to erase.
         result: an argument for its users: a node, a constant, or a structure of both.
 
-    >>> from torch.fx import symbolic_trace
+    >>> from solutions.tracer import symbolic_trace
     >>> gm = symbolic_trace(lambda x: x.max(dim=0)[1] + 1)
     >>> x, largest, *_ = gm.graph.nodes
     >>> replace(largest, (7, x))
@@ -161,12 +146,41 @@ def replace(call: Node, result: Any) -> None:
     )
 
 
-def inline_function(
-    gm: GraphModule,
-    node: Node,
-    fn: Callable[..., Any],
-    recorder: type[CallRecorder] = CallRecorder,
-) -> GraphModule:
+def call_in(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Call:  # given
+    """Return the call of a node that ``fn`` is to replace.
+
+    Raises:
+        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
+    """
+    if node.graph is not gm.graph or not node.op.startswith("call_"):
+        raise ValueError(
+            f"cannot replace node {node.name!r} ({node.op}): "
+            "choose a call_function, call_method or call_module node of this module's graph"
+        )
+    return Call(node, fn)
+
+
+def module_calls(gm: GraphModule, target: str | None = None) -> list[Call]:  # given
+    """Return the calls of one submodule, or of all of them."""
+    nodes = gm.graph.find_nodes(op="call_module", target=target)
+    return [Call(node, gm.get_submodule(node.target)) for node in nodes]
+
+
+def inline(recorder: CallRecorder) -> GraphModule:
+    """Replace all calls of a recorder with what it records, and recompile its module.
+
+    The last call is replaced first: a callee may return its argument, so a result may be the node
+    of an earlier call, and that node must not be erased before it has replaced the later one.
+
+    Returns:
+        The recorder's module.
+    """
+    raise NotImplementedError(
+        "inlining: replace all calls of a recorder with what it records, and recompile its module"
+    )
+
+
+def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
     """Replace one node with the operations that ``fn`` performs on the node's arguments.
 
     ``fn`` gets a proxy for each node among the arguments, and other values unchanged. It may read
@@ -179,7 +193,6 @@ def inline_function(
         gm: the module to edit.
         node: the call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
         fn: the function to record; called with the arguments of the node.
-        recorder: what records the callees.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -190,7 +203,8 @@ def inline_function(
             and the node.
 
     >>> import torch
-    >>> gm = torch.fx.symbolic_trace(lambda x: torch.square(x) + 1)
+    >>> from solutions.tracer import symbolic_trace
+    >>> gm = symbolic_trace(lambda x: torch.square(x) + 1)
     >>> square = gm.graph.find_nodes(op="call_function", target=torch.square)[0]
     >>> [node.name for node in inline_function(gm, square, lambda x: x * x).graph.nodes]
     ['x', 'mul', 'add', 'output']
@@ -200,9 +214,7 @@ def inline_function(
     )
 
 
-def inline_module(
-    gm: GraphModule, target: str, recorder: type[CallRecorder] = CallRecorder
-) -> GraphModule:
+def inline_module(gm: GraphModule, target: str) -> GraphModule:
     """Replace every call of one submodule with the operations in its ``forward``.
 
     The submodule is traced as a root would be: leaf modules inside it become ``call_module`` nodes
@@ -218,7 +230,6 @@ def inline_module(
     Args:
         gm: the module to edit.
         target: the path of the submodule, as in ``node.target``.
-        recorder: what records the callees.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -228,7 +239,7 @@ def inline_module(
         TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
             error names the callee's class and the node.
 
-    >>> from torch.fx import symbolic_trace
+    >>> from solutions.tracer import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
     >>> [node.name for node in gm.graph.nodes]
     ['input_1', '_0', '_1', 'output']
@@ -240,7 +251,7 @@ def inline_module(
     )
 
 
-def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> GraphModule:
+def inline_all(gm: GraphModule) -> GraphModule:
     """Replace every call of every submodule, until no ``call_module`` node is left.
 
     Like ``inline_module`` for all submodules at once, but no module is a leaf.
@@ -249,7 +260,6 @@ def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> 
 
     Args:
         gm: the module to edit.
-        recorder: what records the callees.
 
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
@@ -258,7 +268,7 @@ def inline_all(gm: GraphModule, recorder: type[CallRecorder] = CallRecorder) -> 
         TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
             error names the module's class and the node.
 
-    >>> from torch.fx import symbolic_trace
+    >>> from solutions.tracer import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
     >>> [node.name for node in gm.graph.nodes]
     ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']

@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node
+
+from .code import GraphModule
+from .graph import Graph, Node
 
 __all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
 
@@ -101,7 +103,7 @@ def find_chain(graph: Graph) -> list[Node]:
         NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
             node, or the output isn't one value that depends on the input.
 
-    >>> graph = torch.fx.symbolic_trace(lambda x: torch.exp(torch.tan(x))).graph
+    >>> graph = Tracer().trace(lambda x: torch.exp(torch.tan(x)))
     >>> find_chain(graph)
     [x, tan, exp, output]
     """
@@ -152,7 +154,7 @@ class InverseBuilder:
     def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
         self.root = root
         self.chain = chain
-        self.graph = Graph()
+        self.graph = type(chain[0].graph)()
         self.copies: dict[Node, Node] = {}
         self.values: dict[Node, Any] = {}
 

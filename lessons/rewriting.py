@@ -15,7 +15,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import nn
-from torch.fx import Graph, GraphModule, Node
+
+from .code import GraphModule
+from .graph import Graph, Node
+from .tracer import Tracer
 
 
 class Match(NamedTuple):  # given
@@ -53,6 +56,19 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
     raise NotImplementedError(
         "rewriting: find the places where a pattern occurs in a graph and can be replaced"
     )
+
+
+def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
+    """Return the graph of a function or module, of the class that another graph has.
+
+    So a pattern is compared with, and a replacement is copied into, a graph of its own kind, be
+    that yours or torch's.
+    """
+    tracer = Tracer()
+    tracer.new_graph = type(graph)  # type: ignore[method-assign]
+    result = tracer.trace(function)
+    result.owning_module = tracer.root
+    return result
 
 
 class Matcher:
@@ -108,7 +124,7 @@ def same_value(expected: Any, actual: Any) -> bool:  # given
 
 def module_of(node: Node) -> Any:  # given
     """Return the module that a node calls."""
-    return node.graph.owning_module.get_submodule(node.target)  # type: ignore[union-attr, arg-type]
+    return node.graph.owning_module.get_submodule(node.target)
 
 
 def nodes_inside(found: Match) -> list[Node]:  # given

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+
+from .code import GraphModule
+from .graph import Graph, Node
 
 
 @dataclass(eq=False)
@@ -36,7 +39,7 @@ class Partition:  # given
     nodes: list[Node] = field(default_factory=list)
     inputs: dict[Node, Partition | None] = field(default_factory=dict, repr=False)
     outputs: dict[Node, None] = field(default_factory=dict, repr=False)
-    graph: Graph = field(default_factory=Graph, repr=False)
+    graph: Any = field(default=None, repr=False)
     environment: dict[Node, Node] = field(default_factory=dict, repr=False)
 
     @property
@@ -99,30 +102,28 @@ def split_module(
 
     In torch: ``torch.fx.passes.split_module.split_module``.
 
-    >>> import itertools
-    >>> class MyModule(torch.nn.Module):
+    >>> from solutions.tracer import symbolic_trace
+    >>> class TwoViews(torch.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
-    ...         self.param = torch.nn.Parameter(torch.rand(3, 4))
-    ...         self.linear = torch.nn.Linear(4, 5)
-    ...     def forward(self, x, y):
-    ...         z = self.linear(x + self.param).clamp(min=0.0, max=1.0)
-    ...         w = self.linear(y).clamp(min=0.0, max=1.0)
-    ...         return z + w
-    >>> model = MyModule()
-    >>> round_robin = itertools.cycle([0, 1, 2])
-    >>> split = split_module(torch.fx.symbolic_trace(model), model, lambda node: next(round_robin))
+    ...         self.scale = torch.nn.Parameter(torch.ones(4))
+    ...         self.encoder = torch.nn.Linear(4, 2)
+    ...
+    ...     def forward(self, left, right):
+    ...         first = self.encoder(left * self.scale).softmax(dim=-1)
+    ...         second = self.encoder(right).softmax(dim=-1)
+    ...         return torch.maximum(first, second)
+    >>> model = TwoViews()
+    >>> first = {"mul", "encoder", "encoder_1"}  # encode both views, then compare them
+    >>> split = split_module(symbolic_trace(model), model, lambda node: int(node.name not in first))
     >>> print(split.code.strip())
-    def forward(self, x, y):
-        param = self.param
-        submod_0 = self.submod_0(x, param, y);  x = param = y = None
+    def forward(self, left, right):
+        scale = self.scale
+        submod_0 = self.submod_0(left, scale, right);  left = scale = right = None
         getitem = submod_0[0]
         getitem_1 = submod_0[1];  submod_0 = None
         submod_1 = self.submod_1(getitem, getitem_1);  getitem = getitem_1 = None
-        getitem_2 = submod_1[0]
-        getitem_3 = submod_1[1];  submod_1 = None
-        submod_2 = self.submod_2(getitem_2, getitem_3);  getitem_2 = getitem_3 = None
-        return submod_2
+        return submod_1
     """
     raise NotImplementedError(
         "split_module: split a traced model into submodules, and return the model that calls them in turn"
@@ -148,9 +149,10 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 
+    >>> from solutions.tracer import symbolic_trace
     >>> def f(x):
     ...     return torch.relu(x) + 1
-    >>> graph = torch.fx.symbolic_trace(f).graph
+    >>> graph = symbolic_trace(f).graph
     >>> assign_nodes(graph, lambda node: len(node.name) % 2)
     [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
     """
@@ -176,10 +178,11 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
+    >>> from solutions.tracer import symbolic_trace
     >>> def f(x, y):
     ...     doubled = x * 2
     ...     return doubled + y, doubled
-    >>> m = torch.fx.symbolic_trace(f)
+    >>> m = symbolic_trace(f)
     >>> x, y, mul, add, output = m.graph.nodes
     >>> first, second = Partition("0", nodes=[mul]), Partition("1", nodes=[add])
     >>> collect_crossings(m, [first, second])
@@ -213,9 +216,10 @@ def order_partitions(
     In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
     can run, it runs the one that became ready last. Its error doesn't name the partitions.
 
+    >>> from solutions.tracer import symbolic_trace
     >>> def f(x):
     ...     return torch.relu(x) + 1
-    >>> x, relu, add, output = torch.fx.symbolic_trace(f).graph.nodes
+    >>> x, relu, add, output = symbolic_trace(f).graph.nodes
     >>> first = Partition("7", nodes=[relu])
     >>> second = Partition("3", nodes=[add], inputs={relu: first})
     >>> [partition.submod_name for partition in order_partitions([second, first])]
@@ -253,15 +257,19 @@ def build_submodule(
     Returns:
         The submodule.
 
-    Hint: ``torch.fx.node.map_arg``, which replaces nodes in arguments, also nested ones;
-    ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
+    Like in, like out: graph and module are of the classes that ``m`` and its graph have, be they
+    yours or torch's: ``type(m.graph)()`` and ``graph_module_class(m)``.
+
+    Hint: ``map_arg``, which replaces nodes in arguments, also nested ones; ``Graph.create_node``; a
+    ``GraphModule`` made from a dict, which takes its modules from there.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
 
+    >>> from solutions.tracer import symbolic_trace
     >>> mlp = torch.nn.Sequential()
     >>> mlp.layers = torch.nn.Sequential()
     >>> mlp.layers.first = torch.nn.Linear(3, 4)
-    >>> m = torch.fx.symbolic_trace(mlp)
+    >>> m = symbolic_trace(mlp)
     >>> x, linear, output = m.graph.nodes
     >>> partition = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
     >>> print(build_submodule(partition, m).code.strip())
@@ -308,7 +316,8 @@ def stitch_graph(
 
     In torch: ``construct_graph`` and the last two loops inside ``split_module``.
 
-    >>> m = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
+    >>> from solutions.tracer import symbolic_trace
+    >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
     >>> x, linear, relu, output = m.graph.nodes
     >>> partition = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
     >>> print(stitch_graph(m, {partition: m}).code.strip())

@@ -8,7 +8,6 @@ node remembers in which calls of which modules it was recorded, so a call is a s
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,9 +15,9 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
+
+from .graph import Graph, Node, map_arg
 
 
 def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
@@ -42,8 +41,7 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
     tree = UnflattenedModule(module)
     make_modules(root, tree)
     attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
-    with suppress(NotImplementedError):  # as long as step 8 isn't written, nothing is shared
-        share_equal_bodies(root)
+    share_equal_bodies(root)
     for call in root.walk():
         call.module.finalize()
     return tree
@@ -281,7 +279,7 @@ class CallGraph:
 
     def __init__(self, call: ModuleCall) -> None:  # given
         self.call = call
-        self.graph = Graph()
+        self.graph = type(call.first.graph)()
         self.copies: dict[Node, Node] = {}
         self.add_inputs()
         for item in call.body:
@@ -367,7 +365,7 @@ def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
 
 
 class InterpreterModule(nn.Module):
-    """A module that runs its graph with ``torch.fx.Interpreter``.
+    """A module that runs its graph with your ``Interpreter``.
 
     Args:
         graph: the graph; its placeholders are the module's parameters.
@@ -430,7 +428,7 @@ class UnflattenedModule(InterpreterModule):
     """
 
     def __init__(self, export_module: ExportedProgram) -> None:  # given
-        super().__init__(Graph())
+        super().__init__(type(export_module.graph)())
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
