@@ -185,12 +185,11 @@ def test_what_is_no_parameter_is_returned_as_it_is(lesson):
 
 
 def test_a_node_carries_the_module_call_that_recorded_it(lesson):
-    tracer = lesson.Tracer()
-    outside = standing_at(tracer, nn.Module()).node
-    tracer.scope = type(tracer.scope)("layer1", nn.Sequential)
-    tracer.module_stack["layer1"] = ("layer1", nn.Sequential)
-    inside = tracer.create_node("call_function", abs, (1,), {})
-    tracer.module_stack.clear()
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
+    outside = standing_at(tracer, model).node
+    inside = tracer.call_module(
+        model[0], lambda: tracer.create_node("call_function", abs, (1,), {}), (), {}
+    )
     scope = tracer.node_name_to_scope.get(inside.name, ())
     equal(
         [
@@ -198,7 +197,7 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
             dict(inside.meta.get("nn_module_stack", {})),
             "nn_module_stack" in outside.meta,
         ],
-        [("layer1", nn.Sequential), {"layer1": ("layer1", nn.Sequential)}, False],
+        [("0", nn.Sequential), {"0": ("0", nn.Sequential)}, False],
         cause=[
             (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
             (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),

@@ -6,11 +6,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
-from torch.fx import Proxy
-from torch.fx.node import map_arg
-from torch.fx.proxy import GraphAppendingTracer, TraceError
 
 from tests.suite.answers import right, wrong
+from tests.suite.engine import map_arg
 
 # --- what else is changed -------------------------------------------------------------------------
 
@@ -56,13 +54,13 @@ def leaves_everything_in_eval_mode(lesson):
 @wrong(fails="test_every_call_of_the_target_is_replaced", says="calls of the target are left")
 def replaces_the_first_call_only(lesson):
     """Stops at the first call it finds."""
-    everything = lesson._inline
+    everything = lesson.inline
 
     def inline(recorder):
         recorder.calls = recorder.calls[:1]
         return everything(recorder)
 
-    lesson._inline = inline
+    lesson.inline = inline
 
 
 def choosing(lesson, is_call):
@@ -73,7 +71,7 @@ def choosing(lesson, is_call):
         nodes = gm.graph.find_nodes(op="call_module")
         calls = [lesson.Call(node, callee) for node in nodes if is_call(node.target, target)]
         recorder = lesson.CallRecorder(gm, calls, lambda module: module is not callee)
-        return lesson._inline(recorder)
+        return lesson.inline(recorder)
 
     lesson.inline_module = inline_module
 
@@ -102,7 +100,7 @@ def compares_last_names(lesson):
 )
 def drops_calls_without_users(lesson):
     """Erases what nobody uses, instead of inlining it."""
-    everything = lesson._inline
+    everything = lesson.inline
 
     def inline(recorder):
         for call in [each for each in recorder.calls if not each.node.users]:
@@ -110,7 +108,7 @@ def drops_calls_without_users(lesson):
             recorder.calls.remove(call)
         return everything(recorder)
 
-    lesson._inline = inline
+    lesson.inline = inline
 
 
 @wrong(fails="test_everything_is_inlined_all_the_way_down", says="that were inside others")
@@ -265,7 +263,7 @@ def leaves_a_method_of_the_tracer_replaced(lesson):
         nodes = gm.graph.find_nodes(op="call_module", target=target)
         calls = [lesson.Call(node, callee) for node in nodes]
         try:
-            return lesson._inline(lesson.CallRecorder(gm, calls, lambda module: True))
+            return lesson.inline(lesson.CallRecorder(gm, calls, lambda module: True))
         except Exception:
             tracer.is_leaf_module = original
             raise
@@ -302,12 +300,12 @@ def erasing(lesson, *errors):
     def record(self):
         before = set(self.gm.graph.nodes)
         try:
-            self.trace(self.gm)
+            with self.patched_modules():
+                return [self.record_call(call) for call in self.calls]
         except errors:
             for node in [node for node in self.gm.graph.nodes if node not in before][::-1]:
                 self.gm.graph.erase_node(node)
             raise
-        return self.results
 
     return record
 
@@ -423,7 +421,9 @@ def drops_unused_state(lesson):
     original = lesson.inline_all
 
     def inline_all(gm):
-        original(gm).delete_all_unused_submodules()
+        original(gm)
+        for name, _ in [*gm.named_children()]:
+            delattr(gm, name)
         return gm
 
     lesson.inline_all = inline_all
@@ -502,30 +502,30 @@ def undoes_by_names(lesson):
             raise
 
     def record(self):
-        with undone(self.gm.graph):
-            self.trace(self.gm)
-        return self.results
+        with undone(self.gm.graph), self.patched_modules():
+            return [self.record_call(call) for call in self.calls]
 
     lesson.CallRecorder.record = record
 
 
 @right(core_only=True)
 def functions_by_proxies_alone(lesson):
-    """Inlines a function as torch's documentation does: proxies on the graph, no tracer."""
+    """Inlines a function as torch's documentation does: proxies on the graph, no module."""
 
     def inline_function(gm, node, fn):
         if node.graph is not gm.graph or not node.op.startswith("call_"):
             raise ValueError(f"{node.name!r} is no call in this graph")
-        tracer = GraphAppendingTracer(gm.graph)
+        tracer = lesson.Tracer()
+        tracer.root, tracer.graph = gm, gm.graph
         before = set(gm.graph.nodes)
         with gm.graph.inserting_before(node):
             try:
-                args, kwargs = map_arg((node.args, node.kwargs), lambda each: Proxy(each, tracer))
+                args, kwargs = map_arg((node.args, node.kwargs), tracer.proxy)
                 result = tracer.create_arg(fn(*args, **kwargs))
             except Exception as error:
                 for new in [each for each in gm.graph.nodes if each not in before][::-1]:
                     gm.graph.erase_node(new)
-                raise TraceError(f"node {node.name!r}: {error}") from error
+                raise lesson.TraceError(f"node {node.name!r}: {error}") from error
         node.replace_all_uses_with(result)
         gm.graph.erase_node(node)
         gm.recompile()
@@ -540,27 +540,21 @@ def alone(lesson):
     class Alone(lesson.CallRecorder):
         """Gives a callee a graph of its own, with placeholders for the nodes that it gets."""
 
-        def create_args_for_root(self, *_):
-            (call,), self.inputs = self.calls, {}
-            args, kwargs = map_arg((call.node.args, call.node.kwargs), self.input)
-            return (lambda: call.callee(*args, **kwargs)), []
-
         def traced(self):
-            (call,) = self.calls
+            (call,), self.inputs, self.graph = self.calls, {}, type(self.gm.graph)()
+            args, kwargs = map_arg((call.node.args, call.node.kwargs), self.input)
             try:
-                self.trace(self.gm)
+                with self.patched_modules():
+                    self.graph.output(self.create_arg(call.callee(*args, **kwargs)))
             except Exception as error:
                 callee = type(call.callee).__name__
-                raise TraceError(f"{callee} at {call.node.name}: {error!r}") from error
+                raise lesson.TraceError(f"{callee} at {call.node.name}: {error!r}") from error
             return self
 
         def input(self, node):
             if node not in self.inputs:
                 self.inputs[node] = self.create_proxy("placeholder", f"of_{node.name}", (), {})
             return self.inputs[node]
-
-        def create_node(self, kind, *args, **kwargs):
-            return super(lesson.CallRecorder, self).create_node(kind, *args, **kwargs)
 
     return Alone
 
@@ -584,8 +578,4 @@ def copies_a_trace_of_its_own(lesson):
                         ours[node] = self.gm.graph.node_copy(node, ours.get)
             return map_arg(tracer.graph.output_node().args[0], ours.get)
 
-    def with_recorder(function):
-        return lambda gm, *how: function(gm, *how, CallRecorder)
-
-    for name in ("inline_module", "inline_all", "inline_function"):
-        setattr(lesson, name, with_recorder(getattr(lesson, name)))
+    lesson.CallRecorder = CallRecorder

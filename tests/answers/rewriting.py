@@ -6,9 +6,9 @@ import copy
 from collections import Counter
 
 import torch
-from torch.fx import GraphModule, Node
 
 from tests.suite.answers import right, wrong
+from tests.suite.engine import graph_module, is_node, map_arg
 
 # --- wrong: one node ------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ def arguments_that_are_nodes_match(lesson):
     """Compares literals, and takes any node for any other below the anchor."""
 
     def match_value(self, expected, actual, nodes_map):
-        if isinstance(expected, Node):
+        if is_node(expected):
             nodes_map[expected] = actual
             return True
         if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
@@ -67,7 +67,7 @@ def lists_are_compared_as_far_as_they_go(lesson):
     """Uses ``zip``, which stops with the shorter list."""
 
     def match_value(self, expected, actual, nodes_map):
-        if isinstance(expected, Node):
+        if is_node(expected):
             return self.match_node(expected, actual, nodes_map)
         if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
             pairs = zip(expected, actual, strict=False)
@@ -83,12 +83,11 @@ def matching(lesson, *, looks_up=True, keeps_apart=True):
     def match_node(self, expected, actual, nodes_map):
         if looks_up and expected in nodes_map:
             return lesson.same_value(nodes_map[expected], actual)
-        if keeps_apart and isinstance(actual, Node) and actual in nodes_map.values():
+        if keeps_apart and is_node(actual) and actual in nodes_map.values():
             return nodes_map.get(expected) is actual
         nodes_map[expected] = actual
         return expected.op == "placeholder" or (
-            isinstance(actual, Node)
-            and self.match_value(*map(self.call_of, (expected, actual)), nodes_map)
+            is_node(actual) and self.match_value(*map(self.call_of, (expected, actual)), nodes_map)
         )
 
     lesson.Matcher.match_node = match_node
@@ -115,7 +114,7 @@ def placeholders_match_nodes_only(lesson):
     match_node = lesson.Matcher.match_node
 
     def nodes_only(self, expected, actual, nodes_map):
-        return isinstance(actual, Node) and match_node(self, expected, actual, nodes_map)
+        return is_node(actual) and match_node(self, expected, actual, nodes_map)
 
     lesson.Matcher.match_node = nodes_only
 
@@ -256,7 +255,7 @@ def fusing(lesson, *, copies=True, erases=True):
             if erases:
                 bn.replace_all_uses_with(conv)
                 gm.graph.erase_node(bn)
-        return GraphModule(gm, gm.graph)
+        return graph_module(gm, gm.graph)
 
     lesson.fuse = fuse
 
@@ -289,7 +288,7 @@ def any_batch_norm_behind_a_convolution_is_fused(lesson):
                 gm.set_submodule(conv.target, fused)
                 node.replace_all_uses_with(node.args[0])
                 gm.graph.erase_node(node)
-        return GraphModule(gm, gm.graph)
+        return graph_module(gm, gm.graph)
 
     lesson.fuse = fuse
 
@@ -299,20 +298,20 @@ def any_batch_norm_behind_a_convolution_is_fused(lesson):
 
 def pairs_of(matcher, expected, actual, nodes_map):
     """What is left to compare; nothing if these two differ."""
-    is_new = isinstance(expected, Node) and expected not in nodes_map
+    is_new = is_node(expected) and expected not in nodes_map
     if not is_new:
-        known = nodes_map[expected] if isinstance(expected, Node) else expected
+        known = nodes_map[expected] if is_node(expected) else expected
         both = (known, actual)
         if all(isinstance(each, list | tuple) for each in both) and len(known) == len(actual):
             return [*zip(known, actual, strict=True)]
         return [] if type(known) is type(actual) and known == actual else None
-    if isinstance(actual, Node) and actual in nodes_map.values():
+    if is_node(actual) and actual in nodes_map.values():
         return None
     nodes_map[expected] = actual
     if expected.op == "placeholder":
         return []
     both = (expected, actual)
-    return [tuple(map(matcher.call_of, both))] if isinstance(actual, Node) else None
+    return [tuple(map(matcher.call_of, both))] if is_node(actual) else None
 
 
 @right(core_only=True)
@@ -352,9 +351,7 @@ def the_first_match_is_replaced_first(lesson):
         matches = lesson.match(pattern, gm.graph)
         for found in matches:
             for node, value in found.nodes_map.items():
-                found.nodes_map[node] = torch.fx.node.map_arg(
-                    value, lambda each: replaced.get(each, each)
-                )
+                found.nodes_map[node] = map_arg(value, lambda each: replaced.get(each, each))
             *_, old = inside = lesson.nodes_inside(found)
             inputs = map(found.nodes_map.get, found.anchor.graph.find_nodes(op="placeholder"))
             values = dict(zip(new.find_nodes(op="placeholder"), inputs, strict=True))
@@ -392,8 +389,6 @@ def fusing_by_hand(lesson):
                 gm.set_submodule(conv.target, fused_pair(*pair))
                 bn.replace_all_uses_with(conv)
                 gm.graph.erase_node(bn)
-        gm.delete_all_unused_submodules()
-        gm.recompile()
-        return gm
+        return graph_module(gm, gm.graph)
 
     lesson.fuse = fuse

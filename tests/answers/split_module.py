@@ -4,10 +4,9 @@ import copy
 from operator import attrgetter, getitem
 
 from torch import SymInt
-from torch.fx import Graph, GraphModule
-from torch.fx.node import map_arg
 
 from tests.suite.answers import right, wrong
+from tests.suite.engine import graph_module, map_arg, new_graph
 
 
 @wrong(fails="test_the_callback_is_asked_once_about_each_call", says="asked again")
@@ -328,7 +327,7 @@ def the_model_itself_is_run(lesson):
 @wrong(fails="test_parameters_are_shared_and_not_copied", says="the parameter was copied")
 def parameters_are_copied(lesson):
     """Gives the pipeline parameters of its own."""
-    after_stitching(lesson, lambda split, m: setattr(split, "param", copy.deepcopy(split.param)))
+    after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
 
 
 @wrong(
@@ -525,7 +524,7 @@ def one_frame_for_everything(lesson):
     """Stitches in one plain loop, and lets the outer module compile its children again."""
 
     def stitch_graph(m, submodules, keep_original_order=False, keep_original_node_name=False):
-        graph, values, parts = Graph(), {}, {}
+        graph, values, parts = new_graph(), {}, {}
 
         def bring(nodes):
             for node in nodes:
@@ -546,7 +545,7 @@ def one_frame_for_everything(lesson):
         output = m.graph.output_node()
         bring(output.all_input_nodes)
         graph.output(map_arg(output.args[0], values.__getitem__))
-        split = GraphModule(parts, graph)
+        split = graph_module(parts, graph)
         split.meta["partition_names"] = {partition.submod_name for partition in submodules}
         return split
 

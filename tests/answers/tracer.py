@@ -20,13 +20,14 @@ from unittest import mock
 
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Proxy
+from torch.fx import Graph, Proxy
 from torch.fx import _symbolic_trace as torch_fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.proxy import ParameterProxy, Scope, TracerBase
 
 from solutions.tracer import tracing_flag
 from tests.suite.answers import right, wrong
+from tests.suite.engine import graph_module
 
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
@@ -240,7 +241,7 @@ def the_constants_of_a_function_are_lost(lesson):
         graph = tracer.trace(root, concrete_args)
         is_module = isinstance(root, nn.Module)
         name = type(root).__name__ if is_module else root.__name__
-        return GraphModule(root if is_module else nn.Module(), graph, name)
+        return graph_module(root if is_module else nn.Module(), graph, name)
 
     lesson.symbolic_trace = symbolic_trace
 
@@ -742,7 +743,7 @@ def the_result_has_no_name_of_its_own(lesson):
     def symbolic_trace(root, concrete_args=None):
         tracer = lesson.Tracer()
         graph = tracer.trace(root, concrete_args)
-        return GraphModule(tracer.root, graph)
+        return graph_module(tracer.root, graph)
 
     lesson.symbolic_trace = symbolic_trace
 
@@ -780,7 +781,7 @@ def a_copy_is_traced(lesson):
     def symbolic_trace(root, concrete_args=None):
         tracer = lesson.Tracer()
         graph = tracer.trace(copy.deepcopy(root), concrete_args)
-        return GraphModule(tracer.root, graph, type(root).__name__)
+        return graph_module(tracer.root, graph, type(root).__name__)
 
     lesson.symbolic_trace = symbolic_trace
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch.fx
 from torch import nn
+from torch.fx.node import map_aggregate
 
 # The module whose pieces tests get; the fixture `lesson` sets it.
 _current: Any = torch.fx
@@ -32,9 +33,9 @@ def new_graph() -> Any:
     return _current.Graph()
 
 
-def graph_module(root: Any, graph: Any) -> Any:
+def graph_module(root: Any, graph: Any, class_name: str = "GraphModule") -> Any:
     """Return a module of the engine's that runs a graph."""
-    return _current.GraphModule(root, graph)
+    return _current.GraphModule(root, graph, class_name)
 
 
 def is_graph_module(value: object) -> bool:
@@ -45,3 +46,8 @@ def is_graph_module(value: object) -> bool:
 def is_node(value: object) -> bool:
     """Return whether a value is a node, of whatever graph."""
     return hasattr(value, "all_input_nodes")
+
+
+def map_arg(argument: Any, function: Callable[[Any], Any]) -> Any:
+    """Return an argument with ``function(node)`` in the place of each node, of whatever graph."""
+    return map_aggregate(argument, lambda leaf: function(leaf) if is_node(leaf) else leaf)
