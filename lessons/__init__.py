@@ -127,6 +127,14 @@ LESSONS = (
         summary="find a pattern in a graph, and put another in its place",
     ),
     Lesson(
+        name="capture",
+        part="below the modules",
+        title="Record what torch runs",
+        minutes=120,
+        needs=("graph", "code"),
+        summary="record the operators that torch's dispatcher runs",
+    ),
+    Lesson(
         name="unflatten",
         part="below the modules",
         title="A flat graph gets its modules back",

@@ -1,0 +1,675 @@
+"""Record the operators that torch runs, below the modules.
+
+``symbolic_trace`` calls a model with proxies, so an ``if x.shape[0] > 2`` ends it. Here the model
+gets tensors, only without data: *fake* tensors have a shape, a dtype and strides. The model runs as
+always, and torch's dispatcher hands each operation to a dispatch mode: below modules and autograd,
+as one operator of ``aten``. The mode makes a node of it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import walk_stack
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.export import ModuleCallEntry, ModuleCallSignature
+from torch.export import graph_signature as signatures
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+from .code import GraphModule
+from .graph import Graph, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch._ops import OpOverload
+
+aten = torch.ops.aten
+
+
+def storage_id(tensor: Tensor) -> int:  # given
+    """Return a number for the memory that a tensor shows; tensors that share it have the same."""
+    return tensor.untyped_storage()._cdata
+
+
+def window(tensor: Tensor) -> tuple[Any, ...]:  # given
+    """Return which part of its memory a tensor shows: its shape, its strides and its offset.
+
+    >>> window(torch.zeros(4, 6)[1:, ::2])
+    ([3, 3], [6, 2], 6)
+    """
+    return list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+
+
+def capture(
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    table: Mapping[OpOverload, Callable[..., Any]] | None = None,
+) -> GraphModule:  # given
+    """Return the operators that a call of a model runs, as a flat graph.
+
+    Args:
+        model: A module, or a function.
+        args: The positional arguments. Only the shapes, dtypes and strides of tensors matter.
+        kwargs: The keyword arguments.
+        table: From an operator to a function that computes the same with smaller ones, such as
+            ``torch.export.default_decompositions()``.
+
+    Returns:
+        A module that takes the parameters, the buffers, then the leaves of ``args`` and
+        ``kwargs``, and returns what the model returns. The model isn't changed.
+
+    Raises:
+        CaptureError: The model asks for data, or for something else that a graph can't hold.
+
+    In torch: ``make_fx(model, tracing_mode="fake")``, and ``torch.export.export``.
+
+    >>> flat = capture(nn.Linear(3, 2), (torch.ones(4, 3),))
+    >>> [(node.name, str(node.target)) for node in flat.graph.find_nodes(op="call_function")]
+    [('t', 'aten.t.default'), ('addmm', 'aten.addmm.default')]
+    """
+    recorder = Recorder(table or {})
+    result = recorder.run(model, args, kwargs or {})
+    recorder.finish(result)
+    return GraphModule(SimpleNamespace(**recorder.constants), recorder.graph)  # type: ignore[arg-type]
+
+
+class CaptureError(RuntimeError):  # given
+    """The model did something that a graph can't hold; the message names the model's line."""
+
+
+@dataclass(eq=False)
+class Memory:  # given
+    """Some memory that tensors share.
+
+    Attributes:
+        base: The tensor that showed it first. The graph has its value; views are read from it.
+        writes: How often the model has written it.
+    """
+
+    base: Tensor
+    writes: int = 0
+
+
+@dataclass(eq=False)
+class Value:  # given
+    """A tensor of the run, and the node that has its value.
+
+    Attributes:
+        tensor: The tensor. Holding it keeps its ``id`` from being given to another one.
+        node: The node.
+        memory: The memory that the tensor shows.
+        writes: The value of ``memory.writes`` at which the node was right.
+    """
+
+    tensor: Tensor
+    node: Node
+    memory: Memory
+    writes: int
+
+    def refresh(self, node: Node) -> None:
+        """Note the node that is right now."""
+        self.node, self.writes = node, self.memory.writes
+
+
+class Recorder(TorchDispatchMode):
+    """Records each operator that is dispatched while the mode is on.
+
+    Args:
+        table: The decompositions, from operator to function.
+
+    Attributes:
+        graph: The nodes so far.
+        values: What is known of each tensor, by the tensor's ``id``.
+        memories: What is known of each memory, by the ``storage_id`` of the tensors that show it.
+        constants: The tensors that are neither inputs nor state, by the target of their node.
+        running: The modules that run now, outermost first, as items of ``nn_module_stack``.
+
+    In torch: ``torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode``.
+    """
+
+    def __init__(self, table: Mapping[OpOverload, Callable[..., Any]]) -> None:  # given
+        super().__init__()
+        self.graph = Graph()
+        self.table: dict[Any, Callable[..., Any]] = {
+            aten.lift_fresh.default: aten.lift_fresh_copy.default,
+            aten._native_batch_norm_legit.default: batch_norm,
+            **dict(table),
+        }
+        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.values: dict[int, Value] = {}
+        self.memories: dict[int, Memory] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.running: list[tuple[str, tuple[str, str]]] = []
+
+    # --- step 1: record what is dispatched
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:  # given
+        """Decompose an operator, or turn its write into a value, or record it.
+
+        While this runs the mode is off, so that ``func(*args)`` computes, on fake tensors.
+        """
+        if func.namespace == "prim":  # a question, such as which device; an error would end Python
+            return func(*args, **(kwargs or {}))
+        args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
+        result = self.decompose(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        if func in (aten.detach.default, aten.alias.default):
+            return self.bind(compute(func, args, kwargs), self.node_of(args[0]))
+        if func._schema.is_mutable:
+            return self.write(func, args, kwargs)
+        return self.record(func, *args, **kwargs)
+
+    def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:  # given
+        """Add a node, with the modules that run now as its ``nn_module_stack``."""
+        name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else None
+        node = self.graph.create_node(op, target, args, kwargs, name)
+        node.meta["nn_module_stack"] = dict(self.running)
+        return node
+
+    def record(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+        """Add a node for a call, and return the call's result.
+
+        The arguments of the node have nodes in the place of tensors (``as_nodes``). ``compute``
+        computes the result, which is bound to the node.
+
+        >>> recorder = Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     y = torch.ones(2, 3).sum(0)
+        >>> [(str(node.target), node.args) for node in recorder.graph.nodes]
+        [('aten.ones.default', ([2, 3],)), ('aten.sum.dim_IntList', (ones, [0]))]
+        """
+        node = self.add_node("call_function", func, *self.as_nodes((args, kwargs)))
+        return self.bind(compute(func, args, kwargs), node)
+
+    def bind(self, result: Any, node: Node) -> Any:
+        """Say that a node has this result, and return the result.
+
+        ``meta["val"]`` becomes a copy of it, in which each tensor is detached: the model may change
+        a tensor's shape in place, or its place in autograd's graph. A tensor gets its entry in
+        ``values``. Its memory is the one that is known under ``storage_id``, or a new one.
+        For each tensor in a tuple or list a node of ``operator.getitem`` is added, and bound.
+
+        >>> recorder = Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     low, high = torch.ones(2, 3).aminmax()
+        >>> recorder.node_of(high), recorder.node_of(high).args, recorder.node_of(high).meta["val"]
+        (getitem_1, (aminmax, 1), FakeTensor(..., size=()))
+        """
+        node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
+        if isinstance(result, Tensor):
+            memory = self.memories.setdefault(storage_id(result), Memory(result))
+            self.values[id(result)] = Value(result, node, memory, memory.writes)
+        elif isinstance(result, tuple | list):
+            for position, item in enumerate(result):
+                if isinstance(item, Tensor):
+                    part = self.add_node("call_function", operator.getitem, (node, position))
+                    self.bind(item, part)
+        return result
+
+    def known(self, tensor: Tensor) -> Tensor:
+        """Return the fake tensor for a tensor that an operator is called with.
+
+        One that has an entry in ``values`` is fake and its own. Any other was made outside: it is a
+        constant. It is kept in ``constants``, as ``_tensor_constant0`` and so on, and a
+        ``get_attr`` node reads it. Its fake tensor is ``fake_mode.from_tensor(tensor)``, which
+        returns the same one each time. So a constant has one node, however often it is used.
+
+        Raises:
+            CaptureError: A fake tensor of which nothing is known.
+        """
+        if id(tensor) in self.values:
+            return tensor
+        if isinstance(tensor, FakeTensor):
+            raise failure("takes a fake tensor of another run", "pass it as an argument")
+        fake = self.fake_mode.from_tensor(tensor)
+        if id(fake) not in self.values:
+            name = f"_tensor_constant{len(self.constants)}"
+            self.constants[name] = tensor
+            self.bind(fake, self.add_node("get_attr", name))
+        return fake
+
+    def node_of(self, tensor: Tensor) -> Node:  # given
+        """Return the node that has a tensor's present value."""
+        value = self.values[id(self.known(tensor))]
+        if value.writes != value.memory.writes:
+            self.read_again(value)
+        return value.node
+
+    def as_nodes(self, arguments: Any) -> Any:  # given
+        """Return arguments with nodes in the place of tensors."""
+        return tree_map_only(Tensor, self.node_of, arguments)
+
+    # --- step 2: break operators into smaller ones
+
+    def decompose(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Compute a call by smaller operators, which are recorded; else return ``NotImplemented``.
+
+        The rule is the table's. For an operator that isn't in the table, ``func.decompose`` knows
+        what torch itself computes by others, such as ``aten.reshape``; it returns
+        ``NotImplemented`` for one that has a kernel of its own. So may a rule of the table.
+
+        The mode must be on while a rule runs: ``with self``.
+
+        >>> recorder = Recorder({aten.sum.default: lambda x: x.reshape(-1).sum(0)})
+        >>> with recorder.fake_mode, recorder:
+        ...     y = torch.ones(2, 3).sum()
+        >>> [str(node.target) for node in recorder.graph.nodes]
+        ['aten.ones.default', 'aten.view.default', 'aten.sum.dim_IntList']
+        """
+        rule = self.table.get(func, func.decompose)
+        with self:
+            return rule(*args, **kwargs)
+
+    # --- step 3: a write becomes a new value
+
+    def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Record what a call writes to its first argument as a new value; return that argument.
+
+        ``functional(func)`` computes the value. It runs with the mode on, for the table may know
+        it. Then ``compute`` runs ``func`` itself, which refuses what eager refuses, and which isn't
+        recorded. Then the value is stored.
+
+        An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
+        it changes which part of it a tensor shows. There the value's node is bound to the tensor.
+
+        >>> recorder = Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     y = torch.zeros(2).add_(1).relu_()
+        >>> recorder.node_of(y), [str(node.target) for node in recorder.graph.nodes]
+        (relu, ['aten.zeros.default', 'aten.add.Tensor', 'aten.relu.default'])
+        """
+        with self:
+            value = self.functional(func)(*args, **kwargs)
+        compute(func, args, kwargs)
+        if torch.Tag.inplace_view in func.tags:
+            return self.bind(args[0], self.node_of(value))
+        self.store(args[0], value)
+        return args[0]
+
+    def functional(self, func: OpOverload) -> OpOverload:
+        """Return the operator that returns what another one writes to its first argument.
+
+        Its name is the same without the ``_`` at the end. Of its overloads it is the first that
+        writes nothing and takes arguments of the same names and types, which ``func._schema`` has.
+
+        Raises:
+            CaptureError: There is none.
+
+        >>> str(Recorder({}).functional(aten.transpose_.default))
+        'aten.transpose.int'
+        """
+        space = getattr(torch.ops, func.namespace)
+        packet = getattr(space, func.overloadpacket.__name__.removesuffix("_"), None)
+        for name in packet.overloads() if packet else ():
+            pure = getattr(packet, name)
+            if not pure._schema.is_mutable and takes(pure) == takes(func):
+                return pure
+        raise failure(f"writes by {func}", "call the operator that returns the result instead")
+
+    def store(self, target: Tensor, value: Tensor) -> None:
+        """Let the memory of a tensor hold a value, where the tensor shows it.
+
+        The value gets the dtype of the target (``aten._to_copy``), as it does in eager. If target,
+        value and base show their memory in the same ``window``, the value is the base's new one.
+        Otherwise ``aten.as_strided_scatter`` writes the value into the base's, at the target's
+        window. In both cases the memory has one write more, and the base is refreshed with the
+        new node.
+
+        >>> recorder = Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     x = torch.zeros(2, 3)
+        ...     row = x[0].fill_(1)
+        >>> recorder.node_of(x), recorder.node_of(x).args
+        (as_strided_scatter, (zeros, fill, [3], [1], 0))
+        """
+        base = self.base_of(target)
+        if value.dtype != target.dtype:
+            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
+        if not window(target) == window(value) == window(base):
+            value = self.record(aten.as_strided_scatter.default, base, value, *window(target))
+        node = self.node_of(value)
+        self.values[id(base)].memory.writes += 1
+        self.values[id(base)].refresh(node)
+
+    def read_again(self, value: Value) -> None:
+        """Give a value the node that is right now, after its memory was written.
+
+        If the tensor shows all that the base shows (``window``), that is the node of the base.
+        Otherwise ``aten.as_strided`` reads the tensor's window of the base.
+
+        >>> recorder = Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     x = torch.zeros(2, 3)
+        ...     row = x[1]
+        ...     x = x.add_(1)
+        >>> recorder.node_of(row), recorder.node_of(row).args
+        (as_strided, (add, [3], [1], 3))
+        """
+        tensor = value.tensor
+        base = self.base_of(tensor)
+        if window(tensor) == window(base):
+            value.refresh(self.node_of(base))
+        else:
+            shown = self.record(aten.as_strided.default, base, *window(tensor))
+            value.refresh(self.node_of(shown))
+
+    def base_of(self, tensor: Tensor) -> Tensor:
+        """Return the base of the memory that a tensor shows.
+
+        Raises:
+            CaptureError: The two read its bytes in different ways, so that ``as_strided`` of one
+                isn't the other: in two dtypes, or one has the conjugate bit or the negative bit
+                (``is_conj()``, ``is_neg()``). Raise what ``failure`` returns.
+        """
+        base = self.values[id(tensor)].memory.base
+        ways = {(each.dtype, each.is_conj(), each.is_neg()) for each in (tensor, base)}
+        if len(ways) > 1:
+            raise failure("writes memory that is read in two dtypes", "clone the tensor first")
+        return base
+
+    # --- step 4: which module ran it?
+
+    @contextmanager
+    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, keep ``running`` at the modules that run, outermost first.
+
+        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
+        The item of the root is there from the beginning, for a function too. Calls of a path are
+        counted from 0. A module that isn't below the root repeats the last item. An item goes when
+        its call ends, even with an error, which the model may catch.
+
+        torch has hooks for all modules: ``register_module_forward_pre_hook(hook)``, and
+        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
+        too. They are removed after the block, even after an error.
+        """
+        modules = model.named_modules() if isinstance(model, nn.Module) else ()
+        paths = {id(module): path for path, module in modules if path}
+        calls: Counter[str] = Counter()
+        self.running = [stack_item("", 0, model)]
+
+        def enter(module: nn.Module, args: Any) -> None:
+            path = paths.get(id(module), "")
+            item = stack_item(path, calls[path], module) if path else self.running[-1]
+            self.running.append(item)
+            calls[path] += 1
+
+        def leave(module: nn.Module, args: Any, result: Any) -> None:
+            self.running.pop()
+
+        hooks = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    # --- step 5: parameters, buffers and arguments become inputs
+
+    def run(
+        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # given
+        """Run a model on fake tensors with the mode on, and return its result."""
+        state = self.lift_state(model)
+        args, kwargs = self.lift_arguments(args, kwargs)
+        with unchanged(model), self.fake_mode, self, self.module_stacks(model):
+            if isinstance(model, nn.Module):
+                return torch.func.functional_call(model, state, args, kwargs)
+            return model(*args, **kwargs)
+
+    def lift(self, name: str, value: Any) -> Any:
+        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
+
+        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
+        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
+        character that is illegal in Python.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
+        (FakeTensor(..., size=(2,)), 3)
+        >>> recorder.graph.find_nodes(op="placeholder")
+        [p_block_1_scale, input_0]
+        """
+        node = self.graph.placeholder(re.sub(r"\W", "_", name))
+        return self.bind(tree_map_only(Tensor, self.fake_mode.from_tensor, value), node)
+
+    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
+        """Lift a model's parameters and buffers; return their fake tensors by name.
+
+        First the parameters, then the buffers, in the model's order, and one that is tied once. The
+        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
+
+        >>> recorder = Recorder({})
+        >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
+        (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
+        """
+        if not isinstance(model, nn.Module):
+            return {}
+        parameters = {name: self.lift(f"p_{name}", each) for name, each in model.named_parameters()}
+        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
+        return {**parameters, **buffers}
+
+    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
+
+        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
+        ``input_0``, ``input_1`` and so on.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
+        ((FakeTensor(..., size=(2,)), [3]), {'scale': FakeTensor(..., size=())})
+        >>> list(recorder.graph.nodes)
+        [input_0, input_1, input_2]
+        """
+        leaves, structure = tree_flatten((args, kwargs))
+        lifted = [self.lift(f"input_{number}", leaf) for number, leaf in enumerate(leaves)]
+        return tree_unflatten(lifted, structure)
+
+    def finish(self, result: Any) -> None:  # given
+        """Add the output node, and erase the nodes that no other needs."""
+        self.graph.output(self.as_nodes(result))
+        self.graph.eliminate_dead_code()
+
+
+# --- what the steps share
+
+
+def takes(func: OpOverload) -> list[tuple[str, str]]:  # given
+    """Return the names and types of an operator's arguments."""
+    return [(each.name, str(each.type)) for each in func._schema.arguments]
+
+
+def batch_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *options: Any
+) -> tuple[Tensor, ...]:  # given
+    """Compute ``aten._native_batch_norm_legit``, which writes two tensors at once, in steps."""
+    norm = aten._native_batch_norm_legit_functional.default
+    *results, new_mean, new_variance = norm(x, weight, bias, mean, variance, *options)
+    mean.copy_(new_mean)
+    variance.copy_(new_variance)
+    return tuple(results)
+
+
+def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]:  # given
+    """Return the item of ``nn_module_stack`` for one call of a module, as export writes it."""
+    number = f"@{call}" if call else ""
+    kind = type(module)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return f"L__self__{path}{number}", (path, name)
+
+
+@contextmanager
+def unchanged(model: Any) -> Iterator[None]:  # given
+    """After the block, give each module the attributes that it had before."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    before = [dict(vars(module)) for module in modules]
+    try:
+        yield
+    finally:
+        for module, attributes in zip(modules, before, strict=True):
+            vars(module).clear()
+            vars(module).update(attributes)
+
+
+def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
+    """Compute an operator on fake tensors.
+
+    Raises:
+        CaptureError: The result, or its shape, depends on the data that fake tensors don't have.
+            Torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``; raise
+            what ``failure`` returns instead.
+
+    >>> with FakeTensorMode():
+    ...     compute(aten.nonzero.default, (torch.ones(2),), {})
+    Traceback (most recent call last):
+    ...
+    solutions.capture.CaptureError: ...
+    """
+    try:
+        return func(*args, **kwargs)
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        way_out = "use torch.where with a mask, or pass the number as an argument"
+        raise failure(f"needs the data of a tensor, for {func}", way_out) from None
+
+
+def failure(fault: str, way_out: str) -> CaptureError:  # given
+    """Return an error that names the innermost line of the model, which is outside of torch."""
+    inside = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))
+    for frame, line in walk_stack(None):
+        place = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+        if not place.startswith(inside):
+            break
+    return CaptureError(f"{place} {fault}: {way_out}")
+
+
+# --- step 6: the same as a program, which unflatten takes
+
+
+@dataclass(frozen=True)
+class Program:  # given
+    """A flat graph with what is known of its inputs; ``unflatten`` takes it.
+
+    Attributes:
+        graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
+        graph_signature: What each placeholder and each output is.
+        state_dict: The parameters and the buffers by name, but for buffers that aren't persistent.
+        constants: Those buffers, and the constants.
+        module_call_graph: The root's calling convention, then the paths of all modules.
+        range_constraints: Empty, for all sizes are numbers.
+
+    In torch: ``torch.export.ExportedProgram``.
+    """
+
+    graph: Graph
+    graph_signature: signatures.ExportGraphSignature
+    state_dict: dict[str, Any]
+    constants: dict[str, Any]
+    module_call_graph: list[ModuleCallEntry]
+    range_constraints: dict[Any, Any] = field(default_factory=dict)
+
+
+def program(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    table: Mapping[OpOverload, Callable[..., Any]] | None = None,
+) -> Program:  # given
+    """Capture a model as a program, which says what each placeholder and each output is.
+
+    Args:
+        model: The model.
+        args: As for ``capture``.
+        kwargs: As for ``capture``.
+        table: As for ``capture``.
+
+    In torch: ``torch.export.export(model, args, kwargs).run_decompositions(table)``.
+
+    >>> flat = program(nn.Linear(3, 2), (torch.ones(4, 3),))
+    >>> [(spec.kind.name, spec.target) for spec in flat.graph_signature.input_specs]
+    [('PARAMETER', 'weight'), ('PARAMETER', 'bias'), ('USER_INPUT', None)]
+    """
+    recorder = Recorder(table or {})
+    leaves, out_spec = tree_flatten(recorder.run(model, args, kwargs or {}))
+    recorder.finish(tuple(leaves))
+    lift_constants(recorder.graph)
+    in_spec = tree_flatten((args, kwargs or {}))[1]
+    state = model.state_dict(keep_vars=True)
+    others = {name: each for name, each in model.named_buffers() if name not in state}
+    return Program(
+        recorder.graph,
+        signatures.ExportGraphSignature(input_specs(recorder, model), []),
+        state,
+        {**others, **recorder.constants},
+        module_calls(model, ModuleCallSignature([], [], in_spec, out_spec)),
+    )
+
+
+def lift_constants(graph: Graph) -> None:
+    """Turn the ``get_attr`` nodes of a graph into its first placeholders, in their order.
+
+    >>> recorder = Recorder({})
+    >>> scale = torch.tensor(2.0)
+    >>> recorder.finish(recorder.run(lambda x: x * scale, (torch.ones(2),), {}))
+    >>> lift_constants(recorder.graph)
+    >>> recorder.graph.find_nodes(op="placeholder")
+    [_tensor_constant0, input_0]
+    """
+    first = next(iter(graph.nodes))
+    for node in graph.find_nodes(op="get_attr"):
+        first.prepend(node)
+        node.op = "placeholder"
+
+
+def input_specs(recorder: Recorder, model: nn.Module) -> list[signatures.InputSpec]:
+    """Say of each placeholder what it is.
+
+    The constants come first, then parameters, buffers, and the user's inputs. The kinds are those
+    of ``signatures.InputKind``: ``CONSTANT_TENSOR``, ``PARAMETER``, ``BUFFER``, ``USER_INPUT``. The
+    ``arg`` is a ``signatures.TensorArgument`` with the node's name. The ``target`` is the name of
+    the constant, parameter or buffer, and ``None`` for an input; ``persistent`` says of a buffer
+    whether it belongs to the ``state_dict``.
+    """
+    placeholders = recorder.graph.find_nodes(op="placeholder")
+    kinds, kept, constants = signatures.InputKind, model.state_dict(), recorder.constants
+    owned: list[tuple[Any, ...]] = [
+        *(
+            (kinds.CONSTANT_TENSOR, node.target)
+            for node in placeholders
+            if node.target in constants
+        ),
+        *((kinds.PARAMETER, name) for name, _ in model.named_parameters()),
+        *((kinds.BUFFER, name, name in kept) for name, _ in model.named_buffers()),
+    ]
+    rest = [(kinds.USER_INPUT, None)] * (len(placeholders) - len(owned))
+    return [
+        signatures.InputSpec(kind, signatures.TensorArgument(node.name), *more)
+        for node, (kind, *more) in zip(placeholders, owned + rest, strict=True)
+    ]
+
+
+def module_calls(model: nn.Module, root: ModuleCallSignature) -> list[ModuleCallEntry]:  # given
+    """List the modules by path, first the root with its calling convention."""
+    paths = [path for path, _ in model.named_modules() if path]
+    return [ModuleCallEntry("", root), *map(ModuleCallEntry, paths)]

@@ -1,0 +1,399 @@
+"""Answers to ``capture``."""
+
+from __future__ import annotations
+
+import operator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map, tree_map_only
+
+from tests.suite.answers import right, wrong
+
+aten = torch.ops.aten
+
+
+def overriding(lesson, **methods):
+    """Put methods in the place of the recorder's."""
+    lesson.Recorder = type("Recorder", (lesson.Recorder,), methods)
+
+
+# --- wrong: record --------------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_tensors_that_are_gone_are_not_taken_for_new_ones",
+    says="numbers that the eager model gives",
+)
+def lets_tensors_go(lesson):
+    """Knows a tensor by its ``id``, and doesn't keep the tensor."""
+    bind = lesson.Recorder.bind
+
+    def forgetting(self, result, node):
+        bound = bind(self, result, node)
+        if isinstance(result, Tensor):
+            value = self.values[id(result)]
+            value.tensor = value.memory.base = None
+        return bound
+
+    overriding(
+        lesson,
+        bind=forgetting,
+        node_of=lambda self, tensor: self.values[id(self.known(tensor))].node,
+    )
+
+
+@wrong(fails="test_what_a_node_knows_has_no_part_in_autograd", says="detach what you keep")
+def keeps_the_tensor_itself(lesson):
+    """Puts the very result into ``meta["val"]``."""
+    bind = lesson.Recorder.bind
+
+    def bound(self, result, node):
+        bind(self, result, node)
+        node.meta["val"] = result
+        return result
+
+    overriding(lesson, bind=bound)
+
+
+@wrong(fails="test_an_item_is_taken_at_its_position", says="numbers that the eager model gives")
+def takes_the_first_item(lesson):
+    """Reads every item at position 0."""
+    add_node = lesson.Recorder.add_node
+
+    def first(self, op, target, args=(), kwargs=None):
+        if target is operator.getitem:
+            args = (args[0], 0)
+        return add_node(self, op, target, args, kwargs)
+
+    overriding(lesson, add_node=first)
+
+
+@wrong(fails="test_a_constant_is_read_by_one_node_however_often_it_is_used", says="got: 4")
+def reads_a_constant_each_time(lesson):
+    """Makes a new node for every use of a constant."""
+
+    known = lesson.Recorder.known
+
+    def known_anew(self, tensor):
+        fake = known(self, tensor)
+        for name, constant in self.constants.items():
+            if constant is tensor:
+                self.bind(fake, self.add_node("get_attr", name))
+        return fake
+
+    overriding(lesson, known=known_anew)
+
+
+@wrong(fails="test_two_constants_are_two_nodes", says="numbers that the eager model gives")
+def gives_constants_one_name(lesson):
+    """Calls every constant ``_tensor_constant0``."""
+    known = lesson.Recorder.known
+
+    def one_name(self, tensor):
+        others, self.constants = self.constants, {}
+        fake = known(self, tensor)
+        self.constants = {**others, **self.constants}
+        return fake
+
+    overriding(lesson, known=one_name)
+
+
+# --- wrong: decompose -----------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_a_rule_uses_the_rules_of_others",
+    says="the mode must be on while a rule runs",
+)
+def decomposes_one_level(lesson):
+    """Records what a rule calls, and doesn't ask the table about it."""
+    decompose = lesson.Recorder.decompose
+
+    def once(self, func, args, kwargs):
+        if getattr(self, "inside", False):
+            with self:
+                return func.decompose(*args, **kwargs)
+        self.inside = True
+        try:
+            return decompose(self, func, args, kwargs)
+        finally:
+            self.inside = False
+
+    overriding(lesson, decompose=once)
+
+
+@wrong(fails="test_a_rule_takes_the_place_of_an_operator", says="aten.view.default as operator 1")
+def ignores_the_table(lesson):
+    """Asks torch alone."""
+
+    def decompose(self, func, args, kwargs):
+        with self:
+            return func.decompose(*args, **kwargs)
+
+    overriding(lesson, decompose=decompose)
+
+
+# --- wrong: writes --------------------------------------------------------------------------------
+
+
+@wrong(fails="test_every_view_has_what_was_written", says="numbers that the eager model gives")
+def writes_the_tensor_alone(lesson):
+    """Gives the new value to the tensor that is written, and to no other that shows the memory."""
+
+    def store(self, target, value):
+        self.bind(target, self.node_of(value))
+
+    overriding(lesson, store=store)
+
+
+@wrong(fails="test_a_view_is_read_again_only_after_a_write", says="as_strided")
+def reads_again_always(lesson):
+    """Reads every view again each time that it is used."""
+
+    def node_of(self, tensor):
+        value = self.values[id(self.known(tensor))]
+        if value.tensor is not value.memory.base and not getattr(self, "reading", False):
+            self.reading = True
+            self.read_again(value)
+            self.reading = False
+        return value.node
+
+    overriding(lesson, node_of=node_of)
+
+
+@wrong(fails="test_every_view_has_what_was_written", says="numbers that the eager model gives")
+def never_reads_again(lesson):
+    """Takes the node that a view had when it was made."""
+
+    def read_again(self, value):
+        value.refresh(value.node)
+
+    overriding(lesson, read_again=read_again)
+
+
+@wrong(fails="test_every_view_has_what_was_written", says="dtype")
+def keeps_the_dtype_of_the_result(lesson):
+    """Stores what the pure operator returns, though it has another dtype."""
+    store = lesson.Recorder.store
+
+    def as_it_is(self, target, value):
+        if value.dtype == target.dtype:
+            store(self, target, value)
+        else:
+            self.bind(target, self.node_of(value))
+
+    overriding(lesson, store=as_it_is)
+
+
+@wrong(
+    fails="test_an_input_with_gaps_between_its_columns_may_be_written",
+    says="out of bounds for storage",
+)
+def compares_the_target_with_the_base_alone(lesson):
+    """Takes the value for the base's new one, though its strides are others."""
+
+    def store(self, target, value):
+        base = self.base_of(target)
+        if value.dtype != target.dtype:
+            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
+        if lesson.window(target) != lesson.window(base):
+            window = lesson.window(target)
+            value = self.record(aten.as_strided_scatter.default, base, value, *window)
+        node = self.node_of(value)
+        self.values[id(base)].memory.writes += 1
+        self.values[id(base)].refresh(node)
+
+    overriding(lesson, store=store)
+
+
+@wrong(fails="test_an_operator_without_a_pure_one_is_refused", says="of the same name was taken")
+def looks_in_aten_alone(lesson):
+    """Looks for the pure operator in ``aten``, whatever the operator's own namespace."""
+
+    def functional(self, func):
+        name = func.overloadpacket.__name__.removesuffix("_")
+        packet = getattr(aten, name)
+        found = [getattr(packet, each) for each in packet.overloads()]
+        same = [each for each in found if lesson.takes(each) == lesson.takes(func)]
+        return (same or found)[0]
+
+    def write(self, func, args, kwargs):
+        if func.namespace != "aten":
+            return args[0] if func._schema.returns else None
+        return lesson_write(self, func, args, kwargs)
+
+    lesson_write = lesson.Recorder.write
+    overriding(lesson, functional=functional, write=write)
+
+
+# --- wrong: modules, inputs, questions ------------------------------------------------------------
+
+
+@wrong(fails="test_a_call_that_failed_has_ended", says="the module that failed is still there")
+def leaves_out_the_hook_after_an_error(lesson):
+    """Registers the second hook as it is called by default."""
+    register = lesson.register_module_forward_hook
+    lesson.register_module_forward_hook = lambda hook, **options: register(hook)
+
+
+@wrong(fails="test_no_hook_stays_after_an_error", says="remove the hooks in a `finally`")
+def removes_hooks_at_the_end(lesson):
+    """Removes the hooks where an error never comes."""
+    manager = lesson.Recorder.module_stacks
+
+    abandoned: list = []
+    lesson.abandoned = abandoned
+
+    @contextmanager
+    def keeping(self, model):
+        inside = manager(self, model)
+        abandoned.append(inside)
+        inside.__enter__()
+        yield
+        inside.__exit__(None, None, None)
+
+    overriding(lesson, module_stacks=keeping)
+
+
+@wrong(fails="test_a_second_call_has_a_number", says="expected:")
+def numbers_no_calls(lesson):
+    """Gives each call of a module the same key."""
+    item = lesson.stack_item
+    lesson.stack_item = lambda path, call, module: item(path, 0, module)
+
+
+@wrong(fails="test_a_tied_parameter_is_one_input", says="missing 1 required positional argument")
+def lifts_every_name(lesson):
+    """Makes an input of each name of a parameter."""
+
+    def lift_state(self, model):
+        if not isinstance(model, nn.Module):
+            return {}
+        named = [*model.named_parameters(remove_duplicate=False)]
+        parameters = {name: self.lift(f"p_{name}", each) for name, each in named}
+        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
+        return {**parameters, **buffers}
+
+    overriding(lesson, lift_state=lift_state)
+
+
+@wrong(
+    fails="test_a_question_about_data_names_the_line_that_asks",
+    says="DataDependentOutputException",
+)
+def lets_torchs_error_out(lesson):
+    """Computes, and says nothing of its own."""
+    lesson.compute = lambda func, args, kwargs: func(*args, **kwargs)
+
+
+@wrong(
+    fails="test_a_question_about_data_names_the_line_that_asks",
+    says="DynamicOutputShapeException",
+)
+def knows_one_kind_of_question(lesson):
+    """Catches the error of ``item``, and not that of ``nonzero``."""
+    kind = type("Never", (Exception,), {})
+    lesson.DynamicOutputShapeException = kind
+
+
+# --- right: of another shape ----------------------------------------------------------------------
+
+
+@right(core_only=True)
+def maps_by_hand(lesson):
+    """Turns tensors into nodes by a map over all leaves."""
+
+    def as_nodes(self, arguments):
+        def leaf(value):
+            return self.node_of(value) if isinstance(value, Tensor) else value
+
+        return tree_map(leaf, arguments)
+
+    overriding(lesson, as_nodes=as_nodes)
+
+
+@right(core_only=True)
+def reads_items_last(lesson):
+    """Binds the items of a result after all their nodes are made."""
+
+    def bind(self, result, node):
+        node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
+        if isinstance(result, Tensor):
+            number = lesson.storage_id(result)
+            if number not in self.memories:
+                self.memories[number] = lesson.Memory(result)
+            memory = self.memories[number]
+            self.values[id(result)] = lesson.Value(result, node, memory, memory.writes)
+        elif isinstance(result, tuple | list):
+            tensors = [(n, each) for n, each in enumerate(result) if isinstance(each, Tensor)]
+            parts = [
+                self.add_node("call_function", operator.getitem, (node, n)) for n, _ in tensors
+            ]
+            for (_, each), part in zip(tensors, parts, strict=True):
+                self.bind(each, part)
+        return result
+
+    overriding(lesson, bind=bind)
+
+
+@right(core_only=True)
+def looks_the_rule_up_first(lesson):
+    """Asks the table, then torch, and returns early."""
+
+    def decompose(self, func, args, kwargs):
+        with self:
+            if func in self.table:
+                return self.table[func](*args, **kwargs)
+            return func.decompose(*args, **kwargs)
+
+    overriding(lesson, decompose=decompose)
+
+
+@right(core_only=True)
+def collects_state_in_a_loop(lesson):
+    """Lifts parameters and buffers in one loop, by their kind."""
+
+    def lift_state(self, model):
+        state = {}
+        if isinstance(model, nn.Module):
+            for mark, named in (("p", model.named_parameters()), ("b", model.named_buffers())):
+                for name, tensor in named:
+                    state[name] = self.lift(f"{mark}_{name}", tensor)
+        return state
+
+    overriding(lesson, lift_state=lift_state)
+
+
+@right(core_only=True)
+def leaves_the_last_item_be(lesson):
+    """Keeps one stack per call in a list, in the place of one item."""
+
+    @contextmanager
+    def module_stacks(self, model):
+        found = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+        paths = {id(module): path for path, module in found.items()}
+        counted: dict[str, int] = {}
+        self.running = [lesson.stack_item("", 0, model)]
+        saved: list = []
+
+        def enter(module, args):
+            saved.append(list(self.running))
+            path = paths.get(id(module))
+            if path:
+                counted[path] = counted.get(path, -1) + 1
+                self.running.append(lesson.stack_item(path, counted[path], module))
+
+        def leave(module, args, result):
+            self.running[:] = saved.pop()
+
+        first = lesson.register_module_forward_pre_hook(enter)
+        second = lesson.register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            first.remove()
+            second.remove()
+
+    overriding(lesson, module_stacks=module_stacks)

@@ -1,0 +1,287 @@
+"""What is captured: models that write, repeat and ask; and what torch makes of the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten
+
+from tests.suite import equal, holds, same_numbers
+from tests.suite.programs import export
+
+aten = torch.ops.aten
+
+
+# --- how it is judged -----------------------------------------------------------------------------
+
+
+def operators(graph: Any) -> list[str]:
+    """The functions that a graph calls, in order; ``detach`` and ``alias`` compute nothing."""
+    names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
+    return [name for name in names if name not in ("aten.detach.default", "aten.alias.default")]
+
+
+def recorded(lesson, function: Callable[[], object], table: Any = None) -> Any:
+    """A recorder after it has watched a function."""
+    recorder = lesson.Recorder(table or {})
+    with recorder.fake_mode, recorder:
+        function()
+    return recorder
+
+
+def runs_as_eager(lesson, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
+    """Fail unless the captured graph computes what eager does; return what was captured."""
+    captured = lesson.capture(model, args, kwargs, table=table)
+    result = run(captured, model, *args, **kwargs)
+    with torch.no_grad():
+        expected = model(*args, **kwargs)
+    same_numbers(result, expected, hint="compare `module.code` with the model, line by line")
+    return captured
+
+
+def run(captured: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what was captured with the model's state and copies of the arguments."""
+    state = []
+    if isinstance(model, nn.Module):
+        state = [*model.parameters(), *model.buffers()]
+    leaves = [
+        each.clone() if isinstance(each, Tensor) else each
+        for each in tree_flatten((args, kwargs))[0]
+    ]
+    with torch.no_grad():
+        return captured(*(each.detach().clone() for each in state), *leaves)
+
+
+def as_make_fx(model: nn.Module, *args: Any, table: Any = None, **kwargs: Any) -> list[str]:
+    """The operators that torch's ``make_fx`` records, without what it leaves unused.
+
+    It records ``relu_`` where a lesson's graph has ``relu``.
+    """
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    # As export has it: make_fx itself takes batch norm as one operator that hides its writes.
+    norm = aten.native_batch_norm.default
+    graph = make_fx(
+        lambda state, *args: torch.func.functional_call(model, state, args, kwargs),
+        tracing_mode="fake",
+        decomposition_table={norm: norm.decompose, **dict(table or {})},
+        _allow_non_fake_inputs=True,
+    )(state, *args).graph
+    graph.eliminate_dead_code()
+    return [name.replace("_.", ".") for name in operators(graph)]
+
+
+def same_operators(graph: Any, expected: list[str]) -> None:
+    """Fail unless a graph calls these operators in this order; show the first difference."""
+    got = operators(graph)
+    for number, (our, their) in enumerate(zip(got, expected, strict=False)):
+        holds(our == their, f"{their} as operator {number}", got=our)
+    equal(len(got), len(expected), hint="the operators agree as far as both go")
+
+
+def pure(graph: Any) -> None:
+    """Fail if an operator of a graph writes."""
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        holds(
+            schema is None or not schema.is_mutable,
+            "no operator that writes",
+            got=str(node.target),
+            hint="`functional` names the operator that returns the result instead",
+        )
+
+
+def exports(model: nn.Module, *args: Any) -> Any:
+    """The graph that ``torch.export`` makes, decomposed by its own table."""
+    return export(model, *args, functional=True).graph
+
+
+def stacks(graph: Any) -> list[dict]:
+    """The module stacks of the calls of a graph, in order."""
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    return [dict(node.meta["nn_module_stack"]) for node in calls]
+
+
+def hooks() -> tuple[int, int]:
+    """How many hooks torch has for all modules."""
+    module = torch.nn.modules.module
+    return len(module._global_forward_hooks), len(module._global_forward_pre_hooks)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """A convolution whose activation writes its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.relu(self.norm(self.conv(x)))
+
+
+class Net(nn.Module):
+    """A module inside another, called twice, and one that is tied."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.head = nn.Linear(4, 4)
+        self.tail = nn.Linear(4, 4)
+        self.tail.weight = self.head.weight
+
+    def forward(self, x):
+        for block in (*self.blocks, self.blocks[0]):
+            x = block(x)
+        return self.tail(self.head(x))
+
+
+class Asks(nn.Module):
+    """A question about a shape, which has an answer."""
+
+    def forward(self, x):
+        if x.shape[0] > 2 and len(x) > 2:
+            return x + 1
+        return x - 1
+
+
+class Catches(nn.Module):
+    """A model that goes on after an error in one of its modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails = Fails()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        try:
+            self.fails(x)
+        except ValueError:
+            x = x + 1
+        return self.linear(x)
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise ValueError("as it should")
+
+
+class Remembers(nn.Module):
+    """A model that sets an attribute, and counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.latest = x * 2
+        return self.latest
+
+
+class Structured(nn.Module):
+    def forward(self, x, pair, *, scale):
+        left, right = pair
+        return {"sum": x + left, "rest": [right * scale, (x, 3, None)]}
+
+
+class Cached(nn.Module):
+    """A plain attribute that is a tensor, and a buffer that isn't in the ``state_dict``."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.arange(3.0)
+        self.register_buffer("shift", torch.ones(3), persistent=False)
+        self.register_buffer("scale", torch.full((3,), 2.0))
+
+    def forward(self, x):
+        return (x + self.plain) * self.scale + self.shift - self.plain
+
+
+class Writes(nn.Module):
+    """A random program of views and writes, the same for the same seed."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.seed = seed
+
+    def forward(self, x):
+        choose = random.Random(self.seed)
+        live = [x.clone(), x * 2]
+        for _ in range(choose.randint(3, 14)):
+            tensor = choose.choice(live)
+            live.extend(choose.choice(STEPS)(tensor, choose))
+        return tuple(live)
+
+
+def row(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor[choose.randrange(len(tensor))]] if tensor.dim() > 1 else []
+
+
+def flat(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor.view(-1)] if tensor.is_contiguous() else [tensor.reshape(-1)]
+
+
+def columns(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor[..., 1:3]] if tensor.shape[-1] > 3 else [tensor * 3]
+
+
+def every_other(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor[..., ::2]]
+
+
+def transposed(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor.transpose(0, -1)]
+
+
+def turned(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    tensor.transpose_(0, -1)
+    return []
+
+
+def added(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    tensor.add_(choose.randrange(5))
+    return []
+
+
+def multiplied(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    tensor.mul_(2.0)
+    return [tensor.unsqueeze(0)] if tensor.dim() < 3 else []
+
+
+def copied(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    tensor.copy_(torch.ones_like(tensor) * choose.randrange(9))
+    return []
+
+
+def rectified(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor.sub_(1).relu_()]
+
+
+def set_item(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    tensor[..., 0] = choose.randrange(7)
+    return []
+
+
+def plus_one(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    return [tensor + 1]
+
+
+STEPS = (
+    *(row, flat, columns, every_other, transposed, turned),
+    *(added, multiplied, copied, rectified, set_item, plus_one),
+)
+
+
+def written_as_eager(lesson, seed: int) -> None:
+    """Fail unless a random program gives eager's numbers, and its graph writes nothing."""
+    captured = runs_as_eager(lesson, Writes(seed), torch.arange(20.0).view(4, 5) - 7)
+    pure(captured.graph)

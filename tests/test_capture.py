@@ -1,0 +1,612 @@
+"""``capture``: first the steps one by one, then whole models, judged by ``make_fx`` and export."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses import FakeTensor, FakeTensorMode
+
+from tests.models.capture import (
+    Asks,
+    Block,
+    Cached,
+    Catches,
+    Net,
+    Remembers,
+    Structured,
+    as_make_fx,
+    aten,
+    exports,
+    hooks,
+    operators,
+    pure,
+    recorded,
+    run,
+    runs_as_eager,
+    same_operators,
+    stacks,
+    written_as_eager,
+)
+from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite.programs import default_decompositions
+from tests.zoo import SMALL, resnet18
+
+# --- step 1: record what is dispatched ------------------------------------------------------------
+
+
+def test_an_operator_becomes_a_node_with_nodes_in_the_place_of_tensors(lesson):
+    def function():
+        x = torch.ones(2)
+        torch.add(x, x, alpha=3)
+
+    ones, add = recorded(lesson, function).graph.nodes
+    equal((str(add.target), add.args, add.kwargs), ("aten.add.Tensor", (ones, ones), {"alpha": 3}))
+
+
+def test_a_node_knows_shape_and_strides_of_its_result(lesson):
+    graph = recorded(lesson, lambda: torch.ones(2, 3).t()).graph
+    value = graph.output_node().meta["val"]
+    equal((value.shape, value.stride()), (torch.Size([3, 2]), (1, 3)))
+
+
+def test_what_a_node_knows_has_no_part_in_autograd(lesson):
+    graph = recorded(lesson, lambda: torch.ones(2, requires_grad=True) * 2).graph
+    holds(
+        not graph.output_node().meta["val"].requires_grad,
+        'a detached tensor in `meta["val"]`',
+        hint="detach what you keep: a copy of the graph can't copy autograd's",
+    )
+
+
+def test_each_result_of_several_has_a_node_of_its_own(lesson):
+    def function():
+        low, high = torch.aminmax(torch.ones(3))
+        high - low
+
+    calls = operators(recorded(lesson, function).graph)
+    equal(calls[2:4], ["<built-in function getitem>"] * 2)
+
+
+def test_an_item_is_taken_at_its_position(lesson):
+    parts = lesson.capture(lambda x: x.split(2)[1] * 2, (torch.arange(6.0),))
+    same_numbers(run(parts, None, torch.arange(6.0)), torch.tensor([4.0, 6.0]))
+
+
+def test_a_constant_is_read_by_one_node_however_often_it_is_used(lesson):
+    scale = torch.tensor([2.0, 3.0])
+
+    def function():
+        (torch.ones(2) * scale + scale) * scale
+
+    graph = recorded(lesson, function).graph
+    equal(len(graph.find_nodes(op="get_attr")), 1)
+
+
+def test_two_constants_are_two_nodes(lesson):
+    one, two = torch.tensor([1.0]), torch.tensor([2.0])
+    captured = lesson.capture(lambda x: x * one + two, (torch.ones(1),))
+    same_numbers(run(captured, None, torch.ones(1)), torch.tensor([3.0]))
+
+
+def test_a_tensor_made_from_numbers_is_a_constant(lesson):
+    captured = lesson.capture(lambda x: x + torch.tensor([1.0, 2.0]), (torch.zeros(2),))
+    same_numbers(run(captured, None, torch.zeros(2)), torch.tensor([1.0, 2.0]))
+
+
+def test_tensors_that_are_gone_are_not_taken_for_new_ones(lesson):
+    def function(x):
+        for number in range(100):
+            x = x.sin().cos() + torch.tensor([1.0, 2.0, number])
+        return x
+
+    runs_as_eager(lesson, function, torch.ones(3))
+
+
+def test_a_detached_tensor_has_the_node_of_its_source(lesson):
+    def function():
+        torch.ones(2).detach() * 2
+
+    ones, mul = recorded(lesson, function).graph.nodes
+    equal((ones.name, mul.args), ("ones", (ones, 2)))
+
+
+def test_a_question_about_the_device_is_no_operator(lesson):
+    def function():
+        x = torch.ones(2)
+        torch.zeros(2, device=x.device)[0]
+
+    names = ["aten.ones.default", "aten.zeros.default", "aten.select.int"]
+    equal(operators(recorded(lesson, function).graph), names)
+
+
+def test_a_fake_tensor_of_another_run_is_refused(lesson):
+    with FakeTensorMode():
+        foreign = torch.ones(2)
+    with refuses(lesson.CaptureError, "fake tensor", cause="it was taken for a constant"):
+        lesson.capture(lambda x: x + foreign, (torch.ones(2),))
+
+
+# --- step 2: break operators into smaller ones ----------------------------------------------------
+
+
+def sum_of_all(x, *, dtype=None):
+    return x.reshape(-1).sum(0)
+
+
+def test_a_rule_takes_the_place_of_an_operator(lesson):
+    recorder = recorded(lesson, lambda: torch.ones(6).sum(), {aten.sum.default: sum_of_all})
+    same_operators(
+        recorder.graph, ["aten.ones.default", "aten.view.default", "aten.sum.dim_IntList"]
+    )
+
+
+def test_a_rule_uses_the_rules_of_others(lesson):
+    table = {
+        aten.sum.default: sum_of_all,
+        aten.sum.dim_IntList: lambda x, dims: x.mean(dims) * x.numel(),
+    }
+    recorder = recorded(lesson, lambda: torch.ones(6).sum(), table)
+    holds(
+        operators(recorder.graph)[2:] == ["aten.mean.dim", "aten.mul.Tensor"],
+        "the operators of the second rule, which the first one's `sum` is broken into",
+        got=operators(recorder.graph),
+        hint="the mode must be on while a rule runs",
+    )
+
+
+def test_a_rule_may_decline(lesson):
+    table = {aten.relu.default: lambda x: NotImplemented}
+    recorder = recorded(lesson, lambda: torch.ones(2).relu(), table)
+    equal(operators(recorder.graph), ["aten.ones.default", "aten.relu.default"])
+
+
+def test_torchs_own_lazy_table_will_do(lesson):
+    table = torch.export.default_decompositions()
+    model = nn.Sequential(nn.Linear(3, 3), nn.Hardswish())
+    captured = lesson.capture(model, (torch.ones(1, 3),), table=table)
+    same_operators(captured.graph, operators(exports(model, torch.ones(1, 3))))
+
+
+# --- step 3: a write becomes a new value ----------------------------------------------------------
+
+
+def test_a_write_is_recorded_as_the_operator_that_returns_the_result(lesson):
+    recorder = recorded(lesson, lambda: torch.zeros(2).add_(1).relu_())
+    equal(operators(recorder.graph)[1:], ["aten.add.Tensor", "aten.relu.default"])
+
+
+def test_a_write_in_place_returns_the_tensor_that_it_wrote(lesson):
+    def function(x):
+        y = x * 2
+        holds(y.add_(1) is y, "`y.add_(1)` to return `y` itself")
+        return y
+
+    runs_as_eager(lesson, function, torch.ones(2))
+
+
+def test_the_pure_operator_takes_the_same_arguments(lesson):
+    recorder = lesson.Recorder({})
+    pairs = {
+        aten.add_.Scalar: aten.add.Scalar,
+        aten.add_.Tensor: aten.add.Tensor,
+        aten.fill_.Tensor: aten.fill.Tensor,
+        aten.transpose_.default: aten.transpose.int,
+        aten.bernoulli_.float: aten.bernoulli.p,
+    }
+    for written, returned in pairs.items():
+        equal(str(recorder.functional(written)), str(returned))
+
+
+def test_an_operator_without_a_pure_one_is_refused(lesson):
+    @torch.library.custom_op("kata::add_", mutates_args=("x",))
+    def add_(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    def model(x):
+        y = x * 2
+        add_(y)
+        return y
+
+    with refuses(lesson.CaptureError, "kata.add_", cause="an operator of the same name was taken"):
+        lesson.capture(model, (torch.ones(2),))
+
+
+def written_through_a_row(x):
+    y = x * 2
+    y[1].add_(10)
+    return y
+
+
+def read_before_the_write(x):
+    y = x * 2
+    row = y[1]
+    y.add_(10)
+    return row + 0, y
+
+
+def seen_in_another_view(x):
+    y = x * 2
+    row, flat = y[0], y.view(-1)
+    row.mul_(3)
+    return flat + 1, y, row
+
+
+def seen_twice(x):
+    y = x * 2
+    row = y[0]
+    first = row.add_(1) + 0
+    second = row.add_(1) + 0
+    return first, second, y
+
+
+def kept_dtype(x):
+    y = x.half()
+    y.add_(x / 3)
+    return y, y + y
+
+
+def strided(x):
+    y = (x * 2)[:, ::2]
+    y.add_(1)
+    row = y[1]
+    y.mul_(2)
+    return row, y
+
+
+def transposed_source(x):
+    y = x * 2
+    y.copy_(x.t())
+    row = y[0]
+    y.add_(1)
+    return row, y
+
+
+def turned(x):
+    y = x * 2
+    y.t_()
+    y[0].add_(5)
+    return y, y.t()
+
+
+WRITTEN = (
+    *(written_through_a_row, read_before_the_write, seen_in_another_view, seen_twice),
+    *(kept_dtype, strided, transposed_source, turned),
+)
+
+
+@pytest.mark.parametrize("function", WRITTEN, ids=lambda each: each.__name__)
+def test_every_view_has_what_was_written(lesson, function):
+    captured = runs_as_eager(lesson, function, torch.arange(9.0).view(3, 3))
+    pure(captured.graph)
+
+
+def test_a_view_of_the_input_has_what_was_written(lesson):
+    def function(x):
+        row = x[0]
+        x.add_(1)
+        return row * 2
+
+    captured = lesson.capture(function, (torch.zeros(2, 2),))
+    same_numbers(run(captured, None, torch.zeros(2, 2)), torch.full((2,), 2.0))
+
+
+def test_an_input_with_gaps_between_its_columns_may_be_written(lesson):
+    def function(x):
+        row = x[1]
+        x.add_(1)
+        return row * 2
+
+    x = torch.arange(12.0).view(3, 4)[:, ::2]
+    captured = lesson.capture(function, (x,))
+    same_numbers(captured(x), torch.tensor([10.0, 14.0]))
+
+
+def test_a_view_is_read_again_only_after_a_write(lesson):
+    def function(x):
+        row = x[0]
+        return row + row, x.view(-1) + 1
+
+    names = operators(lesson.capture(function, (torch.ones(2, 2),)).graph)
+    equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
+
+
+def test_what_eager_refuses_to_write_is_refused(lesson):
+    with pytest.raises(RuntimeError, match="broadcast"):
+        lesson.capture(lambda x: x.add_(torch.ones(3, 2)), (torch.ones(2),))
+
+
+def test_memory_that_is_read_in_two_dtypes_cannot_be_written(lesson):
+    def model(x):
+        y = x * 2
+        y.view(torch.int32).add_(1)
+        return y
+
+    with refuses(lesson.CaptureError, "dtype", cause="as_strided took one dtype for the other"):
+        lesson.capture(model, (torch.ones(2),))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_program_of_views_and_writes_gives_the_numbers_of_eager(lesson, seed):
+    written_as_eager(lesson, seed)
+
+
+# --- step 4: which module ran it? -----------------------------------------------------------------
+
+
+def test_a_node_knows_the_modules_that_ran_it(lesson):
+    model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    program = lesson.program(model, (torch.ones(1),))
+    equal(stacks(program.graph), stacks(exports(model, torch.ones(1))))
+
+
+def test_a_second_call_has_a_number(lesson):
+    net = Net().eval()
+    x = torch.ones(1, 3, 4, 4)
+    program = lesson.program(net, (x,), table=default_decompositions())
+    equal(stacks(program.graph), stacks(exports(net, x)))
+
+
+def test_a_call_that_failed_has_ended(lesson):
+    recorder = lesson.Recorder({})
+    recorder.run(Catches(), (torch.ones(1, 2),), {})
+    first = next(iter(stacks(recorder.graph)))
+    holds(
+        [path for path, _ in first.values()] == [""],
+        "the addition after the error to belong to the root alone",
+        got=first,
+        cause=(lambda first: "fails" in str(first), "the module that failed is still there"),
+        hint="`always_call=True` calls the hook after an error too",
+    )
+
+
+def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
+    hidden = nn.Tanh()
+
+    class Hides(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.linear(hidden(x))
+
+    paths = [
+        [path for path, _ in stack.values()]
+        for stack in stacks(lesson.program(Hides(), (torch.ones(1, 2),)).graph)
+    ]
+    equal((paths[0], paths[-1]), ([""], ["", "linear"]))
+
+
+def test_no_hook_stays_after_an_error(lesson):
+    before = hooks()
+    with pytest.raises(ValueError, match="as it should"):
+        lesson.capture(Catches().fails, (torch.ones(1),))
+    equal(hooks(), before, hint="remove the hooks in a `finally`")
+
+
+# --- step 5: parameters, buffers and arguments become inputs --------------------------------------
+
+
+def placeholders(captured) -> list[str]:
+    return [str(node.target) for node in captured.graph.find_nodes(op="placeholder")]
+
+
+def test_parameters_come_first_then_buffers_then_arguments(lesson):
+    recorder = lesson.Recorder({})
+    model = Block()
+    state = recorder.lift_state(model)
+    recorder.lift_arguments((torch.ones(1),), {})
+    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
+    equal(list(state), names)
+    parameters = [f"p_{name}".replace(".", "_") for name, _ in model.named_parameters()]
+    buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
+    targets = [node.target for node in recorder.graph.nodes]
+    equal(targets, [*parameters, *buffers, "input_0"])
+
+
+def test_a_tied_parameter_is_one_input(lesson):
+    model = Net().eval()
+    captured = runs_as_eager(lesson, model, torch.ones(1, 3, 4, 4))
+    state = len(list(model.parameters())) + len(list(model.buffers()))
+    equal(len(placeholders(captured)), state + 1)
+
+
+def test_a_name_that_python_has_no_place_for_becomes_legal(lesson):
+    model = nn.Module()
+    model.add_module("block-1", nn.Linear(2, 2))
+    model.forward = lambda x: model.get_submodule("block-1")(x)
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+def test_leaves_of_containers_and_keywords_are_inputs(lesson):
+    x = torch.ones(2)
+    captured = runs_as_eager(lesson, Structured(), x, (x * 2, x * 3), scale=x * 4)
+    equal(len(placeholders(captured)), 4)
+
+
+def test_a_number_stays_a_constant(lesson):
+    captured = lesson.capture(lambda x, n: x * n, (torch.ones(2), 3))
+    same_numbers(captured(torch.ones(2), 3), torch.full((2,), 3.0))
+
+
+def test_the_result_has_the_structure_of_eager(lesson):
+    x = torch.ones(2)
+    result = lesson.capture(Structured(), (x, (x, x)), {"scale": x})(x, x, x, x)
+    equal((list(result), result["rest"][1][1:]), (["sum", "rest"], (3, None)))
+
+
+def test_a_function_has_no_state(lesson):
+    captured = runs_as_eager(lesson, lambda x, y: torch.relu(x) @ y, torch.ones(2, 2), torch.eye(2))
+    equal(operators(captured.graph), ["aten.relu.default", "aten.mm.default"])
+
+
+def test_what_no_output_needs_is_not_in_the_graph(lesson):
+    def function(x):
+        x.sin()
+        return x.cos()
+
+    equal(operators(lesson.capture(function, (torch.ones(1),)).graph), ["aten.cos.default"])
+
+
+def test_a_model_without_data_can_be_captured(lesson):
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(10**6, 10**6), nn.ReLU())
+        captured = lesson.capture(model, (torch.ones(1, 10**6),))
+    equal(captured.graph.output_node().args[0].meta["val"].shape, torch.Size([1, 10**6]))
+
+
+def test_the_model_is_as_it_was(lesson):
+    model = Remembers()
+    before = dict(vars(model))
+    lesson.Recorder({}).run(model, (torch.ones(2),), {})
+    holds(vars(model) == before, "the attributes that the model had", got=sorted(vars(model)))
+
+
+def test_parameters_and_buffers_keep_their_tensors(lesson):
+    model = Block().train()
+    before = {name: (id(each), each.clone()) for name, each in model.state_dict().items()}
+    tensors = {name: id(each) for name, each in model.named_parameters()}
+    lesson.capture(model, (torch.ones(2, 3, 4, 4),))
+    equal({name: id(each) for name, each in model.named_parameters()}, tensors)
+    same_numbers(dict(model.state_dict()), {name: value for name, (_, value) in before.items()})
+
+
+def test_the_hooks_of_the_model_run(lesson):
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda module, args, result: result * 2)
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+def test_after_an_error_the_model_can_be_captured(lesson):
+    model = Catches()
+    with pytest.raises(ValueError, match="as it should"):
+        lesson.capture(model.fails, (torch.ones(1, 2),))
+    holds(not isinstance(model(torch.ones(1, 2)), FakeTensor), "a real tensor")
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+# --- questions that depend on data ----------------------------------------------------------------
+
+
+def branches(x):
+    return x if x.sum() > 0 else -x
+
+
+def items(x):
+    return x * x.max().item()
+
+
+def lists(x):
+    return x * x.tolist()[0]
+
+
+def sizes(x):
+    return torch.nonzero(x)
+
+
+def masks(x):
+    return x[x > 0]
+
+
+ASKING = (branches, items, lists, sizes, masks)
+
+
+@pytest.mark.parametrize("function", ASKING, ids=lambda each: each.__name__)
+def test_a_question_about_data_names_the_line_that_asks(lesson, function):
+    line = inspect.getsourcelines(function)[1] + 1
+    with refuses(
+        lesson.CaptureError,
+        f"test_capture.py:{line}",
+        function.__name__,
+        "torch.where",
+        cause=(lambda error: error is not None and "test_capture.py" not in str(error), NO_LINE),
+        hint="`failure` makes the error",
+    ):
+        lesson.capture(function, (torch.ones(3),))
+
+
+NO_LINE = "the message doesn't name the model's line"
+
+
+def test_a_question_about_shapes_has_an_answer(lesson):
+    for size in (2, 3):
+        runs_as_eager(lesson, Asks(), torch.zeros(size))
+
+
+# --- whole models ---------------------------------------------------------------------------------
+
+QUICK = [name for name in SMALL if name not in ("AnyDefault", "KeywordOnly", "Constants")]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_small_model_has_the_operators_that_make_fx_records(lesson, name):
+    model, inputs, kwargs = vars(SMALL[name]()).values()
+    with torch.no_grad():
+        captured = lesson.capture(model, inputs, kwargs)
+        same_operators(captured.graph, as_make_fx(model, *inputs, **kwargs))
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_a_block_gives_the_numbers_of_eager(lesson, training):
+    model = Block().train(training)
+    x = torch.rand(2, 3, 4, 4)
+    captured = lesson.capture(model, (x,))
+    same_numbers(run(captured, model, x), model(x).detach())
+
+
+def test_a_batch_norm_in_training_writes_nothing(lesson):
+    recorder = lesson.Recorder({})
+    recorder.run(Block().train(), (torch.rand(2, 3, 4, 4),), {})
+    pure(recorder.graph)
+
+
+def test_autograd_changes_nothing(lesson):
+    model, x = Block().eval(), torch.rand(1, 3, 4, 4)
+    with torch.no_grad():
+        without = operators(lesson.capture(model, (x,)).graph)
+    equal(operators(lesson.capture(model, (x,)).graph), without)
+
+
+def test_resnet18_has_the_operators_and_modules_of_torch_export(lesson):
+    model, inputs, _ = vars(resnet18()).values()
+    program = lesson.program(model, inputs, table=default_decompositions())
+    expected = exports(model, *inputs)
+    same_operators(program.graph, operators(expected))
+    equal(stacks(program.graph), stacks(expected))
+
+
+# --- step 6: a program ----------------------------------------------------------------------------
+
+
+def test_constants_become_the_first_inputs(lesson):
+    recorder = lesson.Recorder({})
+    one, two = torch.tensor([1.0]), torch.tensor([2.0])
+    recorder.finish(recorder.run(lambda x: x * one + two, (torch.ones(1),), {}))
+    lesson.lift_constants(recorder.graph)
+    names = ["_tensor_constant0", "_tensor_constant1", "input_0"]
+    equal([str(node.target) for node in recorder.graph.find_nodes(op="placeholder")], names)
+
+
+def test_a_program_says_what_each_input_is(lesson):
+    model = Cached()
+    specs = lesson.program(model, (torch.ones(3),)).graph_signature.input_specs
+    known = {spec.target: (spec.kind.name, spec.persistent) for spec in specs if spec.target}
+    equal((known["scale"], known["shift"]), (("BUFFER", True), ("BUFFER", False)))
+    kinds = [spec.kind.name for spec in specs]
+    equal((kinds.count("CONSTANT_TENSOR"), kinds[-1]), (1, "USER_INPUT"))
+
+
+def test_each_placeholder_has_its_spec(lesson):
+    program = lesson.program(Block().eval(), (torch.ones(1, 3, 4, 4),))
+    names = [node.name for node in program.graph.nodes if node.op == "placeholder"]
+    equal([spec.arg.name for spec in program.graph_signature.input_specs], names)
+
+
+def test_a_program_has_the_state_of_the_model(lesson):
+    model = Cached()
+    program = lesson.program(model, (torch.ones(3),))
+    equal(list(program.state_dict), ["scale"])
+    holds("shift" in program.constants and len(program.constants) == 2, "shift and a constant")
