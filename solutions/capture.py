@@ -86,7 +86,13 @@ def capture(
     recorder = Recorder(table or {})
     result = recorder.run(model, args, kwargs or {})
     recorder.finish(result)
-    return GraphModule(SimpleNamespace(**recorder.constants), recorder.graph)  # type: ignore[arg-type]
+    return as_module(recorder)
+
+
+def as_module(recorder: Recorder) -> GraphModule:  # given
+    """Return a module that runs what was recorded; it has the constants."""
+    root: Any = SimpleNamespace(**recorder.constants)
+    return GraphModule(root, recorder.graph)
 
 
 class CaptureError(RuntimeError):  # given
@@ -284,9 +290,9 @@ class Recorder(TorchDispatchMode):
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Record what a call writes to its first argument as a new value; return that argument.
 
-        ``functional(func)`` computes the value. It runs with the mode on, for the table may know
-        it. Then ``compute`` runs ``func`` itself, which refuses what eager refuses, and which isn't
-        recorded. Then the value is stored.
+        ``functional(func)`` computes the value, with ``defaults`` besides the arguments. It runs
+        with the mode on, for the table may know it. Then ``compute`` runs ``func`` itself, which
+        refuses what eager refuses, and which isn't recorded. Then the value is stored.
 
         An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
         it changes which part of it a tensor shows. There the value's node is bound to the tensor.
@@ -297,8 +303,9 @@ class Recorder(TorchDispatchMode):
         >>> recorder.node_of(y), [str(node.target) for node in recorder.graph.nodes]
         (relu, ['aten.zeros.default', 'aten.add.Tensor', 'aten.relu.default'])
         """
+        pure = self.functional(func)
         with self:
-            value = self.functional(func)(*args, **kwargs)
+            value = pure(*args, **defaults(func, pure, args), **kwargs)
         compute(func, args, kwargs)
         if torch.Tag.inplace_view in func.tags:
             return self.bind(args[0], self.node_of(value))
@@ -309,7 +316,8 @@ class Recorder(TorchDispatchMode):
         """Return the operator that returns what another one writes to its first argument.
 
         Its name is the same without the ``_`` at the end. Of its overloads it is the first that
-        writes nothing and takes arguments of the same names and types, which ``func._schema`` has.
+        writes nothing and ``takes`` the same. So no operator is found for one that writes several
+        tensors, or to ``out=``.
 
         Raises:
             CaptureError: There is none.
@@ -495,9 +503,20 @@ class Recorder(TorchDispatchMode):
 # --- what the steps share
 
 
-def takes(func: OpOverload) -> list[tuple[str, str]]:  # given
-    """Return the names and types of an operator's arguments."""
-    return [(each.name, str(each.type)) for each in func._schema.arguments]
+def takes(func: OpOverload) -> list[Any]:  # given
+    """Return the names and types of what an operator takes, and how many results it returns."""
+    arguments = [(each.name, str(each.type)) for each in func._schema.arguments]
+    return [*arguments, len(func._schema.returns)]
+
+
+def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:  # given
+    """Return those defaults of ``func`` that ``pure`` doesn't have, after the given arguments."""
+    both = list(zip(func._schema.arguments, pure._schema.arguments, strict=False))[len(args) :]
+    return {
+        ours.name: ours.default_value
+        for ours, theirs in both
+        if ours.has_default_value() and not theirs.has_default_value()
+    }
 
 
 def batch_norm(
@@ -541,10 +560,8 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
             what ``failure`` returns instead.
 
     >>> with FakeTensorMode():
-    ...     compute(aten.nonzero.default, (torch.ones(2),), {})
-    Traceback (most recent call last):
-    ...
-    solutions.capture.CaptureError: ...
+    ...     compute(aten.sum.default, (torch.ones(2),), {})
+    FakeTensor(..., size=())
     """
     try:
         return func(*args, **kwargs)
