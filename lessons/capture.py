@@ -8,6 +8,7 @@ as one operator of ``aten``. The mode makes a node of it.
 
 from __future__ import annotations
 
+import copy
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -81,7 +82,13 @@ def capture(
     recorder = Recorder(table or {})
     result = recorder.run(model, args, kwargs or {})
     recorder.finish(result)
-    return GraphModule(SimpleNamespace(**recorder.constants), recorder.graph)  # type: ignore[arg-type]
+    return as_module(recorder)
+
+
+def as_module(recorder: Recorder) -> GraphModule:  # given
+    """Return a module that runs what was recorded; it has the constants."""
+    root: Any = SimpleNamespace(**recorder.constants)
+    return GraphModule(root, recorder.graph)
 
 
 class CaptureError(RuntimeError):  # given
@@ -256,9 +263,9 @@ class Recorder(TorchDispatchMode):
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Record what a call writes to its first argument as a new value; return that argument.
 
-        ``functional(func)`` computes the value. It runs with the mode on, for the table may know
-        it. Then ``compute`` runs ``func`` itself, which refuses what eager refuses, and which isn't
-        recorded. Then the value is stored.
+        ``functional(func)`` computes the value, with ``defaults`` besides the arguments. It runs
+        with the mode on, for the table may know it. Then ``compute`` runs ``func`` itself, which
+        refuses what eager refuses, and which isn't recorded. Then the value is stored.
 
         An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
         it changes which part of it a tensor shows. There the value's node is bound to the tensor.
@@ -277,7 +284,8 @@ class Recorder(TorchDispatchMode):
         """Return the operator that returns what another one writes to its first argument.
 
         Its name is the same without the ``_`` at the end. Of its overloads it is the first that
-        writes nothing and takes arguments of the same names and types, which ``func._schema`` has.
+        writes nothing and ``takes`` the same. So no operator is found for one that writes several
+        tensors, or to ``out=``.
 
         Raises:
             CaptureError: There is none.
@@ -360,7 +368,7 @@ class Recorder(TorchDispatchMode):
         """Run a model on fake tensors with the mode on, and return its result."""
         state = self.lift_state(model)
         args, kwargs = self.lift_arguments(args, kwargs)
-        with unchanged(model), self.fake_mode, self, self.module_stacks(model):
+        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
             if isinstance(model, nn.Module):
                 return torch.func.functional_call(model, state, args, kwargs)
             return model(*args, **kwargs)
@@ -418,9 +426,20 @@ class Recorder(TorchDispatchMode):
         self.graph.eliminate_dead_code()
 
 
-def takes(func: OpOverload) -> list[tuple[str, str]]:  # given
-    """Return the names and types of an operator's arguments."""
-    return [(each.name, str(each.type)) for each in func._schema.arguments]
+def takes(func: OpOverload) -> list[Any]:  # given
+    """Return the names and types of what an operator takes, and how many results it returns."""
+    arguments = [(each.name, str(each.type)) for each in func._schema.arguments]
+    return [*arguments, len(func._schema.returns)]
+
+
+def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:  # given
+    """Return those defaults of ``func`` that ``pure`` doesn't have, after the given arguments."""
+    both = list(zip(func._schema.arguments, pure._schema.arguments, strict=False))[len(args) :]
+    return {
+        ours.name: ours.default_value
+        for ours, theirs in both
+        if ours.has_default_value() and not theirs.has_default_value()
+    }
 
 
 def batch_norm(
@@ -444,15 +463,33 @@ def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]
 
 @contextmanager
 def unchanged(model: Any) -> Iterator[None]:  # given
-    """After the block, give each module the attributes that it had before."""
+    """After the block, give each module the attributes, parameters and buffers that it had."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    before = [dict(vars(module)) for module in modules]
+    # ``functional_call`` leaves its tensors in a module that has two names: so copy the dicts too.
+    before = [
+        {
+            name: copy.copy(each) if isinstance(each, dict) else each
+            for name, each in vars(module).items()
+        }
+        for module in modules
+    ]
     try:
         yield
     finally:
         for module, attributes in zip(modules, before, strict=True):
             vars(module).clear()
             vars(module).update(attributes)
+
+
+@contextmanager
+def no_fast_path() -> Iterator[None]:  # given
+    """While the block runs, attention is made of small operators, as export records it."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
@@ -464,10 +501,8 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
             what ``failure`` returns instead.
 
     >>> with FakeTensorMode():
-    ...     compute(aten.nonzero.default, (torch.ones(2),), {})
-    Traceback (most recent call last):
-    ...
-    solutions.capture.CaptureError: ...
+    ...     compute(aten.sum.default, (torch.ones(2),), {})
+    FakeTensor(..., size=())
     """
     raise NotImplementedError("capture: compute an operator on fake tensors")
 

@@ -8,6 +8,7 @@ as one operator of ``aten``. The mode makes a node of it.
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import re
@@ -441,7 +442,7 @@ class Recorder(TorchDispatchMode):
         """Run a model on fake tensors with the mode on, and return its result."""
         state = self.lift_state(model)
         args, kwargs = self.lift_arguments(args, kwargs)
-        with unchanged(model), self.fake_mode, self, self.module_stacks(model):
+        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
             if isinstance(model, nn.Module):
                 return torch.func.functional_call(model, state, args, kwargs)
             return model(*args, **kwargs)
@@ -540,15 +541,33 @@ def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]
 
 @contextmanager
 def unchanged(model: Any) -> Iterator[None]:  # given
-    """After the block, give each module the attributes that it had before."""
+    """After the block, give each module the attributes, parameters and buffers that it had."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    before = [dict(vars(module)) for module in modules]
+    # ``functional_call`` leaves its tensors in a module that has two names: so copy the dicts too.
+    before = [
+        {
+            name: copy.copy(each) if isinstance(each, dict) else each
+            for name, each in vars(module).items()
+        }
+        for module in modules
+    ]
     try:
         yield
     finally:
         for module, attributes in zip(modules, before, strict=True):
             vars(module).clear()
             vars(module).update(attributes)
+
+
+@contextmanager
+def no_fast_path() -> Iterator[None]:  # given
+    """While the block runs, attention is made of small operators, as export records it."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:

@@ -474,6 +474,25 @@ def test_parameters_and_buffers_keep_their_tensors(lesson):
     same_numbers(dict(model.state_dict()), {name: value for name, (_, value) in before.items()})
 
 
+def test_a_module_with_two_names_keeps_its_tensors(lesson):
+    linear = nn.Linear(2, 2)
+    model = nn.ModuleDict({"one": linear, "two": linear})
+    model.forward = lambda x: model["two"](model["one"](x))
+    before = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
+    lesson.Recorder({}).run(model, (torch.ones(1, 2),), {})
+    after = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
+    equal(after, before, hint="`unchanged` puts them back: keep it around the call")
+
+
+def test_attention_is_recorded_as_small_operators(lesson):
+    model = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    before = torch.backends.mha.get_fastpath_enabled()
+    with torch.no_grad():
+        captured = lesson.capture(model, (torch.ones(1, 3, 4),))
+        same_operators(captured.graph, as_make_fx(model, torch.ones(1, 3, 4)))
+    equal(torch.backends.mha.get_fastpath_enabled(), before)
+
+
 def test_the_hooks_of_the_model_run(lesson):
     model = nn.Linear(2, 2)
     model.register_forward_hook(lambda module, args, result: result * 2)
