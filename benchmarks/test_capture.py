@@ -1,31 +1,57 @@
-"""FILL IN: what is timed beside torch."""
+"""Captures beside ``make_fx``, which also follows symbolic sizes: ours does less."""
 
 from __future__ import annotations
 
-from torch import fx
+import torch
+from torch import nn
 
-from benchmarks.case import Call, Family, sizes
-from tests.suite import same_graph
+from benchmarks.case import Call, Case, Family, sizes
+from tests.models.capture import operators, same_operators
+from tests.zoo import resnet18
 
-STEPS = Family("FILL IN: what grows", 1.1)
-PARITY = 1.0
+OPERATORS = Family("operators recorded", 1.2)
 
 
-def steps(count: int):
-    """FILL IN: one input of this size; `prepare` is not timed, the call it returns is."""
+class Chain(nn.Module):
+    """As many operators as it is asked for."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def forward(self, x):
+        for _ in range(self.count):
+            x = x.sin()
+        return x
+
+
+def captures(make, *shape: int):
+    """One capture of a model in eval mode, without autograd."""
 
     def prepare(lesson) -> Call:
-        graph = fx.Graph()
-        value = graph.placeholder("x")
-        for _ in range(count):
-            value = graph.call_method("relu", (value,))
-        graph.output(value)
-        return lambda: lesson.first_step(graph)
+        model, x = make().eval(), torch.rand(shape)
 
-    return {"prepare": prepare, "same": same_graph}
+        def call():
+            with torch.no_grad():
+                return lesson.capture(model, (x,))
+
+        return call
+
+    return {"prepare": prepare, "same": same_graphs}
 
 
-CASES = list(sizes(STEPS, steps, {300: PARITY, 1000: PARITY, 3000: PARITY}))
+def same_graphs(ours, theirs) -> None:
+    same_operators(ours.graph, [name.replace("_.", ".") for name in operators(theirs.graph)])
+
+
+CASES = [
+    Case("ResNet18", quick=True, **captures(lambda: resnet18().model, 1, 3, 224, 224)),
+    *sizes(
+        OPERATORS,
+        lambda count: captures(lambda: Chain(count), 4),
+        {300: None, 1000: None, 3000: None},
+    ),
+]
 
 
 def test_capture(case, side, time):

@@ -185,8 +185,12 @@ class Recorder(TorchDispatchMode):
             return self.write(func, args, kwargs)
         return self.record(func, *args, **kwargs)
 
-    def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:  # given
-        """Add a node, with the modules that run now as its ``nn_module_stack``."""
+    def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:
+        """Add a node, with a dict of the items of ``running`` as its ``nn_module_stack``.
+
+        A node of an operator is called like it, without its overload: ``add`` for
+        ``aten.add.Tensor``, which is the ``__name__`` of its ``overloadpacket``.
+        """
         name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else None
         node = self.graph.create_node(op, target, args, kwargs, name)
         node.meta["nn_module_stack"] = dict(self.running)
@@ -495,7 +499,7 @@ class Recorder(TorchDispatchMode):
         lifted = [self.lift(f"input_{number}", leaf) for number, leaf in enumerate(leaves)]
         return tree_unflatten(lifted, structure)
 
-    def finish(self, result: Any) -> None:  # given
+    def finish(self, result: Any) -> None:
         """Add the output node, and erase the nodes that no other needs."""
         self.graph.output(self.as_nodes(result))
         self.graph.eliminate_dead_code()
@@ -510,8 +514,16 @@ def takes(func: OpOverload) -> list[Any]:  # given
     return [*arguments, len(func._schema.returns)]
 
 
-def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:  # given
-    """Return those defaults of ``func`` that ``pure`` doesn't have, after the given arguments."""
+def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:
+    """Return those defaults of ``func`` that ``pure`` doesn't have, for arguments not in ``args``.
+
+    The dispatcher leaves an argument out that has its default, and ``pure`` would miss it. The
+    arguments of ``func._schema`` are in order; each has a ``name``, a ``default_value``, and
+    ``has_default_value()``.
+
+    >>> defaults(aten.bernoulli_.float, aten.bernoulli.p, (torch.ones(2),))
+    {'p': 0.5}
+    """
     both = list(zip(func._schema.arguments, pure._schema.arguments, strict=False))[len(args) :]
     return {
         ours.name: ours.default_value
@@ -560,8 +572,12 @@ def unchanged(model: Any) -> Iterator[None]:  # given
 
 
 @contextmanager
-def no_fast_path() -> Iterator[None]:  # given
-    """While the block runs, attention is made of small operators, as export records it."""
+def no_fast_path() -> Iterator[None]:
+    """While the block runs, attention is made of small operators, as export records it.
+
+    ``torch.backends.mha`` has ``get_fastpath_enabled()`` and ``set_fastpath_enabled(value)``. After
+    the block the value is what it was before, even after an error.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -46,6 +46,11 @@ def test_an_operator_becomes_a_node_with_nodes_in_the_place_of_tensors(lesson):
     equal((str(add.target), add.args, add.kwargs), ("aten.add.Tensor", (ones, ones), {"alpha": 3}))
 
 
+def test_a_node_has_the_name_of_its_operator(lesson):
+    nodes = recorded(lesson, lambda: torch.ones(2).add(1).add(2)).graph.nodes
+    equal([node.name for node in nodes], ["ones", "add", "add_1"])
+
+
 def test_a_node_knows_shape_and_strides_of_its_result(lesson):
     graph = recorded(lesson, lambda: torch.ones(2, 3).t()).graph
     value = graph.output_node().meta["val"]
@@ -198,6 +203,11 @@ def test_the_pure_operator_takes_the_same_arguments(lesson):
     }
     for written, returned in pairs.items():
         equal(str(recorder.functional(written)), str(returned))
+
+
+def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
+    recorder = recorded(lesson, lambda: torch.ones(2).bernoulli_(0.5))
+    equal(recorder.graph.output_node().kwargs["p"], 0.5)
 
 
 def test_an_operator_without_a_pure_one_is_refused(lesson):

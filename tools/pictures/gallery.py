@@ -7,7 +7,7 @@ from collections.abc import Callable
 from drawing import Picture
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.measured import memory
-from tools.pictures.recorded import recorded_gate, recorded_line, recorded_net
+from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
 from tools.pictures.traced import (
     arguments,
     generated,
@@ -45,6 +45,7 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "fused": fused,
     "splitting": splitting,
     "partitions": partitions,
+    "captured": captured,
     "exported": exported,
     "unflattening": unflattening,
 }

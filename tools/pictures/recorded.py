@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 
 from drawing import Panel, Picture
 from drawing.listing import panel
+from solutions.stretch.capture import Recorder
 from solutions.stretch.tracer import Tracer
 from tools.pictures.models import Gate, Residual
 
@@ -88,4 +89,45 @@ def recorded_gate() -> Picture:
         "The gate, recorded line by line",
         "Seven nodes in a column. The placeholder x goes into linear and into mul, past sigmoid. "
         "scale is fetched where it is used, and multiplied with the result.",
+    )
+
+
+class LineRecorder(Recorder):
+    """A recorder that keeps the line of ``function`` that was running when a node was made."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__({})
+        self.graph = fx.Graph()  # type: ignore[assignment]
+        self.lines = LineTracer(function)
+
+    def add_node(self, *arguments: Any) -> Any:
+        node = super().add_node(*arguments)
+        node.meta["line"] = self.lines.running_line()
+        return node
+
+
+def normalised(x: Tensor, bias: Tensor) -> Tensor:
+    scores = torch.nn.functional.linear(x, bias)
+    if scores.shape[-1] > 2:
+        scores -= scores.amax(-1, keepdim=True)
+    scores[0].relu_()
+    return torch.softmax(scores, -1)
+
+
+def captured() -> Picture:
+    """A function with a branch and two writes, captured below autograd."""
+    recorder = LineRecorder(normalised)
+    recorder.finish(recorder.run(normalised, (torch.ones(2, 4), torch.ones(3, 4)), {}))
+    lines, _ = inspect.getsourcelines(normalised)
+    ends = {"placeholder": 1, "output": len(lines)}
+    numbers = [ends.get(node.op) or node.meta["line"] for node in recorder.graph.nodes]
+    listed = panel(recorder.graph).nodes  # type: ignore[arg-type]
+    nodes = tuple(replace(node, line=line) for node, line in zip(listed, numbers, strict=True))
+    return Picture(
+        "A function is captured",
+        "Left the function, right the operators that torch's dispatcher runs for each line. The "
+        "branch leaves none. A write becomes a new value, and a write to a row is put into the "
+        "whole by as_strided_scatter.",
+        (Panel(nodes),),
+        source="".join(lines),
     )
