@@ -38,7 +38,6 @@ from ..capture import (
     unchanged,
     window,
 )
-from ..code import GraphModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,7 +180,7 @@ def capture(
     kwargs: dict[str, Any] | None = None,
     *,
     table: Mapping[OpOverload, Callable[..., Any]] | None = None,
-) -> GraphModule:
+) -> nn.Module:
     """Return the operators that a call of a model runs, as the core does."""
     recorder = Recorder(table or {})
     recorder.finish(recorder.run(model, args, kwargs or {}))
@@ -194,7 +193,7 @@ def capture_joint(
     kwargs: dict[str, Any] | None = None,
     *,
     table: Mapping[OpOverload, Callable[..., Any]] | None = None,
-) -> GraphModule:
+) -> nn.Module:
     """Return forward and backward of a model whose result is a loss, as one flat graph.
 
     Args:
