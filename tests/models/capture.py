@@ -21,8 +21,12 @@ aten = torch.ops.aten
 
 
 def operators(graph: Any) -> list[str]:
-    """The functions that a graph calls, in order; ``detach`` and ``alias`` compute nothing."""
-    names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
+    """The operators that a graph calls, in order; ``detach`` and ``alias`` compute nothing.
+
+    Nor does a class: ``make_fx`` builds a named tuple by a node.
+    """
+    calls = [node.target for node in graph.nodes if node.op == "call_function"]
+    names = [str(target) for target in calls if not isinstance(target, type)]
     return [name for name in names if name not in ("aten.detach.default", "aten.alias.default")]
 
 
