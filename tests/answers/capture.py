@@ -22,28 +22,6 @@ def overriding(lesson, **methods):
 # --- wrong: record --------------------------------------------------------------------------------
 
 
-@wrong(
-    fails="test_tensors_that_are_gone_are_not_taken_for_new_ones",
-    says="numbers that the eager model gives",
-)
-def lets_tensors_go(lesson):
-    """Knows a tensor by its ``id``, and doesn't keep the tensor."""
-    bind = lesson.Recorder.bind
-
-    def forgetting(self, result, node):
-        bound = bind(self, result, node)
-        if isinstance(result, Tensor):
-            value = self.values[id(result)]
-            value.tensor = value.memory.base = None
-        return bound
-
-    overriding(
-        lesson,
-        bind=forgetting,
-        node_of=lambda self, tensor: self.values[id(self.known(tensor))].node,
-    )
-
-
 @wrong(fails="test_what_a_node_knows_has_no_part_in_autograd", says="detach what you keep")
 def keeps_the_tensor_itself(lesson):
     """Puts the very result into ``meta["val"]``."""
