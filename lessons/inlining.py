@@ -134,7 +134,7 @@ def replace(call: Node, result: Any) -> None:
         call: the node to erase.
         result: an argument for its users: a node, a constant, or a structure of both.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(lambda x: x.max(dim=0)[1] + 1)
     >>> x, largest, *_ = gm.graph.nodes
     >>> replace(largest, (7, x))
@@ -203,7 +203,7 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
             and the node.
 
     >>> import torch
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(lambda x: torch.square(x) + 1)
     >>> square = gm.graph.find_nodes(op="call_function", target=torch.square)[0]
     >>> [node.name for node in inline_function(gm, square, lambda x: x * x).graph.nodes]
@@ -239,7 +239,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
             error names the callee's class and the node.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
     >>> [node.name for node in gm.graph.nodes]
     ['input_1', '_0', '_1', 'output']
@@ -268,7 +268,7 @@ def inline_all(gm: GraphModule) -> GraphModule:
         TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
             error names the module's class and the node.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
     >>> [node.name for node in gm.graph.nodes]
     ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']

@@ -102,7 +102,7 @@ def split_module(
 
     In torch: ``torch.fx.passes.split_module.split_module``.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> class TwoViews(torch.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -149,7 +149,7 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> def f(x):
     ...     return torch.relu(x) + 1
     >>> graph = symbolic_trace(f).graph
@@ -178,7 +178,7 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> def f(x, y):
     ...     doubled = x * 2
     ...     return doubled + y, doubled
@@ -216,7 +216,7 @@ def order_partitions(
     In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
     can run, it runs the one that became ready last. Its error doesn't name the partitions.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> def f(x):
     ...     return torch.relu(x) + 1
     >>> x, relu, add, output = symbolic_trace(f).graph.nodes
@@ -265,7 +265,7 @@ def build_submodule(
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> mlp = torch.nn.Sequential()
     >>> mlp.layers = torch.nn.Sequential()
     >>> mlp.layers.first = torch.nn.Linear(3, 4)
@@ -316,7 +316,7 @@ def stitch_graph(
 
     In torch: ``construct_graph`` and the last two loops inside ``split_module``.
 
-    >>> from solutions.tracer import symbolic_trace
+    >>> from lessons.tracer import symbolic_trace
     >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
     >>> x, linear, relu, output = m.graph.nodes
     >>> partition = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})

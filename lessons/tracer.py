@@ -1,14 +1,9 @@
 """Record a run as a graph.
 
-A tracer calls the model with proxies as arguments, and every operation on a proxy adds a node. Two
-things that a model does are not operations on a proxy: it calls its submodules, and it reads its
-parameters. The first goes through ``nn.Module.__call__``, the second through
-``nn.Module.__getattr__``. For the duration of a trace both are replaced by functions that call
-``Tracer.call_module`` and ``Tracer.getattr``.
-
-Everything else you have written already. The tracer combines ``TracerBase`` with the mixins
-``PathOfModule``, ``CreateArg`` and ``Placeholders``; it records ``Proxy`` objects in a ``Graph``,
-and ``symbolic_trace`` puts that graph into a ``GraphModule``.
+A tracer calls the model with proxies, and every operation on a proxy adds a node. Two things that
+a model does are not operations on a proxy: it calls submodules (``nn.Module.__call__``) and reads
+parameters (``nn.Module.__getattr__``). During a trace, both methods are replaced by functions that
+call ``Tracer.call_module`` and ``Tracer.getattr``. You have written everything else already.
 """
 
 from __future__ import annotations
@@ -37,32 +32,19 @@ if TYPE_CHECKING:
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
-class Scope(NamedTuple):
-    """The module whose call is in progress: its path and its class. For the root, "" and ``None``.
-
-    In torch: ``torch.fx.proxy.Scope``.
-    """
-
-    module_path: str
-    module_type: type[nn.Module] | None
-
-
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     """Traces a module or function: records the operations on its arguments as a graph.
 
     ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
-    ``GraphModule``. To change what is recorded, override a method of this class or of
-    ``TracerBase``. Two tracers share nothing.
+    ``GraphModule``. To change what is recorded, override a method. Two tracers share nothing.
 
     Attributes:
         scope: The module whose call is in progress.
-        module_stack: The module calls in progress, outermost first; for the keys see
-            ``call_module``.
+        module_stack: The module calls in progress, outermost first; see ``call_module``.
         num_calls: How often the module at each path was called. ``trace`` doesn't reset it.
         node_name_to_scope: The scope in which each node was created, by the node's name.
         traced_func_name: Which method of a module is traced.
-        proxy_buffer_attributes: Whether the traced code gets a proxy when it reads a buffer, as it
-            does for a parameter.
+        proxy_buffer_attributes: Whether reading a buffer returns a proxy, as for a parameter.
 
     In torch: ``torch.fx.Tracer``.
     """
@@ -258,6 +240,16 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         raise NotImplementedError(
             "tracer: return the value for an attribute that the traced code reads from a module"
         )
+
+
+class Scope(NamedTuple):
+    """The module whose call is in progress: its path and its class. For the root, "" and ``None``.
+
+    In torch: ``torch.fx.proxy.Scope``.
+    """
+
+    module_path: str
+    module_type: type[nn.Module] | None
 
 
 def symbolic_trace(

@@ -1,10 +1,9 @@
 """Run a graph node by node, and see every value on the way.
 
-The nodes of a graph are in an order in which they can run: each comes after the nodes whose values
-it takes. An interpreter goes through them, looks up the arguments, does what the node says, and
-keeps the value until its last use. The rest of this file is the same loop with something else to do
-at each node: ``Transformer`` records it in a new graph, ``ShapeProp`` writes down shapes,
-``profile`` measures the time.
+The nodes of a graph are in an order in which they can run. An interpreter goes through them, looks
+up the arguments, does what the node says, and keeps the value until its last use. The rest of this
+file is the same loop with something else to do at each node: ``Transformer`` records it in a new
+graph, ``ShapeProp`` writes down shapes, ``profile`` measures the time.
 """
 
 from __future__ import annotations

@@ -877,23 +877,15 @@ def test_resnet18_can_be_cut_by_its_layers(lesson):
     same_numbers(split(*resnet.inputs), resnet.eager())
 
 
-def test_random_graphs_have_the_submodules_that_torch_makes(lesson):
+def test_random_graphs_are_cut_as_torch_cuts_them(lesson):
     def check(cut):
         theirs = outcome(torch_split_module, cut.m, cut.m, cut.callback)
         if theirs is None:
             with refuses(RuntimeError, cause="a cycle was not found", hint="see step 3"):
                 lesson.split_module(cut.m, cut.m, cut.callback)
-        else:
-            same_submodules(lesson.split_module(cut.m, cut.m, cut.callback), theirs)
-
-    for_any_cut(check, examples=20)
-
-
-def test_random_graphs_compute_the_same_numbers_and_gradients(lesson):
-    def check(cut):
-        split = outcome(lesson.split_module, cut.m, cut.m, cut.callback)
-        if split is None:
             return
+        split = lesson.split_module(cut.m, cut.m, cut.callback)
+        same_submodules(split, theirs)
         inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]
         same_numbers(
             numbers_and_gradients(split, cut.m, inputs),

@@ -802,25 +802,17 @@ def test_after_a_trace_modules_are_called_as_before(lesson):
 @pytest.mark.parametrize(
     "error", [ValueError("inside"), TypeError("inside"), KeyboardInterrupt()], ids=repr
 )
-def test_after_an_error_modules_are_called_as_before(lesson, error):
+def test_after_an_error_all_is_as_before(lesson, error):
     with refuses(type(error), cause="the error in forward was swallowed"):
         lesson.Tracer().trace(Failing(error))
-    holds(
-        restored(),
-        "`nn.Module.__call__` and `__getattr__` as before",
-        cause=(not restored(), RESTORE),
-        hint=RESTORE_HINT,
-    )
-
-
-def test_after_an_error_torch_says_that_nobody_traces(lesson):
-    with refuses(ValueError, cause="the error in forward was swallowed"):
-        lesson.Tracer().trace(Failing(ValueError("inside")))
     equal(
-        torch_says(),
-        False,
-        cause=(is_value(True), "torch's flag stays on after an error"),
-        hint="put it back in the `finally` in which the methods are restored",
+        [restored(), torch_says()],
+        [True, False],
+        cause=[
+            (lambda got: not got[0], RESTORE),
+            (lambda got: got[1], "torch's flag stays on after an error"),
+        ],
+        hint=RESTORE_HINT,
     )
 
 
@@ -834,34 +826,21 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
 
         def forward(self, x):
             inner.append(lesson.Tracer().trace(nn.Sequential(nn.Tanh())))
+            inner.append(torch_says())
             return self.relu(x)
 
     graph = lesson.Tracer().trace(Model())
     equal(
-        [call_targets(inner[0]), call_targets(graph), restored()],
-        [["0"], ["relu"], True],
-        cause=(
-            lambda got: got[0] == ["0"] and got[1] != ["relu"],
-            "the inner trace put back the originals, and the outer one records no module since",
-        ),
+        [call_targets(inner[0]), call_targets(graph), inner[1], restored()],
+        [["0"], ["relu"], True, True],
+        cause=[
+            (
+                lambda got: got[0] == ["0"] and got[1] != ["relu"],
+                "the inner trace put back the originals, and the outer one records no more modules",
+            ),
+            (lambda got: not got[2], "the inner trace put torch's flag down for the outer one"),
+        ],
         hint="restore what was there before, which may be another trace's patch",
-    )
-
-
-def test_a_trace_inside_a_trace_leaves_torch_saying_so(lesson):
-    seen = []
-
-    def function(x):
-        lesson.Tracer().trace(nn.ReLU())
-        seen.append(torch_says())
-        return x
-
-    lesson.Tracer().trace(function)
-    equal(
-        seen,
-        [True],
-        cause=(is_value([False]), "the inner trace put torch's flag down for the outer one"),
-        hint="restore the flag to what it was before",
     )
 
 

@@ -22,7 +22,7 @@ UNFILLED = re.compile(r"FILL[ _.]IN")
 # What has a line for each lesson, and how that line is known.
 TABLES = {
     "lessons/__init__.py": ('name="LESSON"',),
-    "tests/project/test_layers.py": ('"LESSON": ',),
+    "tests/project/limits.py": ('"LESSON": ',),
     "README.md": ("](docs/lessons/LESSON.md)",),
     "docs/index.md": ("](lessons/LESSON.md)",),
     "docs/instructors.md": ("](lessons/LESSON.md)",),

@@ -25,7 +25,7 @@ from torch.fx import Proxy, Tracer, traceback
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import interpreter as core
-from ..graph import map_arg
+from .graph import map_arg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.fx import GraphModule
 
-    from ..graph import Graph, Node
     from ..interpreter import Args, Kwargs
+    from ..graph import Graph, Node
 
 __all__ = [
     "Interpreter",

@@ -167,9 +167,7 @@ def engine(lesson, *changes: type) -> type:
 # --- wrong: what is left behind -----------------------------------------------------------------
 
 
-@wrong(
-    fails="test_after_an_error_modules_are_called_as_before", says="`nn.Module` is still patched"
-)
+@wrong(fails="test_after_an_error_all_is_as_before", says="`nn.Module` is still patched")
 def an_error_skips_the_restoring(lesson):
     """There is no ``finally`` around the run."""
 
@@ -209,7 +207,7 @@ def a_stack_of_traces_without_a_finally(lesson):
 
 
 @wrong(
-    fails="test_after_an_error_torch_says_that_nobody_traces",
+    fails="test_after_an_error_all_is_as_before",
     says="torch's flag stays on after an error",
 )
 def an_error_leaves_the_flag_on(lesson):
@@ -299,7 +297,7 @@ def the_originals_are_restored(lesson):
 
 
 @wrong(
-    fails="test_after_an_error_modules_are_called_as_before",
+    fails="test_after_an_error_all_is_as_before",
     says="the error in forward was swallowed",
 )
 def errors_are_swallowed(lesson):
@@ -824,7 +822,7 @@ def a_sequential_is_told_by_its_exact_class(lesson):
 
 
 @wrong(
-    fails="test_a_trace_inside_a_trace_leaves_torch_saying_so",
+    fails="test_a_trace_inside_a_trace_leaves_the_outer_one_running",
     says="put torch's flag down",
 )
 def the_flag_is_put_down(lesson):

@@ -128,6 +128,9 @@ def test_a_result_is_stale_once_the_lesson_or_what_it_stands_on_has_changed(lear
     progress.remember(Verdict("inversion", STARRED.reports, STARRED.ending, (1, 1)), key)
     assert progress.recall("inversion").is_current
     (learner.lessons / "tracer.py").write_text("mine = 1\n")
+    assert progress.recall("inversion").is_current  # not green yet: the reference is lent
+    green = Verdict("tracer", STARRED.reports, STARRED.ending, (1, 1))
+    progress.remember(green, progress.key_of("tracer"))
     assert not progress.recall("inversion").is_current
 
 

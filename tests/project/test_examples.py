@@ -57,7 +57,7 @@ def test_no_fence_that_the_site_shows_is_passed_over(page: Path):
 def test_a_page_may_use_what_its_reader_has_built(tmp_path: Path):
     page = tmp_path / "page.md"
     built = "from lessons.inversion import invert\nprint(invert.__module__)"
-    lent = "solutions.stretch.inversion"
+    lent = "lessons.inversion"
     page.write_text(f'```python\n{built}\n```\n\n```text title="output"\n{lent}\n```\n')
     assert faults(page) == []
 

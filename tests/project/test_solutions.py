@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from kata.layers import suites
 from kata.stubs import ROOT
 from lessons import LESSONS
+from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.torch_places import definitions, places_in
 
 every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
@@ -26,32 +24,17 @@ def section(lesson: str, title: str) -> str:
 
 
 @every_lesson
-def test_every_test_that_torch_fails_stands_in_the_table_of_differences(lesson):
-    rows = re.findall(r"^\| (.+?) \| .+ \|$", section(lesson.name, "Where ours differs"), re.M)
-    said = {letters(row) for row in rows} - {"ours"}
-    assert said == {letters(name) for name in beyond(lesson.name)}
+def test_a_page_shows_the_differences_that_its_lesson_has(lesson):
+    fence = f"```differences\n{lesson.name}\n```"
+    shown = fence in section(lesson.name, "Where ours differs")
+    assert shown == any(differences(lesson.name))
 
 
-def beyond(lesson: str) -> Iterator[str]:
-    """The names of the tests that torch fails."""
-    texts = [(ROOT / file).read_text(encoding="utf-8") for file in suites(lesson)]
-    for test in [statement for text in texts for statement in ast.parse(text).body]:
-        if isinstance(test, ast.FunctionDef):
-            marks = " ".join(ast.unparse(decorator) for decorator in test.decorator_list)
-            if "mark.beyond(" in marks:
-                yield test.name.removeprefix("test_")
-
-
-def letters(sentence: str) -> str:
-    """A sentence without spaces and marks: so a page may set `code` and commas."""
-    return re.sub(r"[^a-z0-9]", "", sentence.lower())
-
-
-def test_a_difference_that_is_not_told_would_be_noticed():
-    assert letters("the `state_dict` of a model, torch's") == letters(
-        "the_state_dict_of_a_model_torchs"
-    )
-    assert "a_module_without_a_hash_has_a_path" in beyond("path_of_module")
+def test_a_difference_is_a_row_of_two_sentences():
+    table = differences_fence("path_of_module", "differences", "", {}, None)
+    ours, torchs = next(differences("path_of_module"))
+    assert ROW.format(as_html(ours), as_html(torchs)) in table
+    assert "<code>" in table
 
 
 @every_lesson

@@ -226,7 +226,7 @@ def test_an_instance_of_a_proxyable_class_is_a_constant(tracer):
 PROXYABLE_HINT = "see `torch.fx.ProxyableClassMeta`: keep the object on the root"
 
 
-@pytest.mark.beyond("torch says only that the parameter is not a member of this module")
+@pytest.mark.beyond("torch says that the parameter is not a member of this module")
 def test_the_refusal_of_a_parameter_names_its_shape_and_the_class_of_the_root(tracer):
     with refuses(
         NameError,
@@ -237,7 +237,7 @@ def test_the_refusal_of_a_parameter_names_its_shape_and_the_class_of_the_root(tr
         tracer.create_arg(nn.Parameter(torch.rand(7, 3)))
 
 
-@pytest.mark.beyond("torch remembers what it found when the trace began, and doesn't look again")
+@pytest.mark.beyond("torch remembers what it found when the trace began, and reads the new tensor")
 def test_a_tensor_whose_attribute_was_replaced_is_a_constant(tracer):
     old = tracer.root.table
     tracer.create_arg(old)
@@ -263,7 +263,7 @@ class NameTaken(nn.Module):
         return x + torch.ones(2)
 
 
-@pytest.mark.beyond("torch asks `hasattr`, which is recorded while it traces")
+@pytest.mark.beyond("torch asks `hasattr`, which makes a node where a parameter has the name")
 def test_the_search_for_a_free_name_is_not_recorded(lesson):
     equal(
         [node.target for node in plugged(lesson).trace(NameTaken()).find_nodes(op="get_attr")],
@@ -294,7 +294,7 @@ def steps_for(lesson, tensors: Callable[[nn.Module], Iterator[torch.Tensor]]):
     return work
 
 
-@pytest.mark.beyond("torch scans all parameters, or all buffers, for each one")
+@pytest.mark.beyond("torch scans all parameters for each one")
 @pytest.mark.parametrize("tensors", [nn.Module.parameters, nn.Module.buffers])
 def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
     factor = growth(steps_for(lesson, tensors), 200)

@@ -87,7 +87,10 @@ def test_a_copy_of_the_graph_has_the_tags_in_its_metadata(lesson):
     )
 
 
-@pytest.mark.beyond("after a failure its stack of modules is one too long, and it says so")
+@pytest.mark.beyond(
+    "`call_module` takes a module off its stack only after a call that succeeded; when the "
+    "caller ends, an assertion finds the wrong module there"
+)
 def test_a_module_that_survives_a_failure_is_the_current_one_again(lesson):
     found = traced_paths(lesson, nn.Sequential(Survives()))
     equal(

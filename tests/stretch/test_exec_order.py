@@ -48,7 +48,7 @@ def test_options_of_the_tracer_still_work(lesson):
     same_names("parameters", readable(watcher.exec_info, model)["parameters"], ["weight"])
 
 
-@pytest.mark.beyond("it puts the methods back as attributes of the object")
+@pytest.mark.beyond("torch puts the methods back as attributes of the object")
 def test_the_tracer_has_no_attribute_that_it_did_not_have_before(lesson):
     tracer = Tracer()
     watched(lesson.ExecOrderTracer(), Mixed(), tracer)
@@ -65,7 +65,7 @@ class SixArguments(Tracer):
         return super().create_proxy(kind, target, args, kwargs, name, type_expr)
 
 
-@pytest.mark.beyond("it passes a seventh argument to every create_proxy")
+@pytest.mark.beyond("torch passes a seventh argument to every `create_proxy`")
 def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
     parameters = record(lesson, Mixed(), SixArguments())["parameters"]
     same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])

@@ -71,12 +71,12 @@ def test_a_name_can_belong_to_an_object(lesson):
     equal([namespace.create_name("m", each) for each in objects], ["m", "m_1", "m", "m_2"])
 
 
-@pytest.mark.beyond("the newline stays in the name, and in the code")
+@pytest.mark.beyond("it stays in the name, and the code can't be compiled")
 def test_a_newline_at_the_end_is_no_part_of_a_name(lesson):
     holds(lesson.Graph().create_node("placeholder", "x", name="x\n").name.isidentifier(), "a name")
 
 
-@pytest.mark.beyond("the node is called None, and the code can't be compiled")
+@pytest.mark.beyond("it is taken for a name that is free")
 def test_none_is_a_name_of_something_else(lesson):
     equal(lesson.Graph().create_node("placeholder", "x", name="None").name, "None_1")
 
@@ -89,13 +89,13 @@ def test_a_node_that_is_refused_takes_no_name(lesson):
     equal(graph.call_method("relu").name, "relu")
 
 
-@pytest.mark.beyond("it asks the object for a __name__ that it doesn't have")
+@pytest.mark.beyond("`__name__` is taken for granted")
 def test_a_function_without_a_name_can_be_called(lesson):
     line = lesson.Graph().call_function(functools.partial(max, 1)).format_node()
     holds("functools.partial" in line, "the line names its class", got=line)
 
 
-@pytest.mark.beyond("it prints the line of the source on which the lambda stands")
+@pytest.mark.beyond("as the line of source on which it stands")
 def test_a_lambda_is_printed_as_one(lesson):
     line = lesson.Graph().call_function(lambda x: x).format_node()
     holds(f"target={__name__}.<lambda>]" in line, "the module, and <lambda>", got=line)
@@ -187,7 +187,9 @@ def test_an_argument_has_no_place_behind_the_end(lesson, place):
         graph.call_function(max, (x, 1)).insert_arg(place, x)
 
 
-@pytest.mark.beyond("the new input comes last, and the list stays the caller's")
+@pytest.mark.beyond(
+    "`insert_arg` writes the inputs itself: the new one comes last, and a list stays the caller's"
+)
 def test_an_argument_that_is_inserted_is_like_any_other(lesson):
     graph, x, y = placeholders(lesson, "xy")
     node, parts = graph.call_function(max, (y,)), [x]
@@ -340,7 +342,7 @@ def test_nodes_are_found_by_opcode_and_target(lesson):
     same_edits(lesson, edit)
 
 
-@pytest.mark.beyond("it wants a target for functions")
+@pytest.mark.beyond("an `AssertionError`")
 def test_all_functions_are_found_without_a_target(lesson):
     equal(len(chain(lesson.Graph(), 5).find_nodes(op="call_function")), 5)
 
@@ -393,7 +395,7 @@ def test_an_erased_node_does_not_come_back(lesson):
     equal(forwards_and_back(graph), (5, 5))
 
 
-@pytest.mark.beyond("the new node is in the list forwards, and not backwards")
+@pytest.mark.beyond("the new node is in the list in one direction")
 def test_nothing_is_inserted_at_an_erased_node(lesson):
     graph = diamond(lesson.Graph())
     *_, output = graph.nodes
@@ -404,7 +406,7 @@ def test_nothing_is_inserted_at_an_erased_node(lesson):
     equal(forwards_and_back(graph), (4, 4))
 
 
-@pytest.mark.beyond("the error names the node and its users, and no way out")
+@pytest.mark.beyond("node and users")
 def test_the_error_of_a_node_that_is_used_says_the_way_out(lesson):
     graph = diamond(lesson.Graph())
     with refuses(RuntimeError, "x", "relu", "tanh", "replace_all_uses_with"):
@@ -423,7 +425,7 @@ def test_a_graph_can_be_copied(lesson):
     equal((twin.output_node().meta, twin._tracer_cls), ({"note": 1}, fx.Tracer))
 
 
-@pytest.mark.beyond("a copy has none")
+@pytest.mark.beyond("a copy has no `_tracer_extras`")
 def test_a_copy_has_what_the_tracer_needs(lesson):
     graph = diamond(lesson.Graph())
     graph._tracer_extras = {"key": 1}
@@ -434,14 +436,14 @@ def test_a_long_graph_can_be_copied(lesson):
     equal(len(copy.deepcopy(chain(lesson.Graph(), 3000)).nodes), 3002)
 
 
-@pytest.mark.beyond("the node's copy is in another graph")
+@pytest.mark.beyond("to a node of another graph")
 def test_what_refers_to_a_node_refers_to_its_copy(lesson):
     graph, x = placeholders(lesson, "x")
     for node, twin in (copy.deepcopy((x, graph)), reversed(copy.deepcopy((graph, x)))):
         holds(list(twin.nodes) == [node], "the node is in the graph")
 
 
-@pytest.mark.beyond("it is a Graph of torch's")
+@pytest.mark.beyond("it is a `torch.fx.Graph`")
 def test_a_copy_is_of_the_same_class(lesson):
     class Special(lesson.Graph):
         pass
@@ -468,7 +470,7 @@ def test_a_graph_can_be_pickled(lesson):
     equal(twin.call_method("relu").name, "relu_1")
 
 
-@pytest.mark.beyond("a RecursionError: each node holds the next")
+@pytest.mark.beyond("each node holds the next: a `RecursionError`")
 def test_a_long_graph_can_be_pickled(lesson):
     equal(len(pickle.loads(pickle.dumps(chain(lesson.Graph(), 12_000))).nodes), 12_002)
 
@@ -516,7 +518,7 @@ def test_an_attribute_that_is_missing_is_worth_a_warning(lesson, path):
     lesson.Graph().get_attr(path)
 
 
-@pytest.mark.beyond("an AttributeError, where a warning was meant")
+@pytest.mark.beyond("an `AttributeError`, where a warning was meant")
 def test_a_module_that_is_missing_is_worth_a_warning(lesson):
     with warns_of("nowhere", "Owner"):
         lesson.Graph(Owner()).call_module("nowhere")
@@ -550,7 +552,7 @@ def test_a_module_says_that_it_has_an_effect(lesson):
     equal([node.name for node in graph.nodes], ["x", "noisy"])
 
 
-@pytest.mark.beyond("it insists on a module, and raises an AssertionError")
+@pytest.mark.beyond("an `AssertionError`")
 def test_modules_may_be_dead_in_a_graph_without_a_module(lesson):
     graph, x = placeholders(lesson, "x")
     graph.call_module("relu", (x,))
@@ -625,7 +627,7 @@ def test_annotations_and_defaults_are_printed(lesson):
     same_edits(lesson, edit)
 
 
-@pytest.mark.beyond("it needs the package tabulate")
+@pytest.mark.beyond("only with the package `tabulate`")
 def test_a_graph_is_printed_as_a_table(lesson, capsys):
     graph, x = placeholders(lesson, "x")
     graph.output([x])

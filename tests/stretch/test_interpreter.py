@@ -43,7 +43,7 @@ def test_variadic_parameters_take_what_is_left(lesson):
     same_numbers(result, run.expected[0])
 
 
-@pytest.mark.beyond("they are a list, and so is `**kwargs`")
+@pytest.mark.beyond("both are lists")
 def test_variadic_parameters_are_what_python_makes_of_them(lesson):
     module = traced(lambda x, *args, **kwargs: (x, args, kwargs))
     equal(lesson.Interpreter(module).run(1, 2, 3), (1, (2, 3), {}))
@@ -76,7 +76,7 @@ def test_values_that_are_given_are_not_computed(lesson):
     same_numbers(result, torch.tensor([2.0, 7.0]))
 
 
-@pytest.mark.beyond("the run works in it: what was given is freed, and the output is left behind")
+@pytest.mark.beyond("the run works in the dict that it is given")
 def test_the_values_given_stay_as_they_are(lesson):
     module = traced(lambda x: x * 2)
     x = node_of(module, "x")
@@ -142,13 +142,13 @@ def difference(pair):
     return pair.first - pair.second
 
 
-@pytest.mark.beyond("a list that is an argument can't be changed")
+@pytest.mark.beyond("the list is the graph's own, and can't be changed")
 def test_a_function_may_change_a_list_that_it_is_given(lesson):
     interpreter = lesson.Interpreter(fx.symbolic_trace(Appends()))
     equal([interpreter.run(2), interpreter.run(2)], [[2, 1], [2, 1]])
 
 
-@pytest.mark.beyond("lists and dicts are those of the graph, which can't be changed")
+@pytest.mark.beyond("the same")
 def test_the_result_has_the_types_that_the_module_gives(lesson):
     module = traced(lambda x: ([x], {"x": x}))
     result = lesson.Interpreter(module).run(1)
@@ -161,7 +161,7 @@ def test_a_function_gets_the_named_tuple_that_it_was_given(lesson):
     equal(lesson.Interpreter(fx.GraphModule(nn.Module(), graph)).run(5), 4)
 
 
-@pytest.mark.beyond("it is kept until the end")
+@pytest.mark.beyond("it has no last use, so it is kept")
 def test_a_value_that_nobody_uses_is_freed_at_once(lesson):
     def function(x):
         x.neg()
@@ -222,7 +222,9 @@ def test_the_message_stays_as_it_is_on_request(lesson):
     equal(error_of(lambda: interpreter.run(1)), "ValueError: no luck\n")
 
 
-@pytest.mark.beyond("a KeyError becomes a RuntimeError; the number of an OSError becomes a text")
+@pytest.mark.beyond(
+    "a `KeyError` becomes a `RuntimeError`; the number of an `OSError` becomes a text"
+)
 @pytest.mark.parametrize("error", [KeyError("key"), OSError(2, "no such file")], ids=repr)
 def test_an_error_keeps_its_type_and_arguments(lesson, error):
     interpreter, arguments = lesson.Interpreter(failing(error)), error.args
@@ -301,14 +303,14 @@ def test_a_transformer_keeps_metadata(lesson):
             equal(node.stack_trace, f"line of {node.name}")
 
 
-@pytest.mark.beyond("it has none")
+@pytest.mark.beyond("it creates placeholders past its tracer")
 def test_a_transformer_keeps_metadata_of_placeholders(lesson):
     module = small()
     node_of(module, "x").stack_trace = "line of x"
     equal(node_of(lesson.Transformer(module).transform(), "x").stack_trace, "line of x")
 
 
-@pytest.mark.beyond("they are lost")
+@pytest.mark.beyond("nothing copies them")
 def test_a_transformer_keeps_annotations(lesson):
     def function(x: torch.Tensor, y: int = 2) -> torch.Tensor:
         return x * y
@@ -435,7 +437,7 @@ def test_sizes_that_depend_on_data_are_bound_as_by_torch(lesson):
     equal(said_by(lesson.ShapeProp), said_by(ShapeProp))
 
 
-@pytest.mark.beyond("it prints the traceback to stderr as well")
+@pytest.mark.beyond("`ShapeProp` does both")
 def test_an_error_is_raised_and_not_printed(lesson, capsys):
     with refuses(RuntimeError, "%mul"):
         lesson.ShapeProp(small()).propagate(torch.rand(2, 5))

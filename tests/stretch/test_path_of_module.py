@@ -105,13 +105,13 @@ def test_a_path_below_another_root_is_the_first_one_there(lesson):
     )
 
 
-@pytest.mark.beyond("torch looks a module up in a table made before the trace")
+@pytest.mark.beyond("torch's table was made before")
 def test_a_module_registered_during_the_trace_is_found(lesson):
     graph = plugged(lesson).trace(GrowsInForward())
     equal([node.target for node in graph.nodes if node.op == "call_module"], ["late"])
 
 
-@pytest.mark.beyond("torch says only that the module is not installed as a submodule")
+@pytest.mark.beyond("torch says that the module is not installed as a submodule")
 def test_the_error_names_the_class_of_the_module_and_of_the_root(lesson):
     tracer = tracer_at(lesson, nn.Sequential(nn.ReLU()))
     with refuses(
@@ -123,7 +123,7 @@ def test_the_error_names_the_class_of_the_module_and_of_the_root(lesson):
         tracer.path_of_module(nn.Bilinear(1, 1, 1))
 
 
-@pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
+@pytest.mark.beyond("`named_modules` keeps what it has met in a set, and leaves the second one out")
 def test_a_module_that_claims_to_equal_every_other_is_no_trap(lesson):
     root = nn.Sequential(EqualWithOneHash(), nn.ReLU(), EqualWithOneHash())
     tracer = tracer_at(lesson, root)
@@ -145,7 +145,7 @@ HASH = (
 )
 
 
-@pytest.mark.beyond("`named_modules` keeps the modules it has met in a set")
+@pytest.mark.beyond("a module without a hash can't be put into that set")
 def test_a_module_without_a_hash_has_a_path(lesson):
     root = nn.Sequential(Unhashable(), Unhashable())
     tracer = tracer_at(lesson, root)
@@ -170,7 +170,7 @@ def cost_of_a_lookup(lesson, size: int) -> int:
     return lines_run(lambda: tracer.path_of_module(root[size - 1]))
 
 
-@pytest.mark.beyond("outside a trace torch scans all modules for each lookup")
+@pytest.mark.beyond("outside of a trace, torch scans all modules for each one")
 def test_a_lookup_costs_the_same_in_a_large_model(lesson):
     small, large = cost_of_a_lookup(lesson, 10), cost_of_a_lookup(lesson, 1000)
     holds(

@@ -331,7 +331,11 @@ REBUILT = "the wrapper was given all by position, or new code with the counts of
 REBUILT_HINT = "leave the wrapper as it is, and pass it keyword-only parameters by their names"
 
 
-@pytest.mark.beyond("torch gives the wrapper new code, which crashes Python or not", run=False)
+@pytest.mark.beyond(
+    "its `*args` or `**kwargs` can't pass through the decorator; torch gives the wrapper "
+    "new code, which fails or not by what is in it",
+    run=False,
+)
 @pytest.mark.parametrize(
     "function", [lambda *terms: terms[0], lambda x, **options: x], ids=["args", "kwargs"]
 )

@@ -132,7 +132,7 @@ def test_a_pattern_may_be_a_graph(lesson):
     equal(places(lesson, graph_of(relu), lambda a: relu(a) + 1), ["relu"])
 
 
-@pytest.mark.beyond("modules are compared by their paths, and their types are not")
+@pytest.mark.beyond("only one under the same path, and of any type")
 def test_a_module_of_a_pattern_matches_any_module_of_its_type(lesson):
     pattern = nn.Sequential(nn.Sigmoid(), nn.ReLU())
     other_path = nn.Sequential(nn.Identity(), nn.Sigmoid(), nn.ReLU())
@@ -143,13 +143,13 @@ def test_a_module_of_a_pattern_matches_any_module_of_its_type(lesson):
 SUM = lambda x: torch.sum(x, dim=1)
 
 
-@pytest.mark.beyond("keyword arguments must stand in the same order")
+@pytest.mark.beyond("they are compared in the order in which they were written")
 def test_keyword_arguments_may_stand_in_any_order(lesson):
     pattern = lambda x: torch.sum(x, dim=1, keepdim=True)
     equal(places(lesson, pattern, lambda a: torch.sum(a, keepdim=True, dim=1)), ["sum_1"])
 
 
-@pytest.mark.beyond("positions and names are told apart, but for overloads such as aten's")
+@pytest.mark.beyond("compared as written, but for overloads such as aten's")
 @pytest.mark.parametrize(
     "pattern, function",
     [
@@ -174,7 +174,7 @@ def test_an_argument_of_an_overload_may_be_passed_by_position_or_by_name(lesson)
     equal(len(places(lesson, pattern, lambda a, b: add(a, b, alpha=2))), 0)
 
 
-@pytest.mark.beyond("positions and names are told apart, but for overloads such as aten's")
+@pytest.mark.beyond("compared as written")
 def test_an_argument_of_a_module_may_be_passed_by_position_or_by_name(lesson):
     class Named(nn.Module):
         def __init__(self):
@@ -198,7 +198,7 @@ def test_without_a_signature_the_keywords_must_be_the_same(lesson):
     equal(places(lesson, lambda x: torch.nonzero(x), pattern), [])
 
 
-@pytest.mark.beyond("the nodes in a slice or dict are compared with those of the pattern itself")
+@pytest.mark.beyond("compared by `==`: nodes inside them are never equal to those of a pattern")
 def test_slices_and_dicts_are_containers(lesson):
     equal(places(lesson, lambda x, n: x[:, n:], lambda a, b: a[:, b:]), ["getitem"])
     equal(places(lesson, lambda x, n: x[:, n:], lambda a, b: a[:, :b]), [])
@@ -207,7 +207,7 @@ def test_slices_and_dicts_are_containers(lesson):
     equal(places(lesson, pattern, lambda a, b: a.update({"yek": torch.relu(b)})), [])
 
 
-@pytest.mark.beyond("it asserts for some, has a `KeyError` for others, or finds every node")
+@pytest.mark.beyond("an unused input is a `KeyError`, an input alone matches every node")
 @pytest.mark.parametrize(
     "pattern, word",
     [(lambda x, y: torch.relu(x), "`y`"), (lambda x: x, "nothing"), (lambda x: 1, "nothing")],
@@ -218,7 +218,7 @@ def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern, word):
         lesson.match(pattern, graph_of(relu))
 
 
-@pytest.mark.beyond("the copy uses a node that is to be erased")
+@pytest.mark.beyond("the copy uses a node that is to be erased: a `RuntimeError`")
 def test_an_input_that_holds_a_node_of_the_match_is_no_match(lesson):
     def function(a, b):
         y = relu(a)
@@ -277,7 +277,7 @@ def test_of_places_with_several_results_all_are_found(lesson):
     equal(len(found), 3)
 
 
-@pytest.mark.beyond("the copy is made to use its own result")
+@pytest.mark.beyond("the copy is made to use its own result: a node is used before it is defined")
 @pytest.mark.parametrize(
     "function",
     [
@@ -296,14 +296,14 @@ def test_a_result_may_be_an_input(lesson, function):
     )
 
 
-@pytest.mark.beyond("a number or list is taken for a node")
+@pytest.mark.beyond("an `AttributeError`: it has no users")
 def test_a_result_may_be_an_input_that_is_a_number_or_a_list(lesson):
     pattern, new = (lambda x, y: (torch.sum(x, y), y)), (lambda x, y: (torch.mean(x, y), x))
     becomes(lesson, lambda a: torch.sum(a, 1), pattern, new, lambda a: torch.mean(a, 1))
     becomes(lesson, lambda a: torch.sum(a, [1]), pattern, new, lambda a: torch.mean(a, [1]))
 
 
-@pytest.mark.beyond("what uses the first result stands before what the second is computed from")
+@pytest.mark.beyond("a node is used before it is defined")
 def test_what_stands_between_the_results_moves_behind(lesson):
     def function(a, b, f=torch.relu, g=torch.add):
         y = f(a)
@@ -391,7 +391,9 @@ def test_all_filters_must_agree(lesson):
     equal(lesson.replace_pattern_with_filters(gm, relu, tanh, filters), [])
 
 
-@pytest.mark.beyond("overlaps are removed first, and what a filter refuses stands in the way")
+@pytest.mark.beyond(
+    "overlaps are removed first, and a match that is refused later has displaced others"
+)
 def test_what_a_filter_refuses_does_not_overlap_with_others(lesson):
     gm = symbolic_trace(lambda a: torch.relu(torch.relu(torch.relu(a))))
 
@@ -421,7 +423,7 @@ def test_literals_may_be_ignored_in_a_replacement(lesson):
     equal(calls(gm.graph), ["tanh"])
 
 
-@pytest.mark.beyond("it asserts")
+@pytest.mark.beyond("an assertion")
 def test_a_replacement_or_a_callback_is_needed(lesson):
     with refuses(ValueError, "replacement_callback"):
         lesson.replace_pattern_with_filters(symbolic_trace(relu), relu)
@@ -438,7 +440,7 @@ def test_what_is_put_there_may_be_used_again(lesson, form):
     equal(calls(new.graph), before, hint="put a copy of it there")
 
 
-@pytest.mark.beyond("it asserts, and says two numbers")
+@pytest.mark.beyond("an assertion with two numbers")
 @pytest.mark.parametrize(
     "new, word",
     [(lambda x, y: x + y, "inputs"), (lambda x: (x, x + 1), "results")],
@@ -451,7 +453,7 @@ def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new, word):
     equal(calls(gm.graph), ["relu"])
 
 
-@pytest.mark.beyond("it counts the results of lists and nodes alone")
+@pytest.mark.beyond("a `TypeError`: it has no length")
 def test_a_number_may_be_put_there(lesson):
     becomes(lesson, lambda a: a * relu(a), relu, lambda x: 3, lambda a: a * 3)
 
@@ -502,13 +504,13 @@ class Adds(nn.Module):
         return self.function(x) + torch.tensor(self.constant)
 
 
-@pytest.mark.beyond("the constants of model and replacement have one name, and the model's wins")
+@pytest.mark.beyond("both are called `_tensor_constant0`, and the model's wins: wrong numbers")
 def test_constants_do_not_collide(lesson):
     gm = replaced(lesson, Adds(torch.relu, 5.0), relu, Adds(torch.tanh, 2.0))
     same_numbers(gm(torch.zeros(1)), torch.tensor([7.0]))
 
 
-@pytest.mark.beyond("what a function's trace stores is left behind")
+@pytest.mark.beyond("they are on the module that was traced, which is thrown away")
 def test_a_function_brings_its_constants(lesson):
     new = lambda x: torch.tanh(x) + torch.tensor(2.0)
     gm = replaced(lesson, lambda a: torch.relu(a) * torch.relu(a), relu, new)
@@ -516,7 +518,10 @@ def test_a_function_brings_its_constants(lesson):
     equal(len(list(gm.buffers())) + len([k for k in vars(gm) if "constant" in k]), 1)
 
 
-@pytest.mark.beyond("the copy stands before the first user, behind what happens until then")
+@pytest.mark.beyond(
+    "it stands before the first user, after what happens until then: wrong numbers after "
+    "`x.add_(1)`"
+)
 def test_what_is_put_there_is_computed_where_the_match_was(lesson):
     def function(a, f=torch.sin):
         y = f(a)
@@ -527,7 +532,7 @@ def test_what_is_put_there_is_computed_where_the_match_was(lesson):
     same_numbers(gm(torch.zeros(2)), function(torch.zeros(2), torch.cos))
 
 
-@pytest.mark.beyond("a list keeps the node that was erased", condition=INSTALLED < (2, 15))
+@pytest.mark.beyond("the list keeps a node that was erased", condition=INSTALLED < (2, 15))
 def test_an_input_that_is_a_list_follows_what_was_replaced(lesson):
     cat = lambda a, b: torch.cat([torch.cat([a, b]), b])
     stack = lambda a, b: torch.stack([torch.stack([a, b]), b])
@@ -579,7 +584,7 @@ def test_a_layer_and_its_batch_norm_are_one_layer(lesson, kind, options):
     fused_right(lesson, settled(nn.Sequential(conv, norm)), torch.rand(shape), nodes=3)
 
 
-@pytest.mark.beyond("transposed convolutions are left as they are")
+@pytest.mark.beyond("it is left as it is")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", TRANSPOSED)
 def test_a_transposed_convolution_is_fused_too(lesson, kind, options):
@@ -609,13 +614,13 @@ def test_one_batch_norm_after_the_other(lesson):
     fused_right(lesson, settled(nn.Sequential(*pair(), nn.BatchNorm2d(3))), IMAGES, nodes=3)
 
 
-@pytest.mark.beyond("its weight becomes that of both calls")
+@pytest.mark.beyond("it gets the weight for both batch norms: wrong numbers")
 @pytest.mark.parametrize("model", [Shared, UnderTwoNames])
 def test_a_convolution_that_is_called_twice_is_not_fused(lesson, model):
     fused_right(lesson, settled(model()), IMAGES)
 
 
-@pytest.mark.beyond("the fused weight is read in its place")
+@pytest.mark.beyond("the fused weight is read: wrong numbers")
 @pytest.mark.parametrize("model", [Regularised, lambda: nn.Sequential(Regularised())])
 def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, model):
     fused_right(lesson, settled(model()), IMAGES)
@@ -630,7 +635,7 @@ def test_a_module_may_be_called_with_a_number(lesson):
     fused_right(lesson, model, IMAGES, nodes=6)
 
 
-@pytest.mark.beyond("hooks of the batch norm are lost, and those of the convolution come too late")
+@pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
 @pytest.mark.parametrize(
     "number, kind",
     [(0, "register_forward_hook"), (1, "register_forward_hook"), (1, "register_forward_pre_hook")],
@@ -639,7 +644,7 @@ def test_layers_with_hooks_are_not_fused(lesson, number, kind):
     fused_right(lesson, settled(hooked(number, kind)), IMAGES)
 
 
-@pytest.mark.beyond("it asserts")
+@pytest.mark.beyond("an assertion")
 def test_a_linear_layer_of_other_features_is_not_fused(lesson):
     model = settled(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(2)))
     fused_right(lesson, model, torch.rand(5, 2, 4), nodes=4)
@@ -650,7 +655,7 @@ def test_training_mode_is_refused(lesson):
         lesson.fuse(nn.Sequential(*pair()))
 
 
-@pytest.mark.beyond("it asserts, and names no module")
+@pytest.mark.beyond('an assertion: "Fusion only for eval!"')
 def test_what_is_in_training_mode_is_named(lesson):
     model = settled(nn.Sequential(nn.Sequential(*pair())))
     model[0][1].train()
@@ -764,7 +769,7 @@ MISSES = {
 }
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("an empty list, and nothing else", run=False)
 @pytest.mark.parametrize("case", MISSES)
 def test_the_nearest_miss_is_explained(lesson, case):
     function, pattern, agreeing, reason = MISSES[case]
@@ -774,7 +779,7 @@ def test_the_nearest_miss_is_explained(lesson, case):
     equal(got.agreeing, agreeing)
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("the same", run=False)
 def test_the_nearest_of_several_is_explained(lesson):
     function = lambda a: torch.relu(torch.sin(a * 2)) + torch.relu(torch.tanh(a * 3) * 1)
     got = explained(lesson, function, lambda x: torch.relu(torch.tanh(x * 3)))
@@ -803,7 +808,7 @@ not found; at the nearest miss 1 of 3 nodes agree
   relu = torch.relu(linear)  sigmoid = torch.sigmoid(linear)  another function"""
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("the same", run=False)
 def test_an_explanation_is_a_table(lesson):
     got = explained(lesson, Layer(lambda x: x, torch.sigmoid), Layer(torch.sin, torch.relu))
     equal(str(got), TABLE)
@@ -815,19 +820,19 @@ not found; at the nearest miss 0 of 1 nodes agree
   relu = torch.relu(x)  -"""
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("the same", run=False)
 def test_a_graph_that_computes_nothing_has_nothing_to_compare(lesson):
     equal(str(explained(lesson, lambda a: a, relu)), NOTHING)
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("the same", run=False)
 def test_what_is_found_needs_no_explanation(lesson):
     got = explained(lesson, lambda a: torch.relu(a + 1), relu)
     equal(len(got.matches), 1)
     equal(str(got), "found 1 times, at relu")
 
 
-@pytest.mark.beyond("it finds nothing, and says nothing", run=False)
+@pytest.mark.beyond("the same", run=False)
 def test_explaining_takes_time_in_proportion_to_the_graph(lesson):
     def work(size):
         gm = planted(0, size)[0]

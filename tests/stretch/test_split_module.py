@@ -384,7 +384,10 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
 # --- better than torch
 
 
-@pytest.mark.beyond("asks again where autocast or gradients are switched, per open region")
+@pytest.mark.beyond(
+    "where autocast or gradients are switched it is asked twice, once more for every region "
+    "that is open, and once more about the call that switches: six times have been counted"
+)
 def test_the_callback_is_asked_once_per_call_whatever_the_graph_holds(lesson):
     m, asked = autocast_graph(), Counter()
 
@@ -401,7 +404,7 @@ def test_the_callback_is_asked_once_per_call_whatever_the_graph_holds(lesson):
     )
 
 
-@pytest.mark.beyond("leaves _fx_partition on every node")
+@pytest.mark.beyond("`_fx_partition` stays on every node")
 def test_nothing_is_left_on_the_nodes(lesson):
     m = symbolic_trace(TwoViews())
     before = {node: set(vars(node)) for node in m.graph.nodes}
@@ -413,7 +416,7 @@ def test_nothing_is_left_on_the_nodes(lesson):
     )
 
 
-@pytest.mark.beyond("takes the partition that became ready last")
+@pytest.mark.beyond("torch takes the partition that became ready last")
 def test_independent_partitions_keep_the_order_of_the_graph(lesson):
     m = symbolic_trace(lambda x: (torch.relu(x), torch.tanh(x), torch.sigmoid(x)))
     split = lesson.split_module(m, m, numbered(relu=2, tanh=0, sigmoid=1))
@@ -428,7 +431,7 @@ def test_independent_partitions_keep_the_order_of_the_graph(lesson):
     )
 
 
-@pytest.mark.beyond("says only that a cycle exists")
+@pytest.mark.beyond("torch says only that a cycle exists")
 @pytest.mark.parametrize("told", ["submod_17", "submod_4", re.compile(r"\b(tanh|outer_0_0)\b")])
 def test_the_error_of_a_cycle_names_submodules_and_a_value(lesson, told):
     m = symbolic_trace(Chain())
@@ -446,7 +449,7 @@ def test_the_error_of_a_cycle_names_submodules_and_a_value(lesson, told):
     )
 
 
-@pytest.mark.beyond("runs one of the two modules twice")
+@pytest.mark.beyond("one of the two modules is run twice")
 def test_paths_that_look_alike_stay_apart(lesson):
     m = symbolic_trace(AlikePaths())
     split, x = lesson.split_module(m, m, lambda node: 0), torch.rand(2, 3)
@@ -461,7 +464,7 @@ def test_paths_that_look_alike_stay_apart(lesson):
     )
 
 
-@pytest.mark.beyond("drops the star: the model takes one argument")
+@pytest.mark.beyond("torch drops the star: the model then takes one argument")
 def test_any_number_of_arguments_and_original_names_go_together(lesson):
     class Sum(nn.Module):
         def forward(self, *terms):
@@ -479,7 +482,7 @@ def test_any_number_of_arguments_and_original_names_go_together(lesson):
     same_numbers(split(x, y), m(x, y))
 
 
-@pytest.mark.beyond("fails with KeyError")
+@pytest.mark.beyond("torch fails with `KeyError`")
 def test_a_parameter_that_only_the_output_uses_keeps_its_place_in_the_original_order(lesson):
     class Model(nn.Module):
         def __init__(self):
@@ -507,7 +510,7 @@ def test_partitions_are_called_in_the_original_order_if_asked(lesson):
     equal(called, [f"submod_{number}" for number in range(4)])
 
 
-@pytest.mark.beyond("fails with KeyError")
+@pytest.mark.beyond("torch fails with `KeyError`")
 def test_an_original_order_that_cannot_run_is_refused(lesson):
     m = symbolic_trace(lambda x: torch.relu(x) + torch.tanh(torch.sigmoid(x)))
     with refuses(
@@ -742,7 +745,7 @@ def test_a_cut_region_computes_what_the_whole_computes(lesson, region, gradients
     )
 
 
-@pytest.mark.beyond("fails with KeyError: it looks for the partition without its affix")
+@pytest.mark.beyond("torch fails with `KeyError`: it looks for the partition without its affix")
 @pytest.mark.parametrize("region", REGIONS)
 def test_an_affix_and_a_region_go_together(lesson, region):
     m = REGIONS[region]()
@@ -754,7 +757,7 @@ def test_an_affix_and_a_region_go_together(lesson, region):
     )
 
 
-@pytest.mark.beyond("runs what comes before the switch after it")
+@pytest.mark.beyond("torch runs what comes before the switch after it")
 def test_nothing_moves_behind_a_switch(lesson, gradients_on):
     graph = Graph()
     x = graph.placeholder("x")
@@ -774,7 +777,7 @@ def test_nothing_moves_behind_a_switch(lesson, gradients_on):
     )
 
 
-@pytest.mark.beyond("an AssertionError")
+@pytest.mark.beyond("torch raises an `AssertionError`")
 def test_numbers_that_go_down_are_refused_where_something_is_switched(lesson):
     m = autocast_graph()
     callback = numbered(_enter_autocast=1, mm=1, mm_1=0, mm_2=1, _exit_autocast=1, mul=1)
@@ -788,7 +791,7 @@ def test_numbers_that_go_down_are_refused_where_something_is_switched(lesson):
         lesson.split_module(m, m, callback)
 
 
-@pytest.mark.beyond("an AssertionError that names nothing")
+@pytest.mark.beyond("torch raises an `AssertionError` that names nothing")
 def test_an_autocast_without_an_end_is_refused(lesson):
     m = autocast_graph()
     leave = named(m.graph)["_exit_autocast"]
@@ -802,7 +805,7 @@ def test_an_autocast_without_an_end_is_refused(lesson):
         lesson.split_module(m, m, lambda node: 0)
 
 
-@pytest.mark.beyond("fails with KeyError")
+@pytest.mark.beyond("torch fails with `KeyError`")
 @pytest.mark.parametrize("named_enter", ["_enter_autocast", None])
 def test_an_autocast_that_ends_twice_is_refused(lesson, named_enter):
     m = autocast_graph()
@@ -818,7 +821,7 @@ def test_an_autocast_that_ends_twice_is_refused(lesson, named_enter):
         lesson.split_module(m, m, lambda node: 0)
 
 
-@pytest.mark.beyond("an AssertionError")
+@pytest.mark.beyond("torch raises an `AssertionError`")
 def test_a_switch_that_the_graph_computes_is_refused(lesson):
     graph = Graph()
     mode = graph.placeholder("mode")
@@ -945,7 +948,7 @@ def test_a_tensor_that_stays_inside_brings_nothing_along(lesson):
     )
 
 
-@pytest.mark.beyond("makes the partition depend on itself: a cycle")
+@pytest.mark.beyond("torch makes the partition depend on itself: a cycle")
 def test_a_size_taken_in_the_partition_itself_does_not_come_in(lesson):
     m = symbolic_graph(size_first=False)
     split = lesson.split_module(m, m, numbered(relu=0, size=1, add=1))
@@ -957,7 +960,7 @@ def test_a_size_taken_in_the_partition_itself_does_not_come_in(lesson):
     )
 
 
-@pytest.mark.beyond("fails with KeyError")
+@pytest.mark.beyond("torch fails with `KeyError`")
 def test_a_size_that_no_node_holds_does_not_come_in(lesson):
     m = symbolic_graph(size_first=True)
     del named(m.graph)["size"].meta["example_value"]

@@ -413,7 +413,7 @@ def test_a_module_that_takes_the_place_of_another_is_refused(lesson):
         lesson.Tracer().trace(Replaces())
 
 
-@pytest.mark.beyond("torch leaves module_stack, num_calls and submodule_paths as they were")
+@pytest.mark.beyond("torch leaves `module_stack`, `num_calls` and `submodule_paths` as they were")
 def test_a_trace_after_a_failed_one_starts_clean(lesson):
     tracer = lesson.Tracer()
     with refuses(ValueError, cause="the error in forward was swallowed"):

@@ -291,7 +291,7 @@ def test_bodies_that_call_other_children_differ(lesson):
     like_eager(lesson, CalledForBoth, x())
 
 
-@pytest.mark.beyond("torch registers the state of a module once more below path@1")
+@pytest.mark.beyond("torch registers the state of a module once more below `path@1`")
 @pytest.mark.parametrize(
     "model", [CalledDifferently, DIFFERENT["a parameter"]], ids=["child", "parameter"]
 )
@@ -322,7 +322,7 @@ def test_the_tree_says_what_the_program_said_of_itself(lesson):
     )
 
 
-@pytest.mark.beyond("torch stores the tree in the program's graph_module.meta")
+@pytest.mark.beyond("torch stores the tree in the program's `graph_module.meta`")
 def test_nothing_is_left_on_the_program(lesson):
     program = program_of(Block, x())
     before = dict(program.graph_module.meta)
@@ -452,7 +452,7 @@ def test_a_model_without_operations_runs(lesson):
     like_eager(lesson, Returns(), x())
 
 
-@pytest.mark.beyond("torch copies aliased constants one by one")
+@pytest.mark.beyond("torch copies them one by one")
 def test_aliased_constants_stay_one_tensor(lesson):
     tree = lesson.unflatten(program_of(Aliased, x()))
     holds(
@@ -590,7 +590,9 @@ class KeepsTheNewest(nn.Module):
         return read_late, self.older
 
 
-@pytest.mark.beyond("torch looks for the module of the copy, or reads the view after the mutation")
+@pytest.mark.beyond(
+    "torch looks for the module of the copy, or reads a view of the buffer after the mutation"
+)
 @pytest.mark.parametrize("part", [lambda new: new, lambda new: new[:1]], ids=["whole", "view"])
 def test_what_a_buffer_held_before_can_be_kept_in_another(lesson, part):
     like_eager(lesson, KeepsTheNewest(part), x(), functional=True)
@@ -622,7 +624,7 @@ class Repeats(nn.Module):
         return row.softmax(0)
 
 
-@pytest.mark.beyond("torch reads the buffer from then on")
+@pytest.mark.beyond("torch reads the buffer from then on: rounded, or in another shape")
 @pytest.mark.parametrize("model", [Rounds, Repeats])
 def test_a_value_that_does_not_fit_a_buffer_is_read_itself(lesson, model):
     like_eager(lesson, model(), x(), functional=True)
@@ -693,7 +695,7 @@ class MutatesItsParameter(nn.Module):
         return x * self.weight
 
 
-@pytest.mark.beyond("torch takes the new value of a parameter for a result")
+@pytest.mark.beyond("torch takes its new value for a result")
 def test_a_parameter_of_a_functional_program_is_mutated(lesson):
     like_eager(lesson, MutatesItsParameter, x(), functional=True)
 
@@ -1004,7 +1006,7 @@ def test_a_preserved_argument_may_have_a_builtins_name(lesson):
     like_eager(lesson, CallsByABuiltinsName, x(), preserve=("inner",))
 
 
-@pytest.mark.beyond("torch copies the graph, which renames the input, and can't find it")
+@pytest.mark.beyond("torch copies the graph, which renames `input`, and can't find it")
 def test_an_input_may_have_a_builtins_name(lesson):
     tree = like_eager(lesson, nn.Sequential(nn.ReLU(), nn.Tanh()), x(), preserve=("0",)).tree
     same_numbers(
@@ -1014,7 +1016,7 @@ def test_an_input_may_have_a_builtins_name(lesson):
     )
 
 
-@pytest.mark.beyond("torch copies the graph, which renames the input, and can't find it")
+@pytest.mark.beyond("torch copies the graph, which renames `input`, and can't find it")
 def test_an_input_with_a_builtins_name_may_be_mutated(lesson):
     model = nn.Sequential(nn.ReLU(inplace=True), nn.Tanh())
     given = x() - 0.5
@@ -1035,7 +1037,7 @@ class CalledInVain(nn.Module):
         return self.waits(self.waits(x, True), False)
 
 
-@pytest.mark.beyond("torch looks for a module of the second call, and finds none")
+@pytest.mark.beyond("torch looks for a module of that call, and finds none")
 def test_a_call_that_does_nothing_leaves_nothing(lesson):
     tree = like_eager(lesson, CalledInVain, x(), preserve=("waits",)).tree
     equal(
@@ -1125,7 +1127,7 @@ def test_a_dispatched_module_has_the_constants_of_the_module(lesson):
     )
 
 
-@pytest.mark.beyond("torch makes the buffers of a dispatched module plain attributes")
+@pytest.mark.beyond("torch makes them plain attributes")
 def test_a_dispatched_module_keeps_its_buffers(lesson):
     model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
     tree = lesson.unflatten(program)
@@ -1333,7 +1335,7 @@ def test_preserved_modules_run_that_hand_on_what_is_ignored(lesson, preserve):
     like_eager(lesson, HandsOverPairs(), x(), preserve=preserve)
 
 
-@pytest.mark.beyond("torch hands None in")
+@pytest.mark.beyond("torch hands `None` in")
 @pytest.mark.parametrize("preserve", [("uses",), ("makes", "uses")], ids="+".join)
 def test_a_preserved_module_is_handed_what_it_ignores(lesson, preserve):
     tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=preserve))
@@ -1347,7 +1349,7 @@ def test_a_preserved_module_is_handed_what_it_ignores(lesson, preserve):
     )
 
 
-@pytest.mark.beyond("torch returns None in its place")
+@pytest.mark.beyond("torch returns `None` in its place")
 def test_a_preserved_module_returns_what_is_ignored(lesson):
     tree = lesson.unflatten(export(HandsOverPairs(), x(), preserve=("makes",)))
     same_numbers(
@@ -1586,7 +1588,7 @@ class UsesTheNumber(nn.Module):
         return value * number
 
 
-@pytest.mark.beyond("torch returns None where the eager module returns a number")
+@pytest.mark.beyond("torch returns `None` in its place")
 def test_a_preserved_module_may_return_a_number(lesson):
     tree = like_eager(lesson, UsesTheNumber, x(), preserve=("inner",)).tree
     holds(
@@ -1843,7 +1845,10 @@ def test_an_interpreter_module_takes_arguments_by_name(lesson):
     )
 
 
-@pytest.mark.beyond("torch asserts, and takes too many positional arguments without a word")
+@pytest.mark.beyond(
+    "a `TypeError` names them; torch asserts, and takes too many positional arguments "
+    "without a word"
+)
 @pytest.mark.parametrize(
     ("count", "keywords", "words"),
     [
@@ -1923,7 +1928,7 @@ def test_what_print_readable_shows_is_the_code_that_runs(lesson):
     )
 
 
-@pytest.mark.beyond("torch's graph belongs to the generated module")
+@pytest.mark.beyond("torch's belongs to the generated module")
 def test_a_graph_belongs_to_its_body_also_when_code_was_generated(lesson):
     body = lesson.unflatten(program_of(one_block, x())).get_submodule("0.linear")
     code = body.graph_module.code
@@ -2061,7 +2066,7 @@ def test_a_run_that_breaks_off_elsewhere_leaves_no_dispatcher_in_the_middle(less
     )
 
 
-@pytest.mark.beyond("torch's tree can't be copied: it holds nodes with fake tensors")
+@pytest.mark.beyond("torch's can't: it holds nodes with fake tensors")
 @pytest.mark.parametrize(
     ("model", "preserve"),
     [(Nested, ()), (CalledDifferently, ()), (CallsSwappable, PRESERVED)],
@@ -2129,7 +2134,7 @@ def test_keyword_arguments_of_a_traced_tree_may_come_in_any_order(lesson):
     )
 
 
-@pytest.mark.beyond("torch takes a traced *args for a tuple that it can flatten")
+@pytest.mark.beyond("torch takes a traced `*args` for a tuple that it can flatten")
 def test_a_tree_can_be_traced_itself(lesson):
     kwargs = {"left": x(3), "right": x(3) + 1}
     tree = lesson.unflatten(program_of(Keywords, x(3), kwargs=kwargs))
@@ -2457,7 +2462,9 @@ def test_a_random_tree_comes_back(lesson, seed):
     )
 
 
-@pytest.mark.beyond("in a few of these torch calls a module that isn't there", run=False)
+@pytest.mark.beyond(
+    "in a few of 200 models torch calls a module of a later call, which isn't there", run=False
+)
 @pytest.mark.parametrize("seed", random_models.SEEDS)
 def test_a_random_choice_of_modules_keeps_its_signatures(lesson, seed):
     specimen = random_models.wired(seed)
@@ -2471,7 +2478,10 @@ def test_a_random_choice_of_modules_keeps_its_signatures(lesson, seed):
     )
 
 
-@pytest.mark.beyond("torch compares the name of every parameter with every layer's: quadratic")
+@pytest.mark.beyond(
+    "torch hands every parameter through the calls, and compares its name with those of all "
+    "children: quadratic in the layers"
+)
 def test_the_work_grows_with_the_number_of_layers(lesson):
     def work(layers: int) -> int:
         program = export(nn.Sequential(*(nn.Linear(1, 1) for _ in range(layers))), x(1, 1))

@@ -26,7 +26,19 @@ from tools.pages.fences import Fence, FenceLexer
 
 Evaluator = Callable[[Example], str | None]
 # Shown, not run: shell, text, settings, pictures that the site draws, and quotations.
-SHOWN = {"bash", "console", "text", "toml", "yaml", "json", "csv", "diff", "fx-graph", "solution"}
+SHOWN = {
+    "bash",
+    "console",
+    "text",
+    "toml",
+    "yaml",
+    "json",
+    "csv",
+    "diff",
+    "fx-graph",
+    "solution",
+    "differences",
+}
 OUTPUT = "output"
 # A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.
 NO_LESSONS = ROOT / "docs"

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from ... import code as core
 from ...code import PythonCode
-from ...graph import Namespace
+from ..graph import Namespace
 from .codegen import codegen_of
 
 if TYPE_CHECKING:
