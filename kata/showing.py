@@ -1,5 +1,7 @@
 """Show a verdict on the terminal: the first failure in full, the others' reasons, the score.
 
+When the core is green, the score comes first, with what the lessons so far can do together.
+
 The one place that does: the commands, the watch and plain pytest print through it.
 """
 
@@ -23,21 +25,33 @@ LINES, BESIDES = 25, 5
 LEAST, ENDING, PRINTED = 4, 10, 5
 # How many reasons are listed besides the first.
 FEW = 3
-# What is said of a lesson whose core is green and whose stretch isn't: one line, as space is kept.
-ENOUGH = "the lesson is done; what is red is the stretch, which is optional"
 NOT_ENOUGH = "the core is green; --stretch asks for the stretch too: it is red"
 
 
-def show(console: Console, verdict: Verdict, *, stretch: bool = False) -> None:
+def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone: str = "") -> None:
     """Print why the lesson isn't green, if it isn't, and how it stands.
 
     Args:
         console: where to print.
         verdict: what the run said.
         stretch: whether the stretch was asked for.
+        milestone: what to say of a lesson whose core is green.
     """
-    show_failures(console, verdict)
-    show_score(console, verdict, stretch=stretch)
+    if verdict.state in PASSED and verdict.is_finished and not stretch:
+        show_green(console, verdict, milestone)
+    else:
+        show_failures(console, verdict)
+        show_score(console, verdict, stretch=stretch)
+
+
+def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
+    """Print that the lesson is done, what can be done with it, and what is left of the stretch."""
+    show_score(console, verdict)
+    if milestone:
+        show_labelled(console, "", milestone)
+    if first := verdict.first_failure:
+        more = f"`kata check {verdict.lesson} --stretch`"
+        console.print(clipped(f"optional: {first.headline} ({more})", console.width), style="quiet")
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
@@ -179,8 +193,8 @@ def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
             yield f"lent by the reference: {', '.join(verdict.lent)}"
     if step := next_step(verdict):
         yield step
-    if verdict.state == DONE and verdict.first_failure:
-        yield NOT_ENOUGH if stretch else ENOUGH
+    if stretch and verdict.state == DONE and verdict.first_failure:
+        yield NOT_ENOUGH
     if skipped and verdict.state != TODO:
         reasons = dict.fromkeys(report.text for report in skipped)
         yield f"skipped: {len(skipped)} ({'; '.join(reasons)})"

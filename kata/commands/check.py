@@ -12,6 +12,7 @@ from rich.console import Console
 
 from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.milestones import milestone
 from kata.naming import NAMES, add_lesson, lesson_name
 from kata.showing import show
 from kata.terminal import open_console
@@ -38,7 +39,8 @@ def main(arguments: argparse.Namespace) -> int:
     for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
         verdicts.append(verdict)
         if not arguments.json:
-            show(console, verdict, stretch=arguments.stretch)
+            words = milestone(verdict.lesson) if len(lessons) == 1 else ""
+            show(console, verdict, stretch=arguments.stretch, milestone=words)
     if arguments.json:
         print(json.dumps(as_json(verdicts, stretch=arguments.stretch), indent=2))
     return int(not all(verdict.count(stretch=arguments.stretch).is_green for verdict in verdicts))

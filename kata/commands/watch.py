@@ -11,10 +11,12 @@ from rich.console import Console
 from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
+from kata.milestones import milestone
 from kata.naming import NAMES, add_lesson
 from kata.saves import Saves, can_type, line_typed
-from kata.showing import show_failure, show_rest, show_score
+from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled, show_prose
+from kata.verdict import PASSED
 from kata.workspace import Workspace
 
 # How long to wait for a line before the files are looked at again: short, as the learner waits.
@@ -79,16 +81,25 @@ class Screen:
     def core_is_green(self, so_far: Verdict) -> None:
         """Show that the lesson is done, while the tests of the stretch go on."""
         self.clear()
-        show_labelled(self.console, "done", f"{so_far.lesson}: the core is green", style="done")
+        show_labelled(self.console, "done", f"{so_far.lesson}: the core is green!", style="done")
 
-    def verdict(self, verdict: Verdict, *, shown: Report | None) -> None:
-        """Show what a run said, but for the failure that is shown already."""
+    def verdict(self, verdict: Verdict, *, shown: Report | None, is_news: bool) -> None:
+        """Show what a run said, but for the failure that is shown already.
+
+        Args:
+            verdict: what the run said.
+            shown: the failure that is shown already.
+            is_news: whether the core wasn't green before.
+        """
         if shown is None:
             self.clear()
-        if verdict.first_failure and shown is None:
-            show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
-        show_rest(self.console, verdict, self.lines)
-        show_score(self.console, verdict)
+        if is_news:
+            show_green(self.console, verdict, milestone(verdict.lesson))
+        else:
+            if verdict.first_failure and shown is None:
+                show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
+            show_rest(self.console, verdict, self.lines)
+            show_score(self.console, verdict)
         self.keys()
 
     def hint(self, lesson: str) -> None:
@@ -182,12 +193,15 @@ class Watch:
 
     def conclude(self, verdict: Verdict) -> None:
         self.running = None
-        self.screen.verdict(verdict, shown=self.shown)
-        failed = (each.nodeid for each in verdict.of("failed"))
-        before = self.failed_before.get(verdict.lesson, ())
-        # What failed before the last run too: an edit that breaks it again is told at once.
-        self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *before)))[:REMEMBERED]
+        before = progress.recall(verdict.lesson)
+        was_green = before is not None and before.state in PASSED
         progress.remember(verdict, self.key)
+        is_news = verdict.state in PASSED and verdict.is_finished and not was_green
+        self.screen.verdict(verdict, shown=self.shown, is_news=is_news)
+        failed = (each.nodeid for each in verdict.of("failed"))
+        earlier = self.failed_before.get(verdict.lesson, ())
+        # What failed before the last run too: an edit that breaks it again is told at once.
+        self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *earlier)))[:REMEMBERED]
 
     def drop(self) -> None:
         """Stop the run in progress: what it judges is no longer what the file holds."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.fx import GraphModule
 
-    from ..interpreter import Args, Kwargs
     from ..graph import Graph, Node
+    from ..interpreter import Args, Kwargs
 
 __all__ = [
     "Interpreter",
