@@ -158,6 +158,14 @@ LESSONS = (
         needs=("graph", "code"),
         summary="cut a graph into a pipeline",
     ),
+    Lesson(
+        name="schedule",
+        part="many machines",
+        title="Keep the stages busy",
+        minutes=90,
+        needs=("graph", "code", "interpreter", "split_module"),
+        summary="run a cut model as a pipeline of processes",
+    ),
 )
 
 # Judged after the lessons of the engine: all of them together, with no object of torch.fx.
