@@ -8,15 +8,13 @@ to which other, run one stage's list, send values between processes, and start t
 
 from __future__ import annotations
 
-import multiprocessing
-import time
+import multiprocessing.connection
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +50,8 @@ class Action(NamedTuple):
 Order = list[Action]
 # One order per stage, from the number of stages and the number of micro-batches
 Schedule = Callable[[int, int], list[Order]]
+# The characters per unit of time in the text of a timeline
+WIDTH = 3
 
 
 def gpipe(stages: int, microbatches: int) -> list[Order]:
@@ -126,15 +126,18 @@ class Timeline:  # given
         return 1 - busy / (self.end * len(self.stages))
 
     def __str__(self) -> str:
-        return "\n".join(f"stage {number}  {_row(runs)}" for number, runs in enumerate(self.stages))
+        return "\n".join(
+            f"stage {number}  {_row(runs).ljust(round(self.end * WIDTH), '.')}"
+            for number, runs in enumerate(self.stages)
+        )
 
 
-def _row(runs: list[Run], width: int = 3) -> str:  # given
-    """Draw one stage: ``width`` characters per unit of time, dots where it has nothing to do."""
+def _row(runs: list[Run]) -> str:  # given
+    """Draw the runs of one stage, with dots where it has nothing to do."""
     row = ""
     for action, start, end in runs:
-        row = row.ljust(round(start * width), ".")
-        row += repr(action).ljust(round(end * width) - len(row), "-" if action.kind == "B" else "_")
+        row = row.ljust(round(start * WIDTH), ".")
+        row += repr(action).ljust(round(end * WIDTH) - len(row), "-" if action.kind == "B" else "_")
     return row
 
 
@@ -160,7 +163,7 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
     stage 0  F0_F1_.........B0----B1----
-    stage 1  ...F0_F1_B0----B1----
+    stage 1  ...F0_F1_B0----B1----......
     >>> timeline.end, round(timeline.bubble, 3)
     (9, 0.333)
     """
@@ -335,8 +338,8 @@ class Engine:
             received: for each stage in ``receives``, the values that it sent.
 
         Returns:
-            The value of each node, and the value of the last one: in the last stage, what the
-            model returns.
+            The value of each node, and the value of the last one, which in the last stage is what
+            the model returns.
         """
         raise NotImplementedError("schedule: run the nodes of the stage")
 
@@ -442,7 +445,7 @@ class Worker:  # given
 
     stage: int
     process: Any
-    line: Connection
+    line: multiprocessing.connection.Connection
     doing: tuple[str, str] = ("starts", "")
 
     @classmethod
@@ -495,7 +498,7 @@ class Worker:  # given
 
 
 def _reporting(
-    work: Callable[..., None], stage: int, line: Connection
+    work: Callable[..., None], stage: int, line: multiprocessing.connection.Connection
 ) -> Callable[[], None]:  # given
     """Return a function that does a worker's work, and says how it ended."""
 

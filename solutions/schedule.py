@@ -8,10 +8,9 @@ to which other, run one stage's list, send values between processes, and start t
 
 from __future__ import annotations
 
-import multiprocessing
+import multiprocessing.connection
 import pickle
 import tempfile
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import accumulate, islice
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import torch
@@ -57,6 +56,8 @@ class Action(NamedTuple):
 Order = list[Action]
 # One order per stage, from the number of stages and the number of micro-batches
 Schedule = Callable[[int, int], list[Order]]
+# The characters per unit of time in the text of a timeline
+WIDTH = 3
 
 
 # --- Step 1: the orders
@@ -148,15 +149,18 @@ class Timeline:  # given
         return 1 - busy / (self.end * len(self.stages))
 
     def __str__(self) -> str:
-        return "\n".join(f"stage {number}  {_row(runs)}" for number, runs in enumerate(self.stages))
+        return "\n".join(
+            f"stage {number}  {_row(runs).ljust(round(self.end * WIDTH), '.')}"
+            for number, runs in enumerate(self.stages)
+        )
 
 
-def _row(runs: list[Run], width: int = 3) -> str:  # given
-    """Draw one stage: ``width`` characters per unit of time, dots where it has nothing to do."""
+def _row(runs: list[Run]) -> str:  # given
+    """Draw the runs of one stage, with dots where it has nothing to do."""
     row = ""
     for action, start, end in runs:
-        row = row.ljust(round(start * width), ".")
-        row += repr(action).ljust(round(end * width) - len(row), "-" if action.kind == "B" else "_")
+        row = row.ljust(round(start * WIDTH), ".")
+        row += repr(action).ljust(round(end * WIDTH) - len(row), "-" if action.kind == "B" else "_")
     return row
 
 
@@ -182,7 +186,7 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
     stage 0  F0_F1_.........B0----B1----
-    stage 1  ...F0_F1_B0----B1----
+    stage 1  ...F0_F1_B0----B1----......
     >>> timeline.end, round(timeline.bubble, 3)
     (9, 0.333)
     """
@@ -448,8 +452,8 @@ class Engine:
             received: for each stage in ``receives``, the values that it sent.
 
         Returns:
-            The value of each node, and the value of the last one: in the last stage, what the
-            model returns.
+            The value of each node, and the value of the last one, which in the last stage is what
+            the model returns.
         """
         interpreter = Interpreter(self.gm)
         interpreter.args_iter = iter(self.inputs[microbatch])
@@ -598,7 +602,7 @@ class Worker:  # given
 
     stage: int
     process: Any
-    line: Connection
+    line: multiprocessing.connection.Connection
     doing: tuple[str, str] = ("starts", "")
 
     @classmethod
@@ -651,7 +655,7 @@ class Worker:  # given
 
 
 def _reporting(
-    work: Callable[..., None], stage: int, line: Connection
+    work: Callable[..., None], stage: int, line: multiprocessing.connection.Connection
 ) -> Callable[[], None]:  # given
     """Return a function that does a worker's work, and says how it ended."""
 
@@ -696,7 +700,7 @@ def watch(workers: list[Worker], timeout: float) -> None:
         if _failed(workers):
             break
         events = [each for worker in running for each in (worker.line, worker.process.sentinel)]
-        if not wait(events, timeout):
+        if not multiprocessing.connection.wait(events, timeout):
             at_work = [worker for worker in running if worker.doing[0] != "waits for"]
             states = "; ".join(worker.state for worker in at_work or running)
             raise RuntimeError(f"no progress for {timeout} seconds: {states}")
@@ -715,12 +719,12 @@ def _failed(workers: list[Worker]) -> list[Worker]:
 
 def _causes(workers: list[Worker]) -> list[Worker]:
     """Return the workers that failed; those that only lost another, if there are no others."""
-    deadline = time.monotonic() + 1
+    deadline = monotonic() + 1
     while failed := _failed(workers):
         causes = [worker for worker in failed if worker.doing[0] != "lost"]
-        if causes or time.monotonic() > deadline:
+        if causes or monotonic() > deadline:
             return causes or failed
-        time.sleep(0.01)
+        sleep(0.01)
     return []
 
 

@@ -253,9 +253,11 @@ def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[A
 def exchanged(lesson, values: list[Any], folder: Path) -> list[Any]:
     """What arrives in another process, which asks for the last value first."""
 
+    make = lesson.Channel
+
     def work(rank: int) -> Any:
-        channel = lesson.Channel()
         try:
+            channel = make()
             if rank == 0:
                 for number, value in enumerate(values):
                     channel.send(value, 1, number)

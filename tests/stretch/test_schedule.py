@@ -1,13 +1,18 @@
 """What goes beyond the core of ``schedule``: torch's own schedules as the judge, and the extras."""
 
+import multiprocessing
+import os
+import time
 from itertools import combinations, pairwise
 from random import Random
 
 import pytest
 import torch
+from torch import nn
 
 from tests.models.schedule import (
     engines,
+    kill_self,
     loss_of,
     results,
     run,
@@ -43,8 +48,15 @@ def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
     theirs = torch_orders(getattr(pipelining, TORCH[schedule]), stages, microbatches)
     ours = [list(map(str, order)) for order in getattr(lesson, schedule)(stages, microbatches)]
     if schedule == "one_f_one_b":  # torch numbers these forwards from 1: see above
-        theirs[-1] = [f"F{int(a[1:]) - 1}" if a[0] == "F" else a for a in theirs[-1]]
+        for orders in (ours, theirs):
+            orders[-1] = from_zero(orders[-1])
     equal(ours, theirs)
+
+
+def from_zero(order: list[str]) -> list[str]:
+    """An order whose forwards are numbered from 0."""
+    first = min(int(each[1:]) for each in order if each[0] == "F")
+    return [f"F{int(each[1:]) - first}" if each[0] == "F" else each for each in order]
 
 
 @pytest.mark.stretch
@@ -139,3 +151,32 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
     engine.forward(0)
     held = engine.held[0]
     equal((held.sent, held.loss), ({}, None))
+
+
+# --- processes
+
+
+@pytest.mark.stretch
+@pytest.mark.slow
+def test_a_stage_that_dies_in_a_step_is_named_within_seconds(lesson):
+    batch, parent = task(lesson, stages=3), os.getpid()
+    inputs, targets = whole(batch)
+
+    class Dies(nn.Module):
+        def forward(self, *_):
+            kill_self() if os.getpid() != parent else None
+
+    batch.cut.submod_1.register_forward_pre_hook(Dies())
+    start = time.monotonic()
+    with refuses(RuntimeError, "stage 1 died", "F0"):
+        lesson.train_step(
+            batch.cut,
+            inputs,
+            targets,
+            loss_of,
+            order=lesson.gpipe,
+            microbatches=4,
+            world_size=3,
+        )
+    holds(time.monotonic() - start < 10, "an error within ten seconds")
+    equal(multiprocessing.active_children(), [])
