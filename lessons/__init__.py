@@ -146,7 +146,7 @@ LESSONS = (
         name="exec_order",
         part="many machines",
         title="Watch the order of execution",
-        minutes=35,
+        minutes=65,
         needs=("proxy", "graph", "tracer"),
         summary="record the order in which modules and parameters are used",
     ),
