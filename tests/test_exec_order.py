@@ -466,6 +466,12 @@ def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, want
         cause=[
             (lambda got: len(got) > len(wanted), "more is held at a time than the budget allows"),
             (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
+            (
+                lambda got: any(
+                    ours > best for (ours, _), (best, _) in zip(got, wanted, strict=True)
+                ),
+                "a module is gathered later than it could be",
+            ),
             (lambda got: sorted(got) != got, "the fetches aren't in the order in which they begin"),
         ],
         hint="what has run takes no more memory; what was gathered and hasn't run does",

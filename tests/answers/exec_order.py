@@ -464,7 +464,7 @@ def lists_units_by_their_last_use(lesson):
 
 @wrong(
     fails="test_a_module_is_gathered_as_early_as_the_budget_allows",
-    says="a module that fits isn't gathered ahead",
+    says="a module is gathered later than it could be",
 )
 def gathers_the_next_only(lesson):
     """Gathers one module ahead, whatever the budget."""
