@@ -288,8 +288,7 @@ class Engine:
         held: what is kept of each micro-batch that waits for its backward.
         losses: the loss of each forward so far, without history; the last stage has them.
 
-    In torch: ``torch.distributed.pipelining.PipelineStage``, and ``_step_microbatches`` of a
-    schedule.
+    In torch: ``torch.distributed.pipelining.PipelineStage``.
     """
 
     def __init__(  # given
@@ -394,8 +393,7 @@ class Channel:
     Attributes:
         leaving: what was sent and may not have left yet, with the tensor, which must stay alive.
 
-    In torch: ``_create_meta_tensors`` and ``get_fwd_send_ops`` of a ``PipelineStage``, which agree
-    on shapes once, before the first step.
+    In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
     """
 
     def __init__(self) -> None:  # given
