@@ -25,8 +25,15 @@ from tests.models.schedule import (
 from tests.suite import equal, holds, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
 
-SIZES = [(s, m) for s in (1, 2, 3, 4, 8) for m in (1, 2, 4, 8, 16)]
 TORCH = {"gpipe": "ScheduleGPipe", "one_f_one_b": "Schedule1F1B"}
+# torch's 1F1B refuses fewer micro-batches than stages.
+COMPARED = [
+    (schedule, stages, microbatches)
+    for schedule in TORCH
+    for stages in (1, 2, 3, 4, 8)
+    for microbatches in (1, 2, 4, 8, 16)
+    if schedule == "gpipe" or microbatches >= stages
+]
 
 
 @pytest.mark.beyond("torch numbers the last stage's forwards from 1")
@@ -40,8 +47,7 @@ def test_the_last_stage_begins_with_the_first_micro_batch(lesson, microbatches):
 
 
 @pytest.mark.stretch
-@pytest.mark.parametrize("schedule", TORCH)
-@pytest.mark.parametrize(("stages", "microbatches"), SIZES)
+@pytest.mark.parametrize(("schedule", "stages", "microbatches"), COMPARED)
 def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
     from torch.distributed import pipelining
 
