@@ -334,7 +334,12 @@ def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, mon
     orders = getattr(lesson, schedule)(3, 4)
     run(stages, orders)
     equal(most, lesson.alive(orders), hint="after its backward, a micro-batch isn't in `held`")
-    equal([len(engine.held) for engine in stages], [0, 0, 0])
+    equal(
+        [len(engine.held) for engine in stages],
+        [0, 0, 0],
+        cause=(lambda got: max(got) > 0, "a micro-batch is held after its backward"),
+        hint="after its backward, a micro-batch isn't in `held`",
+    )
 
 
 def test_the_last_stage_has_the_losses(lesson):
