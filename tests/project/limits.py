@@ -19,7 +19,7 @@ NODES_OF_A_CORE = {
     "rewriting": 580,
     "capture": 2080,
     "unflatten": 2150,
-    "exec_order": 660,
+    "exec_order": 590,
     "split_module": 1010,
     "schedule": 2800,
 }
