@@ -19,7 +19,6 @@ COMMANDS = {
     "solution": "compare yours with the reference",
     "reset": "put a lesson back to its stub; --undo brings yours back",
     "graph": "draw a model's graph, or how yours differs from torch's",
-    "pipeline": "run a split model as a pipeline of processes",
     "grade": "judge everybody's lessons, and write one report",
     "doctor": "check your setup and suggest fixes",
 }

@@ -146,7 +146,7 @@ LESSONS = (
         name="exec_order",
         part="many machines",
         title="Watch the order of execution",
-        minutes=35,
+        minutes=65,
         needs=("proxy", "graph", "tracer"),
         summary="record the order in which modules and parameters are used",
     ),
@@ -157,6 +157,14 @@ LESSONS = (
         minutes=100,
         needs=("graph", "code"),
         summary="cut a graph into a pipeline",
+    ),
+    Lesson(
+        name="schedule",
+        part="many machines",
+        title="Keep the stages busy",
+        minutes=90,
+        needs=("graph", "code", "interpreter", "split_module"),
+        summary="run a cut model as a pipeline of processes",
     ),
 )
 

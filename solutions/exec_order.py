@@ -8,7 +8,7 @@ restored afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -266,3 +266,89 @@ def _note_usage(info: ExecutionInfo, module: nn.Module, named_params: NamedParam
         info.module_to_param_usage_infos[info.curr_module].append(
             ParamUsageInfo(module, named_params)
         )
+
+
+# --- What the record is for: parameters are gathered before they are needed
+
+
+class Fetch(NamedTuple):
+    """While one module runs, gather the parameters of another, which runs later.
+
+    Attributes:
+        during: the module that runs.
+        module: the module to gather.
+    """
+
+    during: nn.Module
+    module: nn.Module
+
+
+def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> list[nn.Module]:
+    """Return the modules that are gathered as a whole, in the order of their first use.
+
+    Args:
+        order: modules in the order of use, such as ``module_forward_order``.
+        units: the modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
+
+    Returns:
+        Each unit that is used, once.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> model = nn.Sequential(second, first)
+    >>> units_in_order([model, second, first, second], {first, second}) == [second, first]
+    True
+    """
+    return list(dict.fromkeys(module for module in order if module in units))
+
+
+def prefetch_plan(
+    order: Sequence[nn.Module], sizes: Mapping[nn.Module, int], budget: int
+) -> list[Fetch]:
+    """Plan to gather each module as early as memory allows.
+
+    A module takes memory from the moment in which its gathering begins until it has run. While a
+    module runs, it and all that were gathered ahead may take up ``budget`` bytes together. Modules
+    are gathered in the order of use. One that doesn't fit while an earlier one runs is gathered
+    when it is its turn: then there is no fetch for it, and the budget doesn't matter.
+
+    Args:
+        order: the modules in the order of use, each once (``units_in_order``).
+        sizes: the bytes of each module's parameters.
+        budget: the bytes that may be gathered at the same time.
+
+    Returns:
+        The fetches, in the order in which they begin.
+
+    >>> a, b, c = (nn.Linear(2, 2) for _ in range(3))
+    >>> plan = prefetch_plan([a, b, c], {a: 1, b: 1, c: 2}, budget=3)
+    >>> plan == [Fetch(during=a, module=b), Fetch(during=b, module=c)]
+    True
+    """
+    fetches: list[Fetch] = []
+    begun = held = 0
+    for position, running in enumerate(order):
+        if begun == position:
+            begun, held = begun + 1, held + sizes[running]
+        while begun < len(order) and held + sizes[order[begun]] <= budget:
+            fetches.append(Fetch(running, order[begun]))
+            begun, held = begun + 1, held + sizes[order[begun]]
+        held -= sizes[running]
+    return fetches
+
+
+def apply_prefetch(fetches: Iterable[Fetch]) -> None:
+    """Tell FSDP2 which modules to gather while another runs.
+
+    ``during.set_modules_to_forward_prefetch(modules)`` is called once for each ``during``, with all
+    its modules in order: a second call would replace the first.
+
+    Args:
+        fetches: what ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
+
+    In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
+    """
+    ahead: dict[Any, list[nn.Module]] = {}
+    for fetch in fetches:
+        ahead.setdefault(fetch.during, []).append(fetch.module)
+    for module, later in ahead.items():
+        module.set_modules_to_forward_prefetch(later)

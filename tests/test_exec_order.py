@@ -423,3 +423,89 @@ def test_concrete_arguments_go_into_the_trace(lesson):
 @pytest.mark.parametrize("name", [*OWN, *SMALL, *GROWN, *RESNET18])
 def test_the_record_is_the_one_of_torch(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
+
+
+# --- fetch ahead ----------------------------------------------------------------------------------
+
+
+def plan(lesson, sizes, budget: int) -> list[tuple[int, int]]:
+    """A plan for modules of these sizes, by their positions in the order of use."""
+    order = [nn.Identity() for _ in sizes]
+    fetches = lesson.prefetch_plan(order, dict(zip(order, sizes, strict=True)), budget)
+    return [(order.index(fetch.during), order.index(fetch.module)) for fetch in fetches]
+
+
+def test_units_are_in_the_order_of_their_first_use(lesson):
+    first, second, unused = (nn.Linear(2, 2) for _ in range(3))
+    model = nn.Sequential(second, first, unused)
+    units = lesson.units_in_order([model, second, first, second], {first, second, unused})
+    equal(
+        ["second" if unit is second else "first" if unit is first else "other" for unit in units],
+        ["second", "first"],
+        cause=[
+            (lambda got: "other" in got, "a module that is no unit, or isn't used, is in the list"),
+            (lambda got: len(got) > 2, "a unit that is used twice is listed twice"),
+            (is_value(["first", "second"]), "the units' own order was taken, or the last use"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "wanted"),
+    [
+        (1, []),
+        (2, [(0, 1), (1, 2), (2, 3)]),
+        (3, [(0, 1), (0, 2), (1, 3)]),
+        (9, [(0, 1), (0, 2), (0, 3)]),
+    ],
+)
+def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, wanted):
+    equal(
+        plan(lesson, [1, 1, 1, 1], budget),
+        wanted,
+        cause=[
+            (lambda got: len(got) > len(wanted), "more is held at a time than the budget allows"),
+            (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
+            (
+                lambda got: any(
+                    ours > best for (ours, _), (best, _) in zip(got, wanted, strict=True)
+                ),
+                "a module is gathered later than it could be",
+            ),
+            (lambda got: sorted(got) != got, "the fetches aren't in the order in which they begin"),
+        ],
+        hint="what has run takes no more memory; what was gathered and hasn't run does",
+    )
+
+
+def test_a_module_that_never_fits_does_not_stop_the_others(lesson):
+    equal(
+        plan(lesson, [1, 5, 1, 1], 2),
+        [(2, 3)],
+        cause=[
+            (lambda got: (0, 1) in got, "a module that exceeds the budget is gathered ahead"),
+            (lambda got: (0, 2) in got, "a module is gathered before one that is used earlier"),
+            (is_value([]), "after a module that doesn't fit, nothing is gathered ahead"),
+        ],
+    )
+
+
+def test_sizes_count_and_not_modules(lesson):
+    equal(plan(lesson, [3, 1, 1, 2, 1], 5), [(0, 1), (0, 2), (1, 3), (1, 4)])
+
+
+def test_fsdp_is_told_once_for_each_module(lesson):
+    told = []
+
+    class Unit(nn.Module):
+        def set_modules_to_forward_prefetch(self, modules):
+            told.append((self, modules))
+
+    a, b, c, d = (Unit() for _ in range(4))
+    lesson.apply_prefetch([lesson.Fetch(a, b), lesson.Fetch(a, c), lesson.Fetch(b, d)])
+    equal(
+        [("abcd"[[a, b, c, d].index(unit)], len(modules)) for unit, modules in told],
+        [("a", 2), ("b", 1)],
+        cause=(lambda got: len(got) == 3, "a second call for the same module replaces the first"),
+    )
+    holds(told[0][1] == [b, c], "b before c", got=told[0][1])

@@ -20,8 +20,12 @@ from torch.fx import Node
 from .. import exec_order as core
 from ..exec_order import ExecOrderTracer as ExecOrderTracer
 from ..exec_order import ExecutionInfo as ExecutionInfo
+from ..exec_order import Fetch as Fetch
 from ..exec_order import NamedParameters, named
 from ..exec_order import ParamUsageInfo as ParamUsageInfo
+from ..exec_order import apply_prefetch as apply_prefetch
+from ..exec_order import prefetch_plan as prefetch_plan
+from ..exec_order import units_in_order as units_in_order
 from .tracer import Tracer
 
 

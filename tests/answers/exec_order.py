@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial, update_wrapper, wraps
+from itertools import pairwise
 
 from torch.fx import Proxy
 
@@ -446,3 +447,69 @@ def reads_parameters_in_a_loop(lesson):
         return used
 
     lesson.ExecOrderTracer.parameters_used = parameters_used
+
+
+# --- fetch ahead
+
+
+@wrong(
+    fails="test_units_are_in_the_order_of_their_first_use",
+    says="the units' own order was taken, or the last use",
+)
+def lists_units_by_their_last_use(lesson):
+    """Keeps the last use of each unit."""
+    units_in_order = lesson.units_in_order
+    lesson.units_in_order = lambda order, units: units_in_order(order[::-1], units)[::-1]
+
+
+@wrong(
+    fails="test_a_module_is_gathered_as_early_as_the_budget_allows",
+    says="a module is gathered later than it could be",
+)
+def gathers_the_next_only(lesson):
+    """Gathers one module ahead, whatever the budget."""
+
+    def prefetch_plan(order, sizes, budget):
+        pairs = pairwise(order)
+        return [lesson.Fetch(*pair) for pair in pairs if sum(map(sizes.get, pair)) <= budget]
+
+    lesson.prefetch_plan = prefetch_plan
+
+
+@wrong(
+    fails="test_a_module_is_gathered_as_early_as_the_budget_allows",
+    says="more is held at a time than the budget allows",
+)
+def forgets_what_runs(lesson):
+    """Counts what was gathered ahead, and not the module that runs."""
+    prefetch_plan = lesson.prefetch_plan
+    lesson.prefetch_plan = lambda order, sizes, budget: prefetch_plan(order, sizes, budget + 1)
+
+
+@wrong(
+    fails="test_a_module_that_never_fits_does_not_stop_the_others",
+    says="a module is gathered before one that is used earlier",
+)
+def skips_what_does_not_fit(lesson):
+    """Gathers a later module where the next one is too large."""
+
+    prefetch_plan = lesson.prefetch_plan
+
+    def skipping(order, sizes, budget):
+        small = [module for module in order if 2 * sizes[module] <= budget]
+        if len(small) == len(order):
+            return prefetch_plan(order, sizes, budget)
+        return [lesson.Fetch(*pair) for pair in pairwise(small)]
+
+    lesson.prefetch_plan = skipping
+
+
+@wrong(fails="test_fsdp_is_told_once_for_each_module", says="a second call for the same module")
+def tells_fsdp_fetch_by_fetch(lesson):
+    """Calls FSDP once for each fetch."""
+
+    def apply_prefetch(fetches):
+        for fetch in fetches:
+            fetch.during.set_modules_to_forward_prefetch([fetch.module])
+
+    lesson.apply_prefetch = apply_prefetch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from torch.fx import Tracer
 from torch.nn import functional as F
 
 from tests import zoo
+from tests.models.schedule import in_processes
 from tests.suite import equal
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
@@ -293,6 +295,87 @@ def main() -> None:
         words = json.dumps(readable(watched(_ExecOrderTracer(), model), model))
         lines.append(f"{json.dumps(name)}: {words}")
     GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+# --- FSDP2 ----------------------------------------------------------------------------------------
+
+
+class Shuffled(nn.Module):
+    """Uses its blocks in another order than that in which it registers them."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 4)
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+        self.stem = nn.Linear(4, 8)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for number in (3, 0, 4, 1, 5, 2):
+            x = torch.relu(self.blocks[number](x))
+        return self.head(x)
+
+
+def sharded_run(lesson, how: str, folder) -> tuple[int, int, bool]:
+    """The gathers of one forward on two processes, those begun early, and whether numbers agree."""
+    lesson.apply_prefetch([])  # where there is none, the test is skipped before anything starts
+    results = in_processes(2, lambda rank: one_rank(lesson, how), folder)
+    equal(results[0], results[1])
+    return results[0]
+
+
+def one_rank(lesson, how: str) -> tuple[int, int, bool]:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model = Shuffled()
+    whole = deepcopy(model)
+    units = [model.head, *model.blocks, model.stem]
+    tracer, watcher = Tracer(), lesson.ExecOrderTracer()
+    with watcher.patch_tracer(tracer, model):
+        tracer.trace(model)
+    order = lesson.units_in_order(watcher.exec_info.module_forward_order, set(units))
+    mesh = init_device_mesh("cpu", (2,))
+    for unit in (*units, model):
+        fully_shard(unit, mesh=mesh)
+    planned = {"alone": [], "registered": units, "recorded": order}[how]
+    lesson.apply_prefetch(lesson.prefetch_plan(planned, dict.fromkeys(planned, 1), 2))
+    events = gathers_of(model, units)
+    x = torch.rand(8, 4)
+    output, expected = model(x), whole(x)
+    gathers = [name for kind, name in events if kind == "gather"]
+    early = sum(
+        next((n for k, n in events[at:] if k == "run"), name) != name
+        for at, (kind, name) in enumerate(events)
+        if kind == "gather"
+    )
+    output.sum().backward()
+    expected.sum().backward()
+    pairs = zip(model.parameters(), whole.parameters(), strict=True)
+    same = all(torch.equal(ours.grad.full_tensor(), theirs.grad) for ours, theirs in pairs)
+    return len(gathers), early, same and torch.equal(output, expected)
+
+
+def gathers_of(model, units) -> list[tuple[str, str]]:
+    """The list to which each gather and each run of a unit is added."""
+    from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
+
+    names = {module: name for name, module in model.named_modules()}
+    events: list[tuple[str, str]] = []
+    unshard = FSDPParamGroup.unshard
+
+    def noting(group, async_op=False):
+        before = group._all_gather_result
+        result = unshard(group, async_op)
+        if before is None and group._all_gather_result is not None:
+            events.append(("gather", names[group.modules[0]]))
+        return result
+
+    FSDPParamGroup.unshard = noting
+    for unit in units:
+        unit.register_forward_pre_hook(lambda module, _: events.append(("run", names[module])))
+    return events
 
 
 if __name__ == "__main__":

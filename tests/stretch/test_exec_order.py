@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+import torch
 from torch import nn
 from torch.fx import Tracer
 
@@ -26,6 +27,7 @@ from tests.models.exec_order import (
     record,
     same_names,
     same_record,
+    sharded_run,
     watched,
 )
 from tests.suite import equal, growth, holds, is_value
@@ -131,3 +133,23 @@ def test_the_work_is_linear_in_the_calls(lesson):
         got=f"{factor:.1f} times the steps",
         hint="a set beside the list knows what was visited; a dict knows parameters by name",
     )
+
+
+# --- a real run of FSDP2
+
+
+EXPECTED = {"alone": (8, 0), "registered": (11, None), "recorded": (8, 7)}
+
+
+@pytest.mark.stretch
+@pytest.mark.slow
+@pytest.mark.parametrize("how", EXPECTED)
+def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how, tmp_path):
+    pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP")
+    if not hasattr(torch.distributed.fsdp, "fully_shard"):
+        pytest.skip("this torch has no FSDP2")
+    gathers, early, same = sharded_run(lesson, how, tmp_path)
+    wanted, ahead = EXPECTED[how]
+    equal(gathers, wanted, hint="how often parameters were gathered in one forward")
+    equal(early if ahead is not None else None, ahead, hint="begun before it was the module's turn")
+    equal(same, True, hint="outputs and gradients are those of one process to the bit")

@@ -1,0 +1,918 @@
+"""Train a model that is cut into stages, each stage in a process of its own.
+
+A batch is cut into micro-batches. A stage's work is a list of actions: forward of micro-batch 0
+(``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ in these lists and in
+nothing else. Six steps: write the lists, compare them with a clock, find out what each stage sends
+to which other, run one stage's list, send values between processes, and start the processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import pickle
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import accumulate, islice
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from .code import GraphModule
+from .graph import Node
+from .interpreter import Interpreter
+from .split_module import split_module
+
+
+class Action(NamedTuple):
+    """One entry of a stage's order: the forward or the backward of a micro-batch.
+
+    Attributes:
+        kind: ``"F"`` or ``"B"``.
+        microbatch: the number of the micro-batch, from 0.
+
+    In torch: ``torch.distributed.pipelining.schedules._Action``.
+
+    >>> [Action("F", 0), Action("B", 0)]
+    [F0, B0]
+    """
+
+    kind: str
+    microbatch: int
+
+    def __repr__(self) -> str:
+        return f"{self.kind}{self.microbatch}"
+
+
+Order = list[Action]
+# One order per stage, from the number of stages and the number of micro-batches
+Schedule = Callable[[int, int], list[Order]]
+# The characters per unit of time in the text of a timeline
+WIDTH = 3
+
+
+# --- Step 1: the orders
+
+
+def gpipe(stages: int, microbatches: int) -> list[Order]:
+    """Let every stage run all forwards, then all backwards.
+
+    Args:
+        stages: the number of stages.
+        microbatches: the number of micro-batches.
+
+    Returns:
+        One order per stage. Both forwards and backwards begin with micro-batch 0.
+
+    In torch: ``torch.distributed.pipelining.ScheduleGPipe``.
+
+    >>> gpipe(2, 3)
+    [[F0, F1, F2, B0, B1, B2], [F0, F1, F2, B0, B1, B2]]
+    """
+    order = [Action(kind, number) for kind in "FB" for number in range(microbatches)]
+    return [list(order) for _ in range(stages)]
+
+
+def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
+    """Let every stage run a backward as soon as it can, and a forward after each.
+
+    Before its first backward, the last stage runs one forward, the one before it two, and so on:
+    so many are on their way when the first gradient comes back. Then backwards and forwards
+    alternate until all forwards have run, and the rest are backwards.
+
+    Args:
+        stages: the number of stages.
+        microbatches: the number of micro-batches; it may be smaller than that of the stages.
+
+    Returns:
+        One order per stage.
+
+    In torch: ``torch.distributed.pipelining.Schedule1F1B``.
+
+    >>> one_f_one_b(2, 3)
+    [[F0, F1, B0, F2, B1, B2], [F0, B0, F1, B1, F2, B2]]
+    """
+    return [
+        _alternating(min(stages - stage, microbatches), microbatches) for stage in range(stages)
+    ]
+
+
+def _alternating(ahead: int, microbatches: int) -> Order:
+    """Run ``ahead`` forwards, then backwards and forwards alternately."""
+    order = [Action("F", number) for number in range(ahead)]
+    for number in range(microbatches):
+        order.append(Action("B", number))
+        if ahead + number < microbatches:
+            order.append(Action("F", ahead + number))
+    return order
+
+
+# --- Step 2: a clock
+
+
+class Run(NamedTuple):
+    """An action and the time in which it runs."""
+
+    action: Action
+    start: float
+    end: float
+
+
+@dataclass
+class Timeline:  # given
+    """When each stage runs which action.
+
+    Attributes:
+        stages: the runs of each stage, in order.
+    """
+
+    stages: list[list[Run]]
+
+    @property
+    def end(self) -> float:
+        """When the last action ends."""
+        return max(run.end for runs in self.stages for run in runs)
+
+    @property
+    def bubble(self) -> float:
+        """The share of the time, of all stages together, in which a stage has nothing to do."""
+        busy = sum(run.end - run.start for runs in self.stages for run in runs)
+        return 1 - busy / (self.end * len(self.stages))
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"stage {number}  {_row(runs).ljust(round(self.end * WIDTH), '.')}"
+            for number, runs in enumerate(self.stages)
+        )
+
+
+def _row(runs: list[Run]) -> str:  # given
+    """Draw the runs of one stage, with dots where it has nothing to do."""
+    row = ""
+    for action, start, end in runs:
+        row = row.ljust(round(start * WIDTH), ".")
+        row += repr(action).ljust(round(end * WIDTH) - len(row), "-" if action.kind == "B" else "_")
+    return row
+
+
+def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Timeline:
+    """Work out when each action runs, if every stage runs its order without a pause.
+
+    An action starts as soon as the one before it in its stage has ended and its input is there. A
+    forward needs the same forward of the stage before. A backward needs the same backward of the
+    stage after; in the last stage, it needs its own forward.
+
+    Args:
+        orders: one order per stage.
+        forward: how long a forward takes.
+        backward: how long a backward takes.
+
+    Returns:
+        The timeline.
+
+    Raises:
+        RuntimeError: some stages can't go on, because each waits for another. The message says
+            which stage waits for which action.
+
+    >>> timeline = simulate(gpipe(2, 2))
+    >>> print(timeline)
+    stage 0  F0_F1_.........B0----B1----
+    stage 1  ...F0_F1_B0----B1----......
+    >>> timeline.end, round(timeline.bubble, 3)
+    (9, 0.333)
+    """
+    cost = {"F": forward, "B": backward}
+    timeline = Timeline([[] for _ in orders])
+    ends: dict[tuple[int, Action], float] = {}
+    while sum(_advance(stage, orders, timeline, ends, cost) for stage in range(len(orders))):
+        pass
+    if any(len(runs) < len(order) for order, runs in zip(orders, timeline.stages, strict=True)):
+        raise _deadlock(orders, timeline)
+    return timeline
+
+
+def _advance(
+    stage: int,
+    orders: list[Order],
+    timeline: Timeline,
+    ends: dict[tuple[int, Action], float],
+    cost: dict[str, float],
+) -> int:
+    """Run the next actions of a stage until one has to wait; return how many there were."""
+    runs = timeline.stages[stage]
+    before = len(runs)
+    for action in islice(orders[stage], before, None):
+        source = _source(stage, action, len(orders))
+        if source is not None and source not in ends:
+            break
+        start = max(ends[source] if source else 0, runs[-1].end if runs else 0)
+        runs.append(Run(action, start, start + cost[action.kind]))
+        ends[stage, action] = runs[-1].end
+    return len(runs) - before
+
+
+def _source(stage: int, action: Action, stages: int) -> tuple[int, Action] | None:
+    """Return the stage and the action whose result an action needs."""
+    if action.kind == "F":
+        return (stage - 1, action) if stage else None
+    if stage + 1 < stages:
+        return stage + 1, action
+    return stage, Action("F", action.microbatch)
+
+
+def _deadlock(orders: list[Order], timeline: Timeline) -> RuntimeError:
+    waiting = []
+    for stage, (order, runs) in enumerate(zip(orders, timeline.stages, strict=True)):
+        blocked = order[len(runs)] if len(runs) < len(order) else None
+        source = blocked and _source(stage, blocked, len(orders))
+        if source:
+            waiting.append(f"stage {stage} waits for {source[1]} of stage {source[0]}")
+    return RuntimeError(f"deadlock: {', '.join(waiting)}: change the orders of these stages")
+
+
+def alive(orders: list[Order]) -> list[int]:
+    """Count the micro-batches that each stage holds at most.
+
+    A stage holds the activations of a micro-batch from its forward to its backward. This is what
+    1F1B saves: both orders take the same time.
+
+    Args:
+        orders: one order per stage.
+
+    Returns:
+        One number per stage.
+
+    >>> alive(gpipe(2, 8)), alive(one_f_one_b(2, 8))
+    ([8, 8], [2, 1])
+    """
+    return [
+        max(accumulate((1 if action.kind == "F" else -1 for action in order), initial=0))
+        for order in orders
+    ]
+
+
+# --- Step 3: what each stage runs, and what it sends to which other stage
+
+
+@dataclass(eq=False)
+class Stage:  # given
+    """One stage of a model that ``split_module`` has cut.
+
+    Attributes:
+        number: the position among the stages, from 0.
+        nodes: the nodes of the outer graph that the stage runs, in order.
+        receives: for each stage that sends values here, those values.
+        sends: for each stage that needs values from here, those values.
+    """
+
+    number: int
+    nodes: list[Node] = field(default_factory=list)
+    receives: dict[int, list[Node]] = field(default_factory=dict)
+    sends: dict[int, list[Node]] = field(default_factory=dict)
+
+
+def cut_evenly(gm: GraphModule, stages: int) -> GraphModule:
+    """Cut a traced model into stages that have equally many calls, give or take one.
+
+    Args:
+        gm: the traced model.
+        stages: how many stages to make; at most as many as there are calls.
+
+    Returns:
+        What ``split_module`` returns, with the submodules ``submod_0``, ``submod_1``, and so on.
+
+    Raises:
+        ValueError: there are more stages than calls.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> gm = symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
+    >>> [len(list(stage.children())) for stage in cut_evenly(gm, 2).children()]
+    [2, 2]
+    """
+    calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
+    if not 0 < stages <= len(calls):
+        raise ValueError(f"a model of {len(calls)} calls can't be cut into {stages} stages")
+    numbers = {node: at * stages // len(calls) for at, node in enumerate(calls)}
+    return split_module(gm, gm, numbers.__getitem__)
+
+
+def stages_of(gm: GraphModule) -> list[Stage]:
+    """Find out what each stage of a cut model runs, receives and sends.
+
+    Each ``call_module`` node of the outer graph is a stage, numbered from 0. A stage runs its call
+    and the ``getitem`` nodes that take the call's result apart. Placeholders and ``get_attr`` nodes
+    cost nothing, so every stage runs all of them for itself. The last stage also runs the output.
+
+    A value goes straight from the stage that makes it to each stage that uses it, also past the
+    stages between them. Both list it once, in the same order: that of the first use.
+
+    Args:
+        gm: what ``split_module`` returned.
+
+    Returns:
+        The stages, in the order of the graph.
+
+    Raises:
+        ValueError: the graph calls something else than submodules: it isn't cut.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> gm = cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh()), 3)
+    >>> first, second, third = stages_of(gm)
+    >>> second.nodes, second.receives, second.sends
+    ([x, submod_1], {0: [submod_0]}, {2: [submod_1]})
+    """
+    stages = [Stage(number) for number in range(len(gm.graph.find_nodes(op="call_module")))]
+    home: dict[Node, Stage] = {}
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            for stage in stages:
+                stage.nodes.append(node)
+            continue
+        stage = home[node] = _home(node, home, stages)
+        stage.nodes.append(node)
+        for value in node.all_input_nodes:
+            _record_crossing(value, home.get(value), stage)
+    return stages
+
+
+def _home(node: Node, home: dict[Node, Stage], stages: list[Stage]) -> Stage:
+    """Return the stage that runs a call, a ``getitem`` or the output."""
+    if node.op == "output" and stages:
+        return stages[-1]
+    if node.op == "call_module":
+        return stages[len({stage.number for stage in home.values()})]
+    source = node.args[0] if node.args else None
+    if node.op == "call_function" and source in home:
+        return home[source]
+    raise ValueError(f"`{node}` is in no stage: cut the model with `split_module` first")
+
+
+def _record_crossing(value: Node, maker: Stage | None, user: Stage) -> None:
+    """Record that a stage uses a value; a placeholder or ``get_attr`` node has no maker."""
+    if maker is None or maker is user or value in maker.sends.get(user.number, ()):
+        return
+    maker.sends.setdefault(user.number, []).append(value)
+    user.receives.setdefault(maker.number, []).append(value)
+
+
+# --- Step 4: one stage runs its order
+
+
+@dataclass
+class Held:
+    """What a stage keeps of a micro-batch from its forward to its backward.
+
+    Attributes:
+        received: for each stage that sent values: the list of them.
+        sent: for each stage that was sent values: the list of them, with their history.
+        loss: the loss of the micro-batch; the last stage has it.
+    """
+
+    received: dict[int, list[Any]]
+    sent: dict[int, list[Any]]
+    loss: Tensor | None = None
+
+
+class Engine:
+    """Runs the actions of one stage.
+
+    Attributes:
+        gm: the cut model; only this stage's submodule runs, so only its parameters get gradients.
+        stage: what the stage runs, receives and sends.
+        channel: how values get to other stages and from them.
+        inputs: the model's inputs of each micro-batch.
+        targets: the target of each micro-batch, for the loss.
+        loss_fn: takes the model's output and the target; ``None`` but in the last stage.
+        held: what is kept of each micro-batch that waits for its backward.
+        losses: the loss of each forward so far, without history; the last stage has them.
+
+    In torch: ``torch.distributed.pipelining.PipelineStage``.
+    """
+
+    def __init__(  # given
+        self,
+        gm: GraphModule,
+        number: int,
+        channel: Any,
+        inputs: Sequence[tuple[Any, ...]],
+        targets: Sequence[Any],
+        loss_fn: Callable[[Any, Any], Tensor],
+    ) -> None:
+        stages = stages_of(gm)
+        self.gm, self.stage, self.channel = gm, stages[number], channel
+        self.inputs, self.targets = inputs, targets
+        self.loss_fn = loss_fn if number == len(stages) - 1 else None
+        self.held: dict[int, Held] = {}
+        self.losses: list[Tensor] = []
+
+    def run(self, order: Iterable[Action]) -> None:
+        """Run the actions one after the other, then wait until all that was sent has left."""
+        for action in order:
+            (self.forward if action.kind == "F" else self.backward)(action.microbatch)
+        self.channel.flush()
+
+    def forward(self, microbatch: int) -> None:
+        """Receive what the stage needs, compute, send on what others need.
+
+        One list of values arrives from each stage in ``receives``, and one leaves for each in
+        ``sends``. The last stage computes the loss. What the backward needs is in ``held``
+        afterwards.
+        """
+        received = {maker: self.channel.receive(maker, microbatch) for maker in self.stage.receives}
+        values, output = self.compute(microbatch, received)
+        sent = {user: [values[each] for each in nodes] for user, nodes in self.stage.sends.items()}
+        for user, each in sent.items():
+            self.channel.send(each, user, microbatch)
+        self.held[microbatch] = Held(received, sent)
+        if self.loss_fn is not None:
+            loss = self.loss_fn(output, self.targets[microbatch])
+            self.held[microbatch].loss = loss
+            self.losses.append(loss.detach())
+
+    def compute(
+        self, microbatch: int, received: dict[int, list[Any]]
+    ) -> tuple[dict[Node, Any], Any]:
+        """Run the nodes of the stage.
+
+        A model may write to a value in place, which autograd refuses for a value that it has only
+        received. So the nodes get a clone of each received tensor that requires a gradient.
+
+        Args:
+            microbatch: whose inputs the placeholders take.
+            received: for each stage in ``receives``, the values that it sent.
+
+        Returns:
+            The value of each node, and the value of the last one, which in the last stage is what
+            the model returns.
+        """
+        interpreter = Interpreter(self.gm)
+        interpreter.args_iter = iter(self.inputs[microbatch])
+        for maker, nodes in self.stage.receives.items():
+            interpreter.env |= zip(nodes, map(_clone, received[maker]), strict=True)
+        value = None
+        for node in self.stage.nodes:
+            value = interpreter.env[node] = interpreter.run_node(node)
+        return interpreter.env, value
+
+    def backward(self, microbatch: int) -> None:
+        """Receive the gradients of what was sent, run autograd, send on those of what was received.
+
+        The gradients that a stage sends are a list: one entry for each tensor that it received from
+        that stage and that requires a gradient, in order; ``None`` if the tensor has none. Where
+        several stages use a value, their gradients add up. Parameters gather theirs in ``grad``,
+        over all micro-batches.
+        """
+        held = self.held.pop(microbatch)
+        pairs = [(loss, None) for loss in differentiable(held.loss)]
+        for user, values in held.sent.items():
+            gradients = self.channel.receive(user, microbatch)
+            pairs += zip(differentiable(values), gradients, strict=True)
+        pairs = [pair for pair in pairs if pair[0] is held.loss or pair[1] is not None]
+        if pairs:
+            torch.autograd.backward([root for root, _ in pairs], [given for _, given in pairs])
+        for maker, values in held.received.items():
+            gradients = [leaf.grad for leaf in differentiable(values)]
+            self.channel.send(gradients, maker, microbatch)
+
+
+def differentiable(value: Any) -> list[Tensor]:  # given
+    """Return the tensors in a value, also nested ones, that require a gradient.
+
+    >>> differentiable([torch.ones(1), {"weight": torch.ones(2, requires_grad=True)}])
+    [tensor([1., 1.], requires_grad=True)]
+    """
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and leaf.requires_grad]
+
+
+def _clone(value: Any) -> Any:
+    """Clone the tensors in a value that require a gradient."""
+    return tree_map_only(Tensor, lambda leaf: leaf.clone() if leaf.requires_grad else leaf, value)
+
+
+# --- Step 5: values travel between processes
+
+
+@dataclass(frozen=True)
+class Description:  # given
+    """What a stage must know of a tensor before it can receive it."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Description:
+        """Describe a tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+
+    def empty(self) -> Tensor:
+        """Return a tensor to receive into."""
+        return torch.empty(self.shape, dtype=self.dtype)
+
+
+class Channel:
+    """Sends values to other stages and receives them, through ``torch.distributed``.
+
+    A stage's number is its rank. A value is anything that pickles, with tensors in it. Three kinds
+    of messages leave for it, all with the micro-batch as their tag: the number of bytes of the
+    header, the header (the pickled value, with a ``Description`` in the place of each tensor), and
+    the data of each tensor.
+
+    Attributes:
+        leaving: what was sent and may not have left yet, with the tensor, which must stay alive.
+
+    In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
+    """
+
+    def __init__(self) -> None:  # given
+        self.leaving: list[tuple[Any, Tensor]] = []
+
+    def send(self, value: Any, to: int, microbatch: int) -> None:
+        """Send a value to another stage, without waiting until it has left.
+
+        Args:
+            value: the value; its tensors are sent without their history.
+            to: the other stage.
+            microbatch: the tag.
+        """
+        header = bytearray(pickle.dumps(tree_map_only(Tensor, Description.of, value)))
+        tensors = [torch.tensor([len(header)]), torch.frombuffer(header, dtype=torch.uint8)]
+        tensors += [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+        self.leaving = [(work, tensor) for work, tensor in self.leaving if not work.is_completed()]
+        for tensor in tensors:
+            data = tensor.detach().contiguous()
+            self.leaving.append((dist.isend(data, to, tag=microbatch), data))
+
+    def receive(self, source: int, microbatch: int) -> Any:
+        """Wait for a value that another stage sends.
+
+        Args:
+            source: the other stage.
+            microbatch: the tag.
+
+        Returns:
+            The value. A tensor requires a gradient if the one that was sent does, and is a leaf.
+        """
+        size = self._filled(torch.empty(1, dtype=torch.int64), source, microbatch)
+        header = self._filled(torch.empty(int(size), dtype=torch.uint8), source, microbatch)
+
+        def tensor(description: Description) -> Tensor:
+            data = self._filled(description.empty(), source, microbatch)
+            return data.requires_grad_(description.requires_grad)
+
+        return tree_map_only(Description, tensor, pickle.loads(header.numpy().tobytes()))
+
+    def _filled(self, tensor: Tensor, source: int, microbatch: int) -> Tensor:
+        dist.recv(tensor, source, tag=microbatch)
+        return tensor
+
+    def flush(self) -> None:
+        """Wait until all that was sent has left."""
+        for work, _ in self.leaving:
+            work.wait()
+        self.leaving.clear()
+
+
+# --- Step 6: the processes
+
+
+@dataclass
+class Worker:  # given
+    """A process that runs one stage, as the process that started it sees it.
+
+    Attributes:
+        stage: the stage's number.
+        process: the process.
+        line: where the worker says what it does.
+        doing: what it said last: ``("starts", "")``, ``("runs", "F0")``,
+            ``("waits for", "F0 of stage 0")``, ``("failed", <the traceback>)``,
+            ``("lost", "stage 0")`` or ``("done", "")``.
+    """
+
+    stage: int
+    process: Any
+    line: multiprocessing.connection.Connection
+    doing: tuple[str, str] = ("starts", "")
+
+    @classmethod
+    def start(cls, stage: int, work: Callable[..., None]) -> Worker:
+        """Start a process that calls ``work(stage, say)``.
+
+        The process is a fork: it has the model, the data and the loss as they are, and nothing is
+        pickled. So it must not be started after this process has used a GPU.
+        """
+        line, far_end = multiprocessing.Pipe(duplex=False)
+        target = _reporting(work, stage, far_end)
+        process = multiprocessing.get_context("fork").Process(target=target, daemon=True)
+        with warnings.catch_warnings():  # our forks leave the threads of this process alone
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        far_end.close()
+        return cls(stage, process, line)
+
+    def listen(self) -> None:
+        """Take in all that the worker has said since."""
+        while self.line.poll():
+            try:
+                self.doing = self.line.recv()
+            except EOFError:
+                return
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self.process.exitcode is not None
+
+    @property
+    def state(self) -> str:
+        """What the worker does, or how it ended, as part of a sentence."""
+        what, detail = self.doing
+        if what == "done" or not self.has_ended:
+            return f"stage {self.stage} {what} {detail}".rstrip()
+        if what == "failed":
+            return f"stage {self.stage} failed:\n{detail}"
+        if what == "lost":
+            return f"stage {self.stage} lost {detail}"
+        died = f"stage {self.stage} died (exit code {self.process.exitcode})"
+        return f"{died} after it said: {what} {detail}".rstrip()
+
+    def end(self) -> None:
+        """Kill the process if it still runs, and wait for its end."""
+        self.process.kill()
+        self.process.join()
+        self.line.close()
+
+
+def _reporting(
+    work: Callable[..., None], stage: int, line: multiprocessing.connection.Connection
+) -> Callable[[], None]:  # given
+    """Return a function that does a worker's work, and says how it ended."""
+
+    def run() -> None:
+        def say(what: str, detail: object = "") -> None:
+            line.send((what, str(detail)))
+
+        try:
+            work(stage, say)
+            say("done")
+        except ConnectionError as error:
+            say("lost", error)
+        except BaseException:
+            say("failed", traceback.format_exc())
+
+    return run
+
+
+def watch(workers: list[Worker], timeout: float) -> None:
+    """Wait until all workers are done; name the one that keeps the others from it.
+
+    Args:
+        workers: one per stage.
+        timeout: for how many seconds all of them may be silent.
+
+    Raises:
+        RuntimeError: a worker has ended before its work was done, or none has said anything for
+            ``timeout`` seconds. The message has the ``state`` of the worker that is the cause:
+
+            - a worker that failed or died. A worker that only lost another one isn't the cause,
+              unless there is no other; it says so up to a second earlier than the cause;
+            - of silent workers, those that don't wait for another; all, if each of them waits.
+
+    >>> worker = Worker.start(0, lambda stage, say: 1 / 0)
+    >>> try:
+    ...     watch([worker], 5)
+    ... except RuntimeError as error:
+    ...     print(str(error).splitlines()[-1])
+    ZeroDivisionError: division by zero
+    """
+    while running := [worker for worker in workers if not worker.has_ended]:
+        if _failed(workers):
+            break
+        events = [each for worker in running for each in (worker.line, worker.process.sentinel)]
+        if not multiprocessing.connection.wait(events, timeout):
+            at_work = [worker for worker in running if worker.doing[0] != "waits for"]
+            states = "; ".join(worker.state for worker in at_work or running)
+            raise RuntimeError(f"no progress for {timeout} seconds: {states}")
+    causes = _causes(workers)
+    if causes:
+        raise RuntimeError("; ".join(worker.state for worker in causes))
+
+
+def _failed(workers: list[Worker]) -> list[Worker]:
+    """Return the workers that have ended before their work was done."""
+    ended = [worker for worker in workers if worker.has_ended]
+    for worker in workers:
+        worker.listen()  # after the look at the exit codes: a worker speaks, and ends
+    return [worker for worker in ended if worker.doing[0] != "done"]
+
+
+def _causes(workers: list[Worker]) -> list[Worker]:
+    """Return the workers that failed; those that only lost another, if there are no others."""
+    deadline = monotonic() + 1
+    while failed := _failed(workers):
+        causes = [worker for worker in failed if worker.doing[0] != "lost"]
+        if causes or monotonic() > deadline:
+            return causes or failed
+        sleep(0.01)
+    return []
+
+
+def train_step(
+    gm: GraphModule,
+    inputs: tuple[Any, ...],
+    targets: Tensor,
+    loss_fn: Callable[[Any, Any], Tensor],
+    *,
+    order: Schedule,
+    microbatches: int,
+    world_size: int,
+    timeout: float = 30,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Run a batch through a cut model forwards and backwards, one process per stage.
+
+    The parameters stay as they are: give the gradients to an optimizer. What a stage writes to a
+    buffer stays in its process. Afterwards no process is left, also after an error.
+
+    Args:
+        gm: what ``split_module`` returned.
+        inputs: the arguments of the model. Tensors are cut into micro-batches along their first
+            dimension, everything else goes to each micro-batch.
+        targets: the second argument of the loss, cut in the same way.
+        loss_fn: takes the model's output and the targets of a micro-batch; returns the mean over
+            its examples.
+        order: ``gpipe``, ``one_f_one_b``, or any function of the same form.
+        microbatches: into how many equal parts to cut the batch.
+        world_size: the number of processes, which is that of the stages.
+        timeout: after how many seconds without progress to give up.
+
+    Returns:
+        The mean loss of the micro-batches, and their mean gradients by the parameters' names in
+        ``gm.named_parameters()``, without parameters that have none. The gradients of a parameter
+        that several stages use are added up.
+
+    Raises:
+        ValueError: ``world_size`` isn't the number of stages, or the batch can't be cut into equal
+            parts.
+        RuntimeError: the orders deadlock, which is found before anything starts. Or a stage failed,
+            died or hangs. The message names the stage.
+
+    In torch: ``Schedule1F1B.step``, called by each process for itself.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> gm = cut_evenly(symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2),) * 2)), 2)
+    >>> loss, gradients = train_step(
+    ...     gm,
+    ...     (torch.zeros(4, 2),),
+    ...     torch.zeros(4, 2),
+    ...     lambda output, target: (output - target).pow(2).mean(),
+    ...     order=one_f_one_b,
+    ...     microbatches=2,
+    ...     world_size=2,
+    ... )
+    >>> list(gradients)
+    ['submod_0.0.weight', 'submod_0.0.bias']
+    """
+    stages = len(stages_of(gm))
+    if stages != world_size:
+        raise ValueError(f"the model has {stages} stages, so world_size can't be {world_size}")
+    orders = order(stages, microbatches)
+    simulate(orders)  # a deadlock is found here, before anything starts
+    parts = [microbatches_of(each, microbatches) for each in inputs]
+    batch = [tuple(part[number] for part in parts) for number in range(microbatches)]
+    goals = microbatches_of(targets, microbatches)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def work(number: int, say: Callable[..., None]) -> None:
+            gm.zero_grad()
+            with _process_group(number, world_size, Path(folder), timeout):
+                engine = Engine(gm, number, _ReportingChannel(say), batch, goals, loss_fn)
+                engine.run(_announced(orders[number], say))
+                torch.save((engine.losses, _gradients(gm, microbatches)), Path(folder, str(number)))
+
+        run_workers([Worker.start(number, work) for number in range(world_size)], timeout)
+        return _together([torch.load(Path(folder, str(number))) for number in range(world_size)])
+
+
+def microbatches_of(value: Any, microbatches: int) -> list[Any]:
+    """Cut a tensor into equal parts along its first dimension, and repeat anything else.
+
+    Parts of one size are needed: otherwise the mean of their losses isn't the mean of the batch.
+
+    Args:
+        value: the value.
+        microbatches: the number of parts.
+
+    Returns:
+        The parts.
+
+    Raises:
+        ValueError: the tensor can't be cut into equal parts.
+
+    >>> microbatches_of(torch.arange(4), 2), microbatches_of(True, 2)
+    ([tensor([0, 1]), tensor([2, 3])], [True, True])
+    """
+    if not isinstance(value, Tensor):
+        return [value] * microbatches
+    if not value.dim() or len(value) % microbatches:
+        examples = len(value) if value.dim() else 0
+        raise ValueError(
+            f"a batch of {examples} can't be cut into {microbatches} equal micro-batches: "
+            f"choose a batch whose size is a multiple of {microbatches}"
+        )
+    return list(value.chunk(microbatches))
+
+
+def run_workers(workers: list[Worker], timeout: float) -> None:
+    """Wait until all workers are done, and end them in any case.
+
+    Args:
+        workers: the workers, which have started.
+        timeout: as for ``watch``.
+
+    Raises:
+        RuntimeError: as from ``watch``.
+    """
+    try:
+        watch(workers, timeout)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _gradients(gm: GraphModule, microbatches: int) -> dict[str, Tensor]:
+    """Return the mean gradients of the parameters that have one in this process."""
+    named = ((name, parameter.grad) for name, parameter in gm.named_parameters())
+    return {name: grad / microbatches for name, grad in named if grad is not None}
+
+
+def _together(
+    results: list[tuple[list[Tensor], dict[str, Tensor]]],
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Put the losses and the gradients of all stages together."""
+    total: dict[str, Tensor] = {}
+    for _, gradients in results:
+        for name, gradient in gradients.items():
+            total[name] = total[name] + gradient if name in total else gradient
+    return torch.stack([loss for losses, _ in results for loss in losses]).mean(), total
+
+
+@contextmanager
+def _process_group(number: int, size: int, folder: Path, timeout: float) -> Iterator[None]:  # given
+    """Let this process meet the others through a file, and take leave of them at the end."""
+    torch.set_num_threads(1)
+    patience = timedelta(seconds=2 * timeout + 5)  # a process whose parent is gone ends as well
+    store = Path(folder, "store").as_uri()
+    dist.init_process_group("gloo", store, rank=number, world_size=size, timeout=patience)
+    yield
+    dist.destroy_process_group()
+
+
+class _ReportingChannel(Channel):  # given
+    """A channel that says what its stage waits for, and which other stage it lost."""
+
+    def __init__(self, say: Callable[..., None]) -> None:
+        super().__init__()
+        self.say = say
+
+    def send(self, value: Any, to: int, microbatch: int) -> None:
+        with _connected(to):
+            super().send(value, to, microbatch)
+
+    def receive(self, source: int, microbatch: int) -> Any:
+        action = Action("F" if source < dist.get_rank() else "B", microbatch)
+        self.say("waits for", f"{action} of stage {source}")
+        with _connected(source):
+            value = super().receive(source, microbatch)
+        self.say("runs", action)
+        return value
+
+    def flush(self) -> None:
+        self.say("waits for", "the other stages")
+        with _connected("another"):
+            super().flush()
+            dist.barrier()  # a stage that ends closes its connections
+
+
+@contextmanager
+def _connected(stage: object) -> Iterator[None]:  # given
+    """Turn torch's errors into one that names the stage at the other end."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConnectionError(f"stage {stage}") from error
+
+
+def _announced(order: Order, say: Callable[..., None]) -> Iterator[Action]:  # given
+    """Say of each action that it runs."""
+    for action in order:
+        say("runs", action)
+        yield action

@@ -1,0 +1,397 @@
+"""Answers to ``schedule``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from tests.suite.answers import right, wrong
+
+# --- the orders
+
+
+@wrong(
+    fails="test_gpipe_runs_all_forwards_then_all_backwards",
+    says="a backward follows each forward",
+)
+def alternates_from_the_start(lesson):
+    """Runs each backward right after its forward: the stages take turns."""
+
+    def gpipe(stages, microbatches):
+        order = [lesson.Action(kind, each) for each in range(microbatches) for kind in "FB"]
+        return [list(order) for _ in range(stages)]
+
+    lesson.gpipe = gpipe
+
+
+@wrong(
+    fails="test_gpipe_runs_all_forwards_then_all_backwards",
+    says="the backwards begin with the last micro-batch",
+)
+def goes_back_the_way_it_came(lesson):
+    """Runs the backwards in the reverse order of the forwards."""
+
+    def gpipe(stages, microbatches):
+        every = range(microbatches)
+        order = [lesson.Action("F", each) for each in every]
+        order += [lesson.Action("B", each) for each in reversed(every)]
+        return [list(order) for _ in range(stages)]
+
+    lesson.gpipe = gpipe
+
+
+@wrong(fails="test_each_stage_has_an_order_of_its_own", says="both stages have the same list")
+def shares_one_order(lesson):
+    """Repeats one list."""
+    gpipe = lesson.gpipe
+    lesson.gpipe = lambda stages, microbatches: gpipe(1, microbatches) * stages
+
+
+def one_f_one_b(lesson, ahead):
+    """1F1B with another number of forwards ahead."""
+    lesson.one_f_one_b = lambda stages, microbatches: [
+        lesson._alternating(ahead(stage, stages, microbatches), microbatches)
+        for stage in range(stages)
+    ]
+
+
+@wrong(
+    fails="test_1f1b_needs_no_more_micro_batches_than_there_are",
+    says="there is no third micro-batch",
+)
+def runs_micro_batches_that_are_not_there(lesson):
+    """Forgets that there may be fewer micro-batches than stages."""
+    one_f_one_b(lesson, lambda stage, stages, microbatches: stages - stage)
+
+
+@wrong(
+    fails="test_1f1b_alternates_from_the_first_backward_on",
+    says="the last stage runs forwards ahead",
+)
+def fills_one_too_many(lesson):
+    """Runs one forward more than needed before the first backward."""
+    one_f_one_b(lesson, lambda stage, stages, count: min(stages - stage + (stage > 2), count))
+
+
+@wrong(
+    fails="test_1f1b_alternates_from_the_first_backward_on",
+    says="the first stage runs no forwards ahead",
+)
+def counts_stages_from_the_wrong_end(lesson):
+    """Lets the last stage run the most forwards ahead."""
+    one_f_one_b(lesson, lambda stage, stages, count: min(stage + 1, count))
+
+
+# --- the clock
+
+
+@wrong(
+    fails="test_an_action_starts_when_its_stage_is_free_and_its_input_is_there",
+    says="B0 of stage 0 doesn't wait for B0 of stage 1",
+)
+def backwards_wait_for_their_own_forward_alone(lesson):
+    """Lets a backward start when the stage's own forward has ended."""
+
+    def source(stage, action, stages):
+        if action.kind == "F":
+            return (stage - 1, action) if stage else None
+        return stage, lesson.Action("F", action.microbatch)
+
+    lesson._source = source
+
+
+@wrong(
+    fails="test_a_forward_and_a_backward_take_as_long_as_is_said",
+    says="the costs that were passed are ignored",
+)
+def ignores_the_costs(lesson):
+    """Uses the defaults always."""
+    simulate = lesson.simulate
+    lesson.simulate = lambda orders, forward=1, backward=2: simulate(orders)
+
+
+@wrong(fails="test_a_deadlock_names_who_waits_for_what", says="a timeline came back")
+def returns_what_ran(lesson):
+    """Stops when nothing can run, and returns the timeline so far."""
+    simulate = lesson.simulate
+
+    def quiet(orders, forward=1, backward=2):
+        try:
+            return simulate(orders, forward, backward)
+        except RuntimeError:
+            return lesson.Timeline([[] for _ in orders])
+
+    lesson.simulate = quiet
+
+
+@wrong(
+    fails="test_stages_hold_different_numbers_of_micro_batches",
+    says="all forwards were counted",
+)
+def counts_all_forwards(lesson):
+    """Counts the forwards of an order."""
+    lesson.alive = lambda orders: [sum(action.kind == "F" for action in order) for order in orders]
+
+
+# --- the stages
+
+
+@wrong(
+    fails="test_what_the_model_returns_goes_to_the_last_stage",
+    says="the output uses values too",
+)
+def forgets_what_the_model_returns(lesson):
+    """Lets the output belong to the last stage, and sends nothing for it."""
+    record = lesson._record_crossing
+    stages_of = lesson.stages_of
+
+    def without_output(gm):
+        outputs = set(gm.graph.find_nodes(op="output")[0].all_input_nodes)
+
+        def crossing(value, maker, user):
+            if not (value in outputs and user.nodes[-1].op == "output"):
+                record(value, maker, user)
+
+        lesson._record_crossing = crossing
+        return stages_of(gm)
+
+    lesson.stages_of = without_output
+
+
+@wrong(
+    fails="test_a_value_that_is_used_twice_is_sent_once", says="each use sends the value once more"
+)
+def sends_a_value_for_each_use(lesson):
+    """Records a crossing for each argument."""
+    stages_of = lesson.stages_of
+
+    def repeating(gm):
+        stages = stages_of(gm)
+        for stage in stages:
+            for to, values in stage.sends.items():
+                user = next(n for n in stages[to].nodes if n.op in ("call_module", "output"))
+                uses = [value for value in values for _ in range(user.args.count(value) or 1)]
+                stage.sends[to] = stages[to].receives[stage.number] = uses
+        return stages
+
+    lesson.stages_of = repeating
+
+
+# --- the engine
+
+
+@wrong(
+    fails="test_loss_and_gradients_are_those_of_one_process",
+    says="in-place",
+)
+def computes_on_what_it_received(lesson):
+    """Runs the nodes on the leaves themselves, which a model may not write to."""
+    lesson._clone = lambda value: value
+
+
+@wrong(
+    fails="test_the_last_stage_has_the_losses",
+    says="a loss with history keeps all activations alive",
+)
+def keeps_losses_with_their_history(lesson):
+    """Appends the loss as it is."""
+    forward = lesson.Engine.forward
+
+    def keeping(engine, microbatch):
+        forward(engine, microbatch)
+        if engine.losses:
+            engine.losses[-1] = engine.held[microbatch].loss
+
+    lesson.Engine.forward = keeping
+
+
+@wrong(
+    fails="test_a_stage_holds_as_many_micro_batches_as_alive_says",
+    says="after its backward, a micro-batch isn't in `held`",
+)
+def holds_everything_until_the_end(lesson):
+    """Reads what is held, and leaves it there."""
+    backward = lesson.Engine.backward
+
+    def keeping(engine, microbatch):
+        held = engine.held[microbatch]
+        backward(engine, microbatch)
+        engine.held[microbatch] = held
+
+    lesson.Engine.backward = keeping
+
+
+@wrong(
+    fails="test_the_engine_waits_until_all_has_left",
+    says="`flush` the channel once",
+)
+def leaves_without_waiting(lesson):
+    """Ends while messages may still be on their way."""
+
+    def run(engine, order):
+        for action in order:
+            (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
+
+    lesson.Engine.run = run
+
+
+# --- the channel and the processes
+
+
+@wrong(
+    fails="test_values_arrive_in_another_process",
+    says="no tensor that arrived requires a gradient",
+)
+def forgets_what_requires_a_gradient(lesson):
+    """Ships the numbers alone."""
+    receive = lesson.Channel.receive
+    lesson.Channel.receive = lambda *args: tree_map_only(Tensor, Tensor.detach, receive(*args))
+
+
+@wrong(
+    fails="test_parts_of_different_sizes_are_refused",
+    says="parts came back",
+)
+def cuts_as_chunk_does(lesson):
+    """Lets ``chunk`` choose the sizes."""
+
+    def microbatches_of(value, microbatches):
+        if isinstance(value, Tensor) and value.dim():
+            return list(value.chunk(microbatches))
+        return [value] * microbatches
+
+    lesson.microbatches_of = microbatches_of
+
+
+@wrong(
+    fails="test_after_a_failure_no_process_is_left",
+    says="kill them in a `finally`",
+)
+def leaves_processes_behind(lesson):
+    """Ends the workers only if all went well."""
+
+    def run_workers(workers, timeout):
+        lesson.watch(workers, timeout)
+        for worker in workers:
+            worker.end()
+
+    lesson.run_workers = run_workers
+
+
+@wrong(
+    fails="test_processes_compute_what_one_does_and_leave_the_model_alone",
+    says="the numbers that the eager model gives",
+)
+def adds_up_without_dividing(lesson):
+    """Returns the sum of the micro-batches' gradients."""
+    lesson._gradients = lambda gm, microbatches: {
+        name: each.grad for name, each in gm.named_parameters() if each.grad is not None
+    }
+
+
+# --- right answers
+
+
+@right(core_only=True)
+def orders_from_a_simulation(lesson):
+    """Finds 1F1B by rule: a backward if one is due, else a forward."""
+
+    def order(ahead, microbatches):
+        made, forwards, backwards = [], 0, 0
+        while backwards < microbatches:
+            if forwards < microbatches and forwards - backwards < ahead:
+                made.append(lesson.Action("F", forwards))
+                forwards += 1
+            else:
+                made.append(lesson.Action("B", backwards))
+                backwards += 1
+        return made
+
+    lesson.one_f_one_b = lambda stages, microbatches: [
+        order(stages - stage, microbatches) for stage in range(stages)
+    ]
+
+
+@right(core_only=True)
+def scales_the_loss(lesson):
+    """Divides by the number of micro-batches in the backward, not at the end."""
+
+    def backward(engine, microbatch):
+        held = engine.held.pop(microbatch)
+        roots, gradients = [], []
+        if held.loss is not None and held.loss.requires_grad:
+            roots, gradients = [held.loss], [None]
+        for user, values in held.sent.items():
+            arrived = engine.channel.receive(user, microbatch)
+            for root, gradient in zip(lesson.differentiable(values), arrived, strict=True):
+                if gradient is not None:
+                    (roots.append(root), gradients.append(gradient))
+        for root, gradient in zip(roots, gradients, strict=True):
+            torch.autograd.backward(root, gradient, retain_graph=True)
+        for maker, values in held.received.items():
+            leaves = lesson.differentiable(values)
+            engine.channel.send([leaf.grad for leaf in leaves], maker, microbatch)
+
+    lesson.Engine.backward = backward
+
+
+@right(core_only=True)
+def sends_pickles(lesson):
+    """Sends a value as one pickle, with its tensors in it."""
+    import io
+
+    import torch.distributed as dist
+
+    def send(channel, value, to, microbatch):
+        buffer = io.BytesIO()
+        flags = tree_map_only(Tensor, lambda each: each.requires_grad, value)
+        torch.save(
+            (tree_map_only(Tensor, lambda each: each.detach().clone(), value), flags), buffer
+        )
+        data = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+        for each in (torch.tensor([len(data)]), data):
+            channel.leaving.append((dist.isend(each, to, tag=microbatch), each))
+
+    def receive(channel, source, microbatch):
+        size = torch.empty(1, dtype=torch.int64)
+        dist.recv(size, source, tag=microbatch)
+        data = torch.empty(int(size), dtype=torch.uint8)
+        dist.recv(data, source, tag=microbatch)
+        value, flags = torch.load(io.BytesIO(data.numpy().tobytes()), weights_only=False)
+        marks = iter(torch.utils._pytree.tree_leaves(flags))
+        return torch.utils._pytree.tree_map(lambda leaf: marked(leaf, next(marks)), value)
+
+    lesson.Channel.send, lesson.Channel.receive = send, receive
+
+
+def marked(leaf, mark):
+    return leaf.requires_grad_(mark) if isinstance(leaf, Tensor) else leaf
+
+
+@right(core_only=True)
+def walks_the_actions_by_time(lesson):
+    """Runs, of all actions that can run, the one that starts first."""
+
+    def simulate(orders, forward=1, backward=2):
+        cost, ends = {"F": forward, "B": backward}, {}
+        timeline = lesson.Timeline([[] for _ in orders])
+        while True:
+            ready = []
+            for stage, (order, runs) in enumerate(zip(orders, timeline.stages, strict=True)):
+                if len(runs) == len(order):
+                    continue
+                source = lesson._source(stage, order[len(runs)], len(orders))
+                if source is None or source in ends:
+                    begin = max(ends.get(source, 0), runs[-1].end if runs else 0)
+                    ready.append((begin, stage, order[len(runs)]))
+            if not ready:
+                break
+            begin, stage, action = min(ready)
+            ends[stage, action] = begin + cost[action.kind]
+            timeline.stages[stage].append(lesson.Run(action, begin, ends[stage, action]))
+        if sum(map(len, timeline.stages)) < sum(map(len, orders)):
+            raise lesson._deadlock(orders, timeline)
+        return timeline
+
+    lesson.simulate = simulate

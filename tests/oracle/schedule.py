@@ -1,0 +1,17 @@
+"""The orders that torch's schedules make; the rest of them needs a process per stage."""
+
+from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
+
+from tests.models.schedule import torch_orders
+
+__all__ = ["gpipe", "one_f_one_b"]
+
+
+def gpipe(stages, microbatches):
+    """What ``ScheduleGPipe`` lets each stage run."""
+    return torch_orders(ScheduleGPipe, stages, microbatches)
+
+
+def one_f_one_b(stages, microbatches):
+    """What ``Schedule1F1B`` lets each stage run."""
+    return torch_orders(Schedule1F1B, stages, microbatches)

@@ -1,0 +1,546 @@
+"""A pipeline of stages: its orders, a clock, one stage at work, and the processes."""
+
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from tests.models.schedule import (
+    MODELS,
+    engines,
+    exchanged,
+    kill_self,
+    loss_of,
+    results,
+    run,
+    sorted_by_name,
+    task,
+    whole,
+)
+from tests.suite import equal, holds, is_value, refuses, same_numbers
+from tests.suite.engine import symbolic_trace
+
+SCHEDULES = ("gpipe", "one_f_one_b")
+SIZES = ((1, 1), (1, 4), (2, 3), (3, 2), (4, 4), (4, 8), (8, 3))
+
+
+def printed(orders) -> list[str]:
+    return [" ".join(map(str, order)) for order in orders]
+
+
+def orders_of(lesson, *texts: str):
+    """Orders, from what they print."""
+    return [[lesson.Action(each[0], int(each[1:])) for each in text.split()] for text in texts]
+
+
+# --- Step 1: the orders
+
+
+def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
+    equal(
+        printed(lesson.gpipe(2, 3)),
+        ["F0 F1 F2 B0 B1 B2"] * 2,
+        cause=[
+            (is_value(["F0 F1 F2 B2 B1 B0"] * 2), "the backwards begin with the last micro-batch"),
+            (is_value(["F0 B0 F1 B1 F2 B2"] * 2), "a backward follows each forward"),
+            (lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
+        ],
+    )
+
+
+def test_each_stage_has_an_order_of_its_own(lesson):
+    orders = lesson.gpipe(2, 1)
+    orders[0].clear()
+    holds(
+        len(orders[1]) == 2,
+        "the order of stage 1 as it was, after that of stage 0 was emptied",
+        got=orders[1],
+        cause=(lambda order: not order, "both stages have the same list"),
+    )
+
+
+def test_1f1b_alternates_from_the_first_backward_on(lesson):
+    *others, last = lesson.one_f_one_b(4, 4)
+    equal(
+        printed(others),
+        ["F0 F1 F2 F3 B0 B1 B2 B3", "F0 F1 F2 B0 F3 B1 B2 B3", "F0 F1 B0 F2 B1 F3 B2 B3"],
+        cause=[
+            (lambda got: got[0].startswith("F0 B0"), "the first stage runs no forwards ahead"),
+            (lambda got: got[-1].startswith("F0 F1 F2"), "all stages run equally many ahead"),
+        ],
+        hint="stage s of n runs n - s forwards before its first backward",
+    )
+    equal(
+        [str(action)[0] for action in last],
+        ["F", "B"] * 4,
+        cause=(lambda got: got[:2] == ["F", "F"], "the last stage runs forwards ahead"),
+        hint="the last stage has its gradient as soon as its forward has run",
+    )
+
+
+def test_1f1b_needs_no_more_micro_batches_than_there_are(lesson):
+    equal(
+        printed(lesson.one_f_one_b(3, 2)),
+        ["F0 F1 B0 B1", "F0 F1 B0 B1", "F0 B0 F1 B1"],
+        cause=(lambda got: "F2" in got[0], "there is no third micro-batch"),
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("stages", "microbatches"), SIZES)
+def test_a_stage_runs_each_backward_once_in_order(lesson, schedule, stages, microbatches):
+    orders = getattr(lesson, schedule)(stages, microbatches)
+    wanted = [f"B{number}" for number in range(microbatches)]
+    equal(
+        [[text for text in map(str, each) if text[0] == "B"] for each in orders], [wanted] * stages
+    )
+
+
+# --- Step 2: a clock
+
+
+def test_an_action_starts_when_its_stage_is_free_and_its_input_is_there(lesson):
+    timeline = lesson.simulate(orders_of(lesson, "F0 F1 B0 B1", "F0 B0 F1 B1"))
+    equal(
+        [[(str(each.action), each.start, each.end) for each in runs] for runs in timeline.stages],
+        [
+            [("F0", 0, 1), ("F1", 1, 2), ("B0", 4, 6), ("B1", 7, 9)],
+            [("F0", 1, 2), ("B0", 2, 4), ("F1", 4, 5), ("B1", 5, 7)],
+        ],
+        cause=[
+            (lambda got: got[0][2][1] == 2, "B0 of stage 0 doesn't wait for B0 of stage 1"),
+            (lambda got: got[1][0][1] == 0, "F0 of stage 1 doesn't wait for F0 of stage 0"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("stages", "microbatches"), [(1, 3), (2, 4), (4, 4), (4, 16), (8, 32)])
+def test_the_bubble_is_what_the_formula_says(lesson, schedule, stages, microbatches):
+    timeline = lesson.simulate(getattr(lesson, schedule)(stages, microbatches))
+    holds(
+        abs(timeline.bubble - (stages - 1) / (microbatches + stages - 1)) < 1e-9,
+        f"a bubble of (s - 1) / (m + s - 1) for s = {stages}, m = {microbatches}",
+        got=timeline.bubble,
+    )
+
+
+def test_a_forward_and_a_backward_take_as_long_as_is_said(lesson):
+    timeline = lesson.simulate(lesson.gpipe(2, 2), forward=10, backward=0.5)
+    equal(
+        float(timeline.end),
+        31.5,
+        cause=[
+            (is_value(9.0), "the costs that were passed are ignored"),
+            (is_value(12.0), "the costs of forwards and backwards are exchanged"),
+        ],
+    )
+
+
+def test_a_deadlock_names_who_waits_for_what(lesson):
+    orders = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
+    with refuses(
+        RuntimeError,
+        "stage 0 waits for B0 of stage 1",
+        "stage 1 waits for F1 of stage 0",
+        cause="a timeline came back, though stage 0 can't go on",
+        hint="a round in which no stage runs anything is the end",
+    ):
+        lesson.simulate(orders)
+
+
+def test_a_stage_that_is_done_is_in_no_deadlock(lesson):
+    orders = orders_of(lesson, "F0", "B0 F0")
+    with refuses(RuntimeError, "stage 1 waits for F0 of stage 1") as caught:
+        lesson.simulate(orders)
+    assert caught is None
+
+
+def test_stages_hold_different_numbers_of_micro_batches(lesson):
+    equal(
+        (lesson.alive(lesson.gpipe(4, 8)), lesson.alive(lesson.one_f_one_b(4, 8))),
+        ([8, 8, 8, 8], [4, 3, 2, 1]),
+        cause=[
+            (lambda got: got[1] == [8] * 4, "all forwards were counted, not those held at a time"),
+            (lambda got: got[0] == [0] * 4, "what is held at the end was counted"),
+        ],
+    )
+
+
+def test_both_schedules_take_the_same_time(lesson):
+    ends = [lesson.simulate(getattr(lesson, each)(4, 8)).end for each in SCHEDULES]
+    equal(ends[0], ends[1])
+
+
+# --- Step 3: what each stage runs, and what it sends
+
+
+def chain(lesson, stages: int):
+    return lesson.cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh().cos()), stages)
+
+
+def names(nodes) -> list[str]:
+    return [node.name for node in nodes]
+
+
+def test_an_even_cut_gives_each_stage_equally_many_calls(lesson):
+    layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(7)))
+    cut = lesson.cut_evenly(symbolic_trace(layers), 3)
+    equal(
+        sorted(len(list(stage.children())) for stage in cut.children()),
+        [2, 2, 3],
+        cause=(lambda got: len(got) != 3, "there are not three stages"),
+    )
+
+
+@pytest.mark.parametrize("stages", [0, 5])
+def test_a_model_of_four_calls_has_one_to_four_stages(lesson, stages):
+    with refuses(ValueError, "4 calls", f"{stages} stages", cause="a cut model came back"):
+        chain(lesson, stages)
+
+
+def test_a_stage_runs_its_call_and_the_inputs(lesson):
+    stages = lesson.stages_of(chain(lesson, 2))
+    equal(
+        [(stage.number, names(stage.nodes)) for stage in stages],
+        [(0, ["x", "submod_0"]), (1, ["x", "submod_1", "output"])],
+        cause=[
+            (lambda got: "output" not in got[1][1], "the last stage doesn't run the output"),
+            (lambda got: "x" not in got[1][1], "only the first stage runs the placeholder"),
+        ],
+    )
+
+
+def test_a_stage_takes_apart_what_its_call_returns(lesson):
+    def two(x):
+        return torch.add(x + 1, x * 2)
+
+    gm = symbolic_trace(two)
+    cut = split(lesson, gm, {"add": 0, "mul": 0, "add_1": 1})
+    first, second = lesson.stages_of(cut)
+    equal(
+        (names(first.nodes), names(first.sends[1]), names(second.receives[0])),
+        (["x", "submod_0", "getitem", "getitem_1"], *[["getitem", "getitem_1"]] * 2),
+        cause=(lambda got: "submod_0" in got[1], "the tuple is sent, not what is used of it"),
+    )
+
+
+def split(lesson, gm, numbers):
+    """Cut where a test says."""
+    from solutions.split_module import split_module
+
+    return split_module(gm, gm, lambda node: numbers[node.name])
+
+
+def test_a_value_goes_past_the_stages_between(lesson):
+    def skip(x):
+        early = x + 1
+        return early.relu() * early
+
+    cut = split(lesson, symbolic_trace(skip), {"add": 0, "relu": 1, "mul": 2})
+    stages = lesson.stages_of(cut)
+    equal(
+        [{to: names(values) for to, values in stage.sends.items()} for stage in stages],
+        [{1: ["submod_0"], 2: ["submod_0"]}, {2: ["submod_1"]}, {}],
+        cause=[
+            (lambda got: 2 not in got[0], "stage 0 doesn't send to stage 2"),
+            (lambda got: "submod_0" in got[1][2], "stage 1 sends on what it has received"),
+        ],
+    )
+    equal(
+        {source: names(values) for source, values in stages[2].receives.items()},
+        {1: ["submod_1"], 0: ["submod_0"]},
+    )
+
+
+def test_a_value_that_is_used_twice_is_sent_once(lesson):
+    cut = split(lesson, symbolic_trace(lambda x: twice(x + 1)), {"add": 0, "add_1": 1})
+    outer = cut.graph
+    call = outer.find_nodes(op="call_module")[1]
+    call.args = (*call.args, *call.args)
+    first, second = lesson.stages_of(cut)
+    equal(
+        (names(first.sends[1]), names(second.receives[0])),
+        (["submod_0"], ["submod_0"]),
+        cause=(lambda got: len(got[0]) > 1, "each use sends the value once more"),
+    )
+
+
+def twice(x):
+    return x + x
+
+
+def test_parameters_and_inputs_are_not_sent(lesson):
+    first, *_, last = lesson.stages_of(task(lesson).cut)
+    sent = [value.op for values in first.sends.values() for value in values]
+    holds(
+        not {"placeholder", "get_attr"} & set(sent),
+        "only what a stage computes to be sent",
+        got=sent,
+        hint="every stage has the inputs and the parameters",
+    )
+    holds("scale" in names(last.nodes), "the last stage reads `scale` itself", got=last.nodes)
+
+
+def test_what_the_model_returns_goes_to_the_last_stage(lesson):
+    stages = lesson.stages_of(task(lesson, "Early").cut)
+    holds(
+        2 in stages[0].sends,
+        "stage 0 to send what the model returns of it to stage 2",
+        got=stages[0].sends,
+        hint="the output uses values too, and it belongs to the last stage",
+    )
+
+
+def test_a_model_that_is_not_cut_is_refused(lesson):
+    with refuses(ValueError, "`add`", "split_module", cause="stages came back"):
+        lesson.stages_of(symbolic_trace(lambda x: x + 1))
+
+
+# --- Step 4: one stage runs its order
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("model", MODELS)
+def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
+    batch = task(lesson, model)
+    stages = engines(lesson, batch)
+    run(stages, getattr(lesson, schedule)(3, 4))
+    loss, gradients = results(stages)
+    same_numbers(loss, batch.loss)
+    equal(sorted(gradients), sorted(batch.gradients))
+    same_numbers(sorted_by_name(gradients), sorted_by_name(batch.gradients))
+
+
+def test_any_order_that_does_not_deadlock_gives_the_same(lesson):
+    batch = task(lesson, stages=2, microbatches=2)
+    stages = engines(lesson, batch)
+    run(stages, orders_of(lesson, "F1 F0 B0 B1", "F0 B0 F1 B1"))
+    same_numbers(sorted_by_name(results(stages)[1]), sorted_by_name(batch.gradients))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, monkeypatch):
+    batch = task(lesson)
+    stages, most = engines(lesson, batch), [0, 0, 0]
+    forward = lesson.Engine.forward
+
+    def counting(engine, microbatch):
+        forward(engine, microbatch)
+        most[engine.stage.number] = max(most[engine.stage.number], len(engine.held))
+
+    monkeypatch.setattr(lesson.Engine, "forward", counting)
+    orders = getattr(lesson, schedule)(3, 4)
+    run(stages, orders)
+    equal(most, lesson.alive(orders), hint="after its backward, a micro-batch isn't in `held`")
+    equal(
+        [len(engine.held) for engine in stages],
+        [0, 0, 0],
+        cause=(lambda got: max(got) > 0, "a micro-batch is held after its backward"),
+        hint="after its backward, a micro-batch isn't in `held`",
+    )
+
+
+def test_the_last_stage_has_the_losses(lesson):
+    batch = task(lesson)
+    stages = engines(lesson, batch)
+    run(stages, lesson.gpipe(3, 4))
+    equal([len(engine.losses) for engine in stages], [0, 0, 4])
+    holds(
+        not any(loss.requires_grad for loss in stages[-1].losses),
+        "losses without history",
+        got=stages[-1].losses,
+        hint="a loss with history keeps all activations alive: `detach` it",
+    )
+
+
+def test_a_stage_runs_no_call_but_its_own(lesson):
+    batch = task(lesson)
+    stages, ran = engines(lesson, batch), []
+    for engine in stages:
+        for name, module in engine.gm.named_children():
+            note = lambda *_, name=name, number=engine.stage.number: ran.append((number, name))
+            module.register_forward_hook(note)
+    run(stages, lesson.one_f_one_b(3, 4))
+    equal(sorted(set(ran)), [(number, f"submod_{number}") for number in range(3)])
+
+
+def test_one_message_goes_to_each_stage_that_needs_something(lesson):
+    batch = task(lesson, microbatches=1)
+    stages = engines(lesson, batch)
+    run(stages, lesson.gpipe(3, 1))
+    wanted = [("F", to, 0) for to in stages[0].stage.sends]
+    equal(sorted(stages[0].channel.sent), sorted(wanted), hint="send a list of all the values")
+
+
+def test_the_engine_waits_until_all_has_left(lesson):
+    (engine,) = engines(lesson, task(lesson, stages=1))
+    flushed = []
+    engine.channel.flush = lambda: flushed.append(len(engine.losses))
+    engine.run(lesson.gpipe(1, 4)[0])
+    equal(flushed, [4], hint="`flush` the channel once, after the last action")
+
+
+# --- Step 5: values travel between processes
+
+
+def test_values_arrive_in_another_process(lesson, tmp_path):
+    values = [
+        [torch.rand(2, 3, requires_grad=True), torch.arange(3), None],
+        {"loss": torch.tensor(1.5), "size": 7, "pair": (torch.rand(4, 2).t(), [True])},
+        torch.rand(3, dtype=torch.float64, requires_grad=True) * 2,
+        torch.rand(0, 2),
+        [torch.rand(2).to(torch.bfloat16), torch.tensor([True, False])],
+    ]
+    arrived = exchanged(lesson, values, tmp_path)
+    detached = [torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, values)]
+    same_numbers(
+        [torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, arrived)], detached
+    )
+    equal(
+        [each.requires_grad for each in (arrived[0][0], arrived[0][1], arrived[2])],
+        [True, False, True],
+        cause=(is_value([False] * 3), "no tensor that arrived requires a gradient"),
+    )
+    holds(arrived[2].is_leaf, "what arrives to be a leaf", got=arrived[2])
+
+
+# --- Step 6: the processes
+
+
+def test_a_batch_is_cut_into_equal_parts(lesson):
+    parts = lesson.microbatches_of(torch.arange(6).view(6, 1), 3)
+    equal([part.flatten().tolist() for part in parts], [[0, 1], [2, 3], [4, 5]])
+    equal(lesson.microbatches_of("all", 3), ["all"] * 3)
+
+
+@pytest.mark.parametrize("tensor", [torch.zeros(10, 2), torch.tensor(1.0)])
+def test_parts_of_different_sizes_are_refused(lesson, tensor):
+    with refuses(ValueError, "4 equal micro-batches", cause="parts came back"):
+        lesson.microbatches_of(tensor, 4)
+
+
+def test_processes_compute_what_one_does_and_leave_the_model_alone(lesson):
+    batch = task(lesson, stages=2)
+    inputs, targets = whole(batch)
+    batch.cut.submod_0.first.weight.grad = torch.full((4, 4), 7.0)
+    loss, gradients = lesson.train_step(
+        batch.cut,
+        inputs,
+        targets,
+        loss_of,
+        order=lesson.one_f_one_b,
+        microbatches=4,
+        world_size=2,
+    )
+    same_numbers(loss, batch.loss)
+    same_numbers(sorted_by_name(gradients), sorted_by_name(batch.gradients))
+    holds(
+        bool((batch.cut.submod_0.first.weight.grad == 7).all()),
+        "the gradients in this process as they were",
+        got=batch.cut.submod_0.first.weight.grad,
+    )
+
+
+def test_a_world_of_another_size_is_refused(lesson):
+    batch = task(lesson)
+    with refuses(ValueError, "3 stages", "world_size", cause="a step was run"):
+        lesson.train_step(
+            batch.cut,
+            *whole(batch),
+            loss_of,
+            order=lesson.gpipe,
+            microbatches=4,
+            world_size=2,
+        )
+
+
+def test_a_deadlock_is_found_before_anything_starts(lesson, monkeypatch):
+    batch, started = task(lesson, stages=2), []
+    monkeypatch.setattr(lesson.Worker, "start", lambda *_: started.append(1))
+    deadlocked = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
+    with refuses(RuntimeError, "stage 0 waits for B0 of stage 1", hint="`simulate` finds it"):
+        lesson.train_step(
+            batch.cut,
+            *whole(batch),
+            loss_of,
+            order=lambda *_: deadlocked,
+            microbatches=4,
+            world_size=2,
+        )
+    equal(started, [])
+
+
+def quiet(_stage, say):
+    say("waits for", "F0 of another stage")
+    time.sleep(60)
+
+
+def loses(_stage, _say):
+    raise ConnectionError("stage 1")
+
+
+def fails(_stage, _say):
+    time.sleep(0.3)
+    raise ValueError("bad numbers")
+
+
+def sleeps(_stage, say):
+    say("runs", "F3")
+    time.sleep(60)
+
+
+def dies(_stage, say):
+    say("runs", "B2")
+    time.sleep(0.1)
+    kill_self()
+
+
+CAUSES = {
+    "failed": ((loses, fails), "stage 1 failed", "ValueError: bad numbers"),
+    "died": ((quiet, dies), "stage 1 died", "exit code -9", "runs B2"),
+    "hangs": ((quiet, sleeps), "no progress", "stage 1 runs F3"),
+    "all wait": ((quiet, quiet), "stage 0 waits for F0", "stage 1 waits for F0"),
+    "lost": ((loses, loses), "stage 0 lost stage 1", "stage 1 lost stage 1"),
+}
+
+
+@pytest.mark.parametrize("case", CAUSES.values())
+def test_the_stage_that_is_the_cause_is_named(lesson, case):
+    works, *words = case
+    workers = [lesson.Worker.start(number, work) for number, work in enumerate(works)]
+    for worker in workers:
+        worker.line.poll(20)
+    try:
+        with refuses(RuntimeError, *words, cause="`watch` returned"):
+            watched_but_not_blamed(lesson, workers, "".join(words))
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def watched_but_not_blamed(lesson, workers, words: str) -> None:
+    """Watch; fail if the error names stage 0 where it isn't the cause."""
+    try:
+        lesson.watch(workers, 0.5)
+    except RuntimeError as error:
+        if "stage 0" not in words and "stage 0" in str(error):
+            holds(False, "stage 0 not to be named: it waits for stage 1", got=str(error))
+        raise
+
+
+def test_workers_that_are_done_are_no_error(lesson):
+    workers = [
+        lesson.Worker.start(number, lambda stage, say: say("runs", "F0")) for number in (0, 1)
+    ]
+    lesson.run_workers(workers, 5)
+    holds(all(not worker.process.is_alive() for worker in workers), "no worker at work")
+
+
+def test_after_a_failure_no_process_is_left(lesson):
+    workers = [lesson.Worker.start(number, work) for number, work in enumerate((quiet, dies))]
+    with refuses(RuntimeError, "stage 1 died", cause="`run_workers` returned"):
+        lesson.run_workers(workers, 5)
+    left = [worker.stage for worker in workers if worker.process.is_alive()]
+    equal(left, [], hint="kill them in a `finally`: a stage waits for one that is gone")
