@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import heapq
 import math
+import multiprocessing
 import operator
 import os
 import shutil
@@ -647,10 +648,13 @@ def cpp_function(kernel: Kernel) -> Callable[..., None]:  # given
     run, count = compiled(CppWriter(kernel).source()), math.prod(kernel.shape)
     columns = CHUNK if kernel.is_flat else kernel.shape[-1]
     sizes = [ctypes.c_longlong(each) for each in (-(-count // columns), columns, count)]
+    # Threads of OpenMP don't survive a fork: a child that waits for them waits forever.
+    is_alone = count <= CHUNK or multiprocessing.parent_process() is not None
 
     def call(*tensors: Tensor) -> None:
         pointers = [ctypes.c_void_p(each.data_ptr()) for each in tensors]
-        run(ctypes.c_int(torch.get_num_threads()), *sizes, *pointers)
+        threads = 1 if is_alone else torch.get_num_threads()
+        run(ctypes.c_int(threads), *sizes, *pointers)
 
     return call
 
