@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from benchmarks.case import Call, Case
 from tests.models.backend import chain, inputs
@@ -15,7 +15,7 @@ def light(x, y):
 
 
 def normalised(x, y):
-    return F.layer_norm(F.gelu(x + y) + y, x.shape[-1:])
+    return functional.layer_norm(functional.gelu(x + y) + y, x.shape[-1:])
 
 
 def compiled(function, rows: int):

@@ -1,4 +1,4 @@
-"""Your backend turns a chain of eight operations into one loop of C++, compiled for torch.compile."""
+"""Your backend turns a chain of eight operations into one loop of C++ for torch.compile."""
 
 import time
 

@@ -184,9 +184,9 @@ def test_neighbours_share_a_loop(lesson):
 
 def test_a_node_waits_for_its_only_user(lesson):
     def gate(x, y):
-        return torch.sigmoid(y) * x.mm(x)
+        return torch.sigmoid(y) * (x.neg() * 2).mm(x)
 
-    equal(counts(lesson, gate, *inputs(3, 3)), [2], hint="go from the last node to the first")
+    equal(counts(lesson, gate, *inputs(3, 3)), [2, 2], hint="go from the last node to the first")
 
 
 def test_what_follows_a_reduction_stays_in_its_loop(lesson):
@@ -236,7 +236,7 @@ def test_printed_python_computes_what_eager_does(lesson, name):
     runs_as_eager(lesson, lesson.python_function, FUNCTIONS[name], *inputs(6, 5))
 
 
-@pytest.mark.parametrize("shape", [(100_001,), (3, 50_001), (70_001, 3), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(20_001,), (3, 6001), (7001, 3), (2, 3, 4)], ids=str)
 def test_python_works_through_every_chunk(lesson, shape):
     runs_as_eager(lesson, lesson.python_function, scaled, *inputs(*shape))
     runs_as_eager(lesson, lesson.python_function, widest, *inputs(*shape))
@@ -246,7 +246,7 @@ def test_python_reads_rows_columns_and_single_numbers(lesson):
     def function(x, row, column, single):
         return (x + row) * column - single
 
-    operands = (torch.randn(40_000, 3), torch.randn(40_000, 1), torch.randn(3), torch.randn(1, 1))
+    operands = (torch.randn(7000, 3), torch.randn(7000, 1), torch.randn(3), torch.randn(1, 1))
     runs_as_eager(lesson, lesson.python_function, function, *operands)
 
 
@@ -267,7 +267,7 @@ def test_python_needs_memory_for_one_chunk(lesson):
                 self.elements = max(self.elements, result.numel())
             return result
 
-    x, y = inputs(1000, 100)
+    x, y = inputs(200, 100)
     kernel = only_kernel(lesson, chain, x, y)
     run, out = lesson.python_function(kernel), torch.empty_like(x)
     with Largest() as largest:
@@ -323,7 +323,7 @@ def test_printed_cpp_computes_what_eager_does(lesson, name):
 
 @needs_compiler
 def test_cpp_works_through_every_row(lesson):
-    for shape in ((100_001,), (3, 50_001), (7, 2)):
+    for shape in ((20_001,), (1, 20_001), (7, 2)):
         runs_as_eager(lesson, lesson.cpp_function, scaled, *inputs(*shape))
         runs_as_eager(lesson, lesson.cpp_function, widest, *inputs(*shape))
 
