@@ -144,7 +144,9 @@ def works_on_the_whole_at_once(lesson):
     replace(lesson, python_source=whole)
 
 
-@wrong(fails="test_printed_python_computes_what_eager_does", says="unexpected keyword argument")
+@wrong(
+    fails="test_printed_python_computes_what_eager_does", says="missing value for argument 'out'"
+)
 def forgets_that_outputs_have_other_names(lesson):
     """Writes to ``output=``, which no operator has."""
     source = lesson.python_source
