@@ -143,6 +143,14 @@ LESSONS = (
         summary="give a flat exported graph its module tree back",
     ),
     Lesson(
+        name="backend",
+        part="below the modules",
+        title="A compiler for torch.compile",
+        minutes=150,
+        needs=("graph", "code"),
+        summary="fuse what is element by element, print it, compile it",
+    ),
+    Lesson(
         name="exec_order",
         part="many machines",
         title="Watch the order of execution",

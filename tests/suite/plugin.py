@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
+import os
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -109,13 +111,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             marker = item.get_closest_marker("beyond")
             # Strict, so that we notice when torch is mended.
             item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
-        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-            item.add_marker(pytest.mark.skip(reason="needs CUDA"))
     skip_what_is_newer(items)
+    skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
+    skip_what_needs("compiler", has_compiler(), "a C++ compiler: CXX, c++, g++ or clang++", items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
+
+
+def skip_what_needs(marker: str, is_there: bool, what: str, items: list[pytest.Item]) -> None:
+    """Skip the tests with a marker where what they need isn't there."""
+    for item in items:
+        if item.get_closest_marker(marker) and not is_there:
+            item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
+
+
+def has_compiler() -> bool:
+    """Whether there is a C++ compiler."""
+    names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
+    return any(shutil.which(name) for name in names if name)
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:

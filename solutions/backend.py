@@ -1,0 +1,889 @@
+"""A compiler for ``torch.compile``: fuse what is element by element, print it, compile it.
+
+``torch.compile`` passes a graph to a function, the *backend*, and calls what that function returns
+instead of the model. Your backend looks for nodes that compute element by element. Eager runs them
+one after the other, and each of them reads and writes whole tensors. A *kernel* is one loop that
+runs all of them for one element, then for the next, so memory is read and written once. You print
+such loops as Python and as C++, and build a graph that calls them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import heapq
+import math
+import multiprocessing
+import operator
+import os
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .code import GraphModule, graph_module_class
+from .graph import Graph, Node, is_node
+
+aten = torch.ops.aten
+
+
+def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  # given
+    """Compile a graph for ``torch.compile(model, backend=backend)``.
+
+    AOTAutograd captures the forward and the backward graph, breaks up the operators of ``TABLE``,
+    and has each graph lowered. So the compiled model can be trained.
+
+    In torch: ``torch._inductor.compile_fx.compile_fx``.
+
+    >>> compiled_model = torch.compile(lambda x: (x * 2 + 1).relu(), backend=backend)
+    >>> compiled_model(torch.tensor([-1.0, 2.0]))
+    tensor([0., 5.])
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
+
+    compiler = aot_autograd(
+        fw_compiler=lambda flat, inputs: make_boxed_func(lower(flat)), decompositions=TABLE
+    )
+    return compiler(gm, example_inputs)
+
+
+def lower(gm: GraphModule) -> GraphModule:
+    """Return a module that runs a flat graph with a call of a kernel for each group of nodes.
+
+    Nodes outside the kernels are copied. A kernel becomes a call of its ``launcher``, which returns
+    a tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node
+    whose value it is. ``in_order`` returns the order. The module given isn't changed.
+
+    Like in, like out: ``type(gm.graph)()`` and ``graph_module_class(gm)``.
+
+    Args:
+        gm: The module. Its graph has operators of ``aten``, and each node knows its result, as
+            ``meta["val"]``.
+
+    Returns:
+        The new module. It runs for tensors of the shapes that it was lowered for.
+
+    In torch: ``torch._inductor.graph.GraphLowering``.
+
+    >>> from solutions.capture import capture
+    >>> flat = capture(lambda x: (x * 2 + 1).relu(), (torch.ones(4),))
+    >>> [node.name for node in lower(flat).graph.nodes]
+    ['input_0', 'kernel', 'relu', 'output']
+    """
+    found = kernels(gm.graph)
+    launchers = dict(zip(found, functions(found), strict=True))
+    graph = type(gm.graph)()
+    copies: dict[Node, Node] = {}
+    for unit in in_order(gm.graph, found):
+        if isinstance(unit, Kernel):
+            inputs = tuple(copies[node] for node in unit.inputs)
+            call = graph.call_function(launcher(unit, launchers[unit]), inputs)
+            for position, node in enumerate(unit.outputs):
+                copies[node] = graph.create_node(
+                    "call_function", operator.getitem, (call, position), {}, node.name
+                )
+                copies[node].meta = dict(node.meta)
+        else:
+            copies[unit] = graph.node_copy(unit, copies.__getitem__)
+    return graph_module_class(gm)(gm, graph)
+
+
+# --- the vocabulary: what an operator is for one element, in C++, by the names of its arguments
+
+POINTWISE: dict[Any, str] = {
+    aten.add.Tensor: "{self} + {alpha} * {other}",
+    aten.sub.Tensor: "{self} - {alpha} * {other}",
+    aten.rsub.Scalar: "{other} - {alpha} * {self}",
+    aten.mul.Tensor: "{self} * {other}",
+    aten.div.Tensor: "{self} / {other}",
+    aten.neg.default: "-{self}",
+    aten.abs.default: "__builtin_fabsf({self})",
+    aten.reciprocal.default: "1 / {self}",
+    aten.sqrt.default: "__builtin_sqrtf({self})",
+    aten.rsqrt.default: "1 / __builtin_sqrtf({self})",
+    aten.exp.default: "exp_({self})",
+    aten.erf.default: "erf_({self})",
+    aten.tanh.default: "tanh_({self})",
+    aten.sigmoid.default: "1 / (1 + exp_(-{self}))",
+    aten.maximum.default: "max_({self}, {other})",
+    aten.minimum.default: "-max_(-{self}, -{other})",
+    aten.clamp.default: "clamp_({self}, {min}, {max})",
+    aten.hardtanh.default: "clamp_({self}, {min_val}, {max_val})",
+    aten.relu.default: "({self} < 0 ? 0 : {self})",
+    aten.silu.default: "{self} / (1 + exp_(-{self}))",
+    aten.hardswish.default: "{self} * clamp_({self} + 3, 0, 6) / 6",
+    aten.gelu.default: "gelu_{approximate}({self})",
+    aten.threshold_backward.default: "({self} <= {threshold} ? 0 : {grad_output})",
+    aten.sigmoid_backward.default: "{grad_output} * (1 - {output}) * {output}",
+    aten.tanh_backward.default: "{grad_output} * (1 - {output} * {output})",
+}
+
+
+class Reduction(NamedTuple):
+    """How a row becomes one number, in C++: ``s`` is the number so far, ``x`` an element."""
+
+    kind: str  # how the numbers of two parts of a row become one
+    start: str
+    step: str
+    result: str
+
+
+REDUCTIONS: dict[Any, Reduction] = {
+    aten.sum.dim_IntList: Reduction("+", "0", "{s} += {x}", "{s}"),
+    aten.mean.dim: Reduction("+", "0", "{s} += {x}", "{s} / columns"),
+    aten.amax.default: Reduction("max_", "-inf_", "{s} = max_({s}, {x})", "{s}"),
+}
+
+# The functions above. Compilers know no vector for those of the standard library without
+# -ffast-math, which would be wrong for inf and nan.
+PREAMBLE = """\
+static const float inf_ = __builtin_inff();
+static inline float max_(float a, float b) { return a != a || a > b ? a : b; }  // nan stays nan
+#pragma omp declare reduction(max_ : float : omp_out = max_(omp_out, omp_in)) \\
+    initializer(omp_priv = -__builtin_inff())
+static const float none_ = __builtin_nanf("");  // no bound of clamp: no number is above it or below
+static inline float clamp_(float a, float low, float high) {
+    a = a < low ? low : a;
+    return a > high ? high : a;
+}
+static inline float exp_(float x) {  // 2^n * p(r), where |r| <= log(2) / 2
+    float c = x > -87.3f ? (x < 89 ? x : 89) : -87.3f;
+    float n = __builtin_floorf(c * 1.44269504f + 0.5f);
+    float r = c - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.f + r * (1.f + r * (0.5f + r * (1.6666665e-1f + r * (4.1665795e-2f
+        + r * (8.3334519e-3f + r * (1.3981999e-3f + r * 1.9875691e-4f))))));
+    union { int bits; float number; } half = { (int(n) + 126) << 23 };  // 2^n may be too large
+    return x != x ? x : p * half.number * 2;
+}
+static inline float erf_(float x) {  // a fit: its relative error is below 4e-7
+    float c = clamp_(x, -4, 4), z = c * c;
+    float p = 1.12837911f + z * (0.207121924f + z * (0.0515244342f + z * (0.00399044156f
+        + z * (1.47284198e-4f + z * (-1.94232302e-6f + z * 1.91112797e-8f)))));
+    float q = 1 + z * (0.516888261f + z * (0.117969364f + z * (0.0149577893f
+        + z * 0.00102108403f)));
+    return clamp_(c * p / q, -1, 1);
+}
+static inline float tanh_(float x) {
+    float z = x * x;
+    float small = x + x * z * (-3.33332819422e-1f + z * (1.33314422036e-1f
+        + z * (-5.37397155531e-2f + z * (2.06390887954e-2f + z * -5.70498872745e-3f))));
+    return __builtin_fabsf(x) < 0.625f ? small : 1 - 2 / (exp_(2 * x) + 1);
+}
+static inline float gelu_none(float x) { return 0.5f * x * (1 + erf_(x * 0.70710678f)); }
+static inline float gelu_tanh(float x) {
+    return 0.5f * x * (1 + tanh_(0.79788456f * (x + 0.044715f * x * x * x)));
+}
+"""
+
+
+# --- operators that a loop can't run, in terms of those that it can
+
+
+def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:  # given
+    """Normalise each row; for more dimensions than the last, the operator stays as it is."""
+    if len(shape) != 1 or not is_plain(x):
+        return NotImplemented
+    mean = x.mean(-1, keepdim=True)
+    centred = x - mean
+    scale = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + eps)
+    result = centred * scale
+    result = result if weight is None else result * weight
+    return (result if bias is None else result + bias), mean, scale
+
+
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Any:  # given
+    """Return the softmax of each row; along another dimension, the operator stays as it is."""
+    if not is_plain(x) or dim not in (-1, x.dim() - 1):
+        return NotImplemented
+    powers = torch.exp(x - torch.amax(x, [-1], True))
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: Any) -> Any:  # given
+    """Return the gradient of the softmax of each row."""
+    if not is_plain(grad) or dim not in (-1, grad.dim() - 1):
+        return NotImplemented
+    return output * (grad - (grad * output).sum(-1, keepdim=True))
+
+
+def power(x: Tensor, exponent: Any) -> Any:  # given
+    """Return a square or a cube; another power stays as it is."""
+    if not is_plain(x) or exponent not in (2, 3):
+        return NotImplemented
+    return x * x if exponent == 2 else x * x * x
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.native_layer_norm.default: layer_norm,
+    aten._softmax.default: softmax,
+    aten._softmax_backward_data.default: softmax_backward,
+    aten.pow.Tensor_Scalar: power,
+}
+
+
+# --- step 1: which nodes fit one loop
+
+
+@dataclass(eq=False)
+class Kernel:  # given
+    """Nodes that run in one loop, over ``rows`` rows of ``columns`` elements each.
+
+    Attributes:
+        shape: What the nodes compute. Those that have one number per row have the size 1 instead of
+            the last one.
+        nodes: The nodes, in the graph's order.
+    """
+
+    shape: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The values that are made outside and used inside; each once, in the order of use."""
+        used = [each for node in self.nodes for each in node.all_input_nodes]
+        inside = set(self.nodes)
+        return [each for each in dict.fromkeys(used) if each not in inside]
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The values that are used outside."""
+        inside = set(self.nodes)
+        return [node for node in self.nodes if not inside.issuperset(node.users)]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no element needs to know its row or column, so that rows may be cut anywhere."""
+        whole = all(shape_of(node) == self.shape for node in self.nodes)
+        places = {place(self.shape, shape_of(node)) for node in self.inputs}
+        return whole and places <= {"whole", "single"}
+
+
+def value(node: Node) -> Tensor:  # given
+    """Return what a node's result looks like."""
+    return node.meta["val"]
+
+
+def shape_of(node: Node) -> tuple[int, ...]:  # given
+    """Return the shape of a node's result."""
+    return tuple(value(node).shape)
+
+
+def arguments(node: Node) -> dict[str, Any]:  # given
+    """Return the arguments of an operator's node by their names, with the defaults.
+
+    >>> x = Graph().placeholder("x")
+    >>> arguments(x.graph.call_function(aten.add.Tensor, (x, 2)))
+    {'self': x, 'other': 2, 'alpha': 1}
+    """
+    schema = node.target._schema.arguments  # type: ignore[union-attr]
+    given = dict(zip([each.name for each in schema], node.args, strict=False)) | node.kwargs
+    return {each.name: given.get(each.name, each.default_value) for each in schema}
+
+
+def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:  # given
+    """Return the shape of one number per row: ``(4, 3)`` becomes ``(4, 1)``."""
+    return (*shape[:-1], 1)
+
+
+def is_plain(tensor: Any) -> bool:  # given
+    """Return whether a value is what a loop can read: contiguous floats, of a known number."""
+    return (
+        isinstance(tensor, Tensor)
+        and (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
+        and all(type(size) is int and size > 0 for size in tensor.shape)
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+    )
+
+
+def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
+    """Return how a loop over a shape reads an operand of another shape.
+
+    Returns:
+        ``"whole"`` if they are equal, ``"single"`` if the operand has one element, ``"row"`` if it
+        has the ``row_shape``, ``"column"`` if it has the last size and all others are 1. ``None``
+        if a loop over rows and columns can't read it.
+
+    >>> [place((4, 3), operand) for operand in ((4, 3), (1, 1), (4, 1), (3,), (1, 3), (4,))]
+    ['whole', 'single', 'row', 'column', 'column', None]
+    """
+    if operand == shape:
+        return "whole"
+    if math.prod(operand) == 1:
+        return "single"
+    if operand == row_shape(shape):
+        return "row"
+    return "column" if math.prod(operand) == operand[-1] == shape[-1] else None
+
+
+def fits(node: Node) -> bool:
+    """Return whether a loop can run a node.
+
+    It can if the node calls an operator of ``POINTWISE`` or ``REDUCTIONS``, its result is plain and
+    has at least one dimension, and the loop can read the arguments. An operator of ``POINTWISE``
+    takes plain tensors that have a ``place`` in the result's shape, real numbers but ``nan``,
+    strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor, the last dimension alone, in a
+    list, and ``True`` to keep it; a row has at least two elements.
+
+    >>> from solutions.capture import capture
+    >>> def function(x):
+    ...     return (x + 1).relu(), x @ x, x.sum(-1, keepdim=True), x.t() + 1
+    >>> graph = capture(function, (torch.ones(2, 2),)).graph
+    >>> [node.name for node in graph.nodes if fits(node)]
+    ['add', 'relu', 'sum_1']
+    """
+    if node.op != "call_function" or not is_plain(node.meta.get("val")) or not shape_of(node):
+        return False
+    if node.target in REDUCTIONS:
+        return _reduces_rows(**arguments(node))
+    if node.target not in POINTWISE:
+        return False
+    return all(_is_read(shape_of(node), each) for each in arguments(node).values())
+
+
+def _reduces_rows(self: Node, dim: Any, keepdim: bool, dtype: Any = None) -> bool:
+    """Whether a reduction takes a plain tensor, and its last dimension, which is kept."""
+    *_, columns = shape = shape_of(self)
+    return keepdim and dim in ([-1], [len(shape) - 1]) and is_plain(value(self)) and columns > 1
+
+
+def _is_read(shape: tuple[int, ...], argument: Any) -> bool:
+    """Whether a loop over a shape can read an argument."""
+    if is_node(argument):
+        return is_plain(argument.meta.get("val")) and place(shape, shape_of(argument)) is not None
+    is_number = isinstance(argument, int | float) and not math.isnan(argument)
+    return is_number or argument is None or isinstance(argument, str)
+
+
+# --- step 2: which nodes share a loop
+
+
+class Loop(NamedTuple):  # given
+    """Which loop a node runs in: nodes with equal ones form a kernel.
+
+    Attributes:
+        epoch: The number of barriers before it. It is different for a barrier's two sides.
+        level: How often, on the way from an input of the graph to the node, the loop changes.
+        shape: The shape that the loop runs over; ``None`` for a node that doesn't fit.
+    """
+
+    epoch: int
+    level: int
+    shape: tuple[int, ...] | None
+
+
+def is_barrier(node: Node) -> bool:  # given
+    """Return whether other nodes may not be moved past a node: it writes, or it is random."""
+    if not node.op.startswith("call_") or node.target is operator.getitem:
+        return False
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return True  # it may do anything
+    return target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags
+
+
+def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
+    """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
+
+    A reduction runs over the shape of what it reduces. What follows it, with one number per row,
+    stays in its loop: if an input's loop has another shape, and that shape's ``row_shape`` is the
+    node's, the node takes it over. Of several such inputs the one with the highest level decides.
+    Otherwise it is the node's own shape.
+
+    Args:
+        node: The node.
+        loops: The loops of the nodes before it.
+    """
+    if not fits(node):
+        return None
+    if node.target in REDUCTIONS:
+        return shape_of(node.args[0])
+    makers = [loops[each] for each in node.all_input_nodes]
+    makers = [each for each in makers if each.shape and row_shape(each.shape) == shape_of(node)]
+    return max(makers, key=lambda each: each.level).shape if makers else shape_of(node)
+
+
+def loops_of(graph: Graph) -> dict[Node, Loop]:
+    """Return the loop of each node.
+
+    A kernel runs as one: it can't stop in the middle until others have used its results. So no
+    value may leave a kernel and come back. Levels make sure of that: a node's level is the highest
+    of its inputs' levels, plus one for an input whose loop has another shape, so a value that
+    leaves a kernel comes to a higher level. An input of the graph has level 0.
+
+    Then, from the last node to the first: if all users of a node that fits are in one loop, and
+    that loop has the node's shape and epoch, the node moves there.
+
+    >>> from solutions.capture import capture
+    >>> def function(x, y):
+    ...     return torch.relu(x).mm(x) + torch.relu(y)
+    >>> graph = capture(function, (torch.ones(2, 2), torch.ones(2, 2))).graph
+    >>> {str(node): loop.level for node, loop in loops_of(graph).items() if loop.shape}
+    {'relu': 1, 'relu_1': 3, 'add': 3}
+    """
+    loops: dict[Node, Loop] = {}
+    epoch = 0
+    for node in graph.nodes:
+        shape, inputs = loop_shape(node, loops), [loops[each] for each in node.all_input_nodes]
+        level = max((each.level + (each.shape != shape) for each in inputs), default=0)
+        epoch += is_barrier(node)
+        loops[node] = Loop(epoch, level, shape)
+        epoch += is_barrier(node)
+    for node in reversed(list(graph.nodes)):
+        users = {loops[user] for user in node.users}
+        if len(users) == 1:
+            (loop,) = users
+            if loop.shape and (loop.epoch, loop.shape) == (loops[node].epoch, loops[node].shape):
+                loops[node] = loop
+    return loops
+
+
+def kernels(graph: Graph) -> list[Kernel]:
+    """Return the groups of at least two nodes that run in one loop.
+
+    Args:
+        graph: The graph; it isn't changed.
+
+    Returns:
+        The kernels, in the order of their first nodes.
+
+    In torch: ``torch.fx.passes.infra.partitioner.CapabilityBasedPartitioner`` groups nodes without
+    a cycle; ``torch._inductor.scheduler.Scheduler`` decides which loops are fused.
+
+    >>> from solutions.capture import capture
+    >>> def function(x, w):
+    ...     return torch.relu((x * 2 + 1).mm(w)).neg()
+    >>> graph = capture(function, (torch.ones(4, 3), torch.ones(3, 5))).graph
+    >>> [(kernel.nodes, kernel.inputs, kernel.outputs) for kernel in kernels(graph)]
+    [([mul, add], [input_0], [add]), ([relu, neg], [mm], [neg])]
+    """
+    found: dict[Loop, Kernel] = {}
+    for node, loop in loops_of(graph).items():
+        if loop.shape:
+            found.setdefault(loop, Kernel(loop.shape)).nodes.append(node)
+    return [kernel for kernel in found.values() if len(kernel.nodes) > 1]
+
+
+# --- step 3: print Python
+
+CHUNK = 16384  # elements that are worked on together: few enough to stay in the processor's cache
+
+
+def out_variant(target: Any) -> tuple[str, str]:  # given
+    """Return the operator that writes what another one returns, and the name of its output.
+
+    >>> out_variant(aten.mul.Tensor)
+    ('aten.mul.out', 'out')
+    """
+    packet = target.overloadpacket
+    wanted = [(each.name, str(each.type)) for each in target._schema.arguments]
+    for variant in (getattr(packet, name) for name in packet.overloads()):
+        *others, last = variant._schema.arguments
+        if last.is_out and [(each.name, str(each.type)) for each in others] == wanted:
+            return str(variant), last.name
+    raise KeyError(target)
+
+
+def python_source(kernel: Kernel) -> str:
+    """Return a function ``run`` that computes a kernel chunk by chunk.
+
+    It takes the inputs and then the outputs, which it writes. They are seen as rows: ``whole`` as
+    ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. In a flat kernel
+    a row is a single element. A chunk is as many rows as have at most ``CHUNK`` elements, but at
+    least one. For a chunk each operator runs once, as its ``out_variant``: it writes an output's
+    rows, or else a buffer that has the size of a chunk and is used again for the next one.
+
+    >>> from solutions.capture import capture
+    >>> graph = capture(lambda x: (x * 2 + 1), (torch.ones(100000),)).graph
+    >>> print(python_source(kernels(graph)[0]))
+    def run(p_input_0, o_add):
+        p_input_0 = p_input_0.view(-1, 1)
+        b_mul = torch.empty(16384, 1)
+        o_add = o_add.view(-1, 1)
+        for start in range(0, 100000, 16384):
+            end = min(start + 16384, 100000)
+            v_input_0 = p_input_0[start:end]
+            v_mul = aten.mul.out(v_input_0, 2, out=b_mul[:end - start])
+            v_add = aten.add.out(v_mul, 1, out=o_add[start:end])
+    """
+    columns = 1 if kernel.is_flat else kernel.shape[-1]
+    rows = math.prod(kernel.shape) // columns
+    chunk = min(rows, max(1, CHUNK // columns))
+    before, during = [], []
+    for node in kernel.inputs:
+        view, part = _view(kernel, node, columns)
+        before.append(f"p_{node.name} = p_{node.name}.view({view})")
+        during.append(f"v_{node.name} = p_{node.name}{part}")
+    for node in kernel.nodes:
+        width = columns if shape_of(node) == kernel.shape else 1
+        out = f"b_{node.name}[:end - start]"
+        if node in kernel.outputs:
+            out = f"o_{node.name}[start:end]"
+            before.append(f"o_{node.name} = o_{node.name}.view(-1, {width})")
+        else:
+            before.append(f"b_{node.name} = torch.empty({chunk}, {width})")
+        during.append(_python_call(node, out))
+    head = f"for start in range(0, {rows}, {chunk}):", f"    end = min(start + {chunk}, {rows})"
+    body = [*before, *head, *(f"    {line}" for line in during)]
+    return "\n    ".join([f"def run({', '.join(_parameters(kernel))}):", *body])
+
+
+def _view(kernel: Kernel, node: Node, columns: int) -> tuple[str, str]:
+    """How an input is seen as rows, and which part of it a chunk reads."""
+    views = {"whole": f"-1, {columns}", "row": "-1, 1"}
+    where = place(kernel.shape, shape_of(node))
+    return (views[where], "[start:end]") if where in views else ("-1", "")
+
+
+def _parameters(kernel: Kernel) -> list[str]:
+    inputs = [f"p_{node.name}" for node in kernel.inputs]
+    return inputs + [f"o_{node.name}" for node in kernel.outputs]
+
+
+def _python_call(node: Node, out: str) -> str:
+    variant, name = out_variant(node.target)
+    args = node.args if node.target in POINTWISE else (node.args[0], [-1], True)
+    texts = [f"v_{each.name}" if is_node(each) else repr(each) for each in args]
+    texts += [f"{key}={each!r}" for key, each in node.kwargs.items()]
+    return f"v_{node.name} = {variant}({', '.join(texts)}, {name}={out})"
+
+
+def python_function(kernel: Kernel) -> Callable[..., None]:  # given
+    """Return the function that ``python_source`` prints."""
+    namespace: dict[str, Any] = {"torch": torch, "aten": aten, "inf": math.inf, "nan": math.nan}
+    exec(python_source(kernel), namespace)
+    return namespace["run"]
+
+
+# --- step 4: the phases of a row
+
+
+def phases(kernel: Kernel) -> list[list[Node]]:
+    """Return the nodes in groups: each is one pass over the columns of a row, and what ends it.
+
+    A reduction of a row has a result only after a pass over all columns. A node that has a value
+    per column, or reduces one, needs another pass if it uses a value per row of this kernel. What
+    has one value per row itself is computed at the end of the pass, and needs none.
+
+    >>> from solutions.capture import capture
+    >>> def softmax(x):
+    ...     powers = (x - x.amax(-1, True)).exp()
+    ...     return powers / powers.sum(-1, True)
+    >>> (kernel,) = kernels(capture(softmax, (torch.ones(2, 3),)).graph)
+    >>> phases(kernel)
+    [[amax], [sub, exp, sum_1], [div]]
+    """
+    phase: dict[Node, int] = {}
+    for node in kernel.nodes:
+        in_loop = node.target in REDUCTIONS or not is_per_row(kernel, node)
+        inside = [each for each in node.all_input_nodes if each in phase]
+        waits = [phase[each] + (in_loop and is_per_row(kernel, each)) for each in inside]
+        phase[node] = max(waits, default=0)
+    groups: list[list[Node]] = [[] for _ in range(max(phase.values()) + 1)]
+    for node, number in phase.items():
+        groups[number].append(node)
+    return groups
+
+
+def is_per_row(kernel: Kernel, node: Node) -> bool:  # given
+    """Return whether a node of a kernel has one value per row."""
+    return shape_of(node) != kernel.shape
+
+
+# --- step 5: print C++, and compile it
+
+
+INDEX = {"whole": "i * columns + j", "single": "0", "row": "i", "column": "j"}
+
+
+class CppWriter:
+    """Writes the C++ of one kernel.
+
+    A value per column is a variable ``v_…`` inside the loop over the columns, and one per row a
+    variable outside of it. ``p_…`` are the inputs, ``o_…`` the outputs, ``s_…`` the state of a
+    reduction, and ``b_…`` buffers of one row: for values that a later pass needs.
+
+    Args:
+        kernel: The kernel.
+
+    Attributes:
+        phases: Its phases.
+        phase: The number of each node's phase.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:  # given
+        self.kernel = kernel
+        self.phases = phases(kernel)
+        self.phase = {node: n for n, nodes in enumerate(self.phases) for node in nodes}
+
+    def source(self) -> str:  # given
+        """Return a function ``run``: a loop over the rows, which the threads share.
+
+        A flat kernel is cut into rows of ``columns`` elements; the last may be shorter.
+        """
+        names = [node.name for node in self.kernel.nodes if self.is_kept(node)]
+        pointers = [f"const float* __restrict p_{node.name}" for node in self.kernel.inputs]
+        pointers += [f"float* __restrict o_{node.name}" for node in self.kernel.outputs]
+        lines = [f"float* __restrict b_{name} = new float[columns];" for name in names]
+        lines += ["#pragma omp for", "for (long long i = 0; i < rows; ++i) {"]
+        lines += [
+            "    const long long end = columns < size - i * columns ? columns : size - i * columns;"
+        ]
+        lines += [f"    {line}" for number in range(len(self.phases)) for line in self.loop(number)]
+        lines += ["}", *(f"delete[] b_{name};" for name in names)]
+        sizes = "int threads, long long rows, long long columns, long long size"
+        body = "".join(f"        {line}\n" for line in lines)
+        head = f'extern "C" void run({sizes}, {", ".join(pointers)}) {{'
+        return f"{head}\n    #pragma omp parallel num_threads(threads)\n    {{\n{body}    }}\n}}\n"
+
+    def is_kept(self, node: Node) -> bool:
+        """Return whether a later phase needs a value for each column of this node."""
+        later = [self.phase.get(user, 0) > self.phase[node] for user in node.users]
+        return any(later) and not is_per_row(self.kernel, node)
+
+    def loop(self, number: int) -> list[str]:  # given
+        """Return the lines of one phase: before the loop over the columns, in it, and after it."""
+        nodes = self.phases[number]
+        sums = [node for node in nodes if node.target in REDUCTIONS]
+        rows = [node for node in nodes if is_per_row(self.kernel, node)]
+        clauses = [f" reduction({REDUCTIONS[node.target].kind}:s_{node.name})" for node in sums]
+        return [
+            *map(self.start, sums),
+            f"#pragma omp simd{''.join(clauses)}",
+            "for (long long j = 0; j < end; ++j) {",
+            *(f"    {line}" for node in nodes for line in self.in_loop(node)),
+            "}",
+            *(line for node in rows for line in self.after_loop(node)),
+        ]
+
+    def start(self, node: Node) -> str:  # given
+        """Return the line that a reduction has before the loop; a long sum needs more digits."""
+        reduction = REDUCTIONS[node.target]
+        is_long = reduction.kind == "+" and self.kernel.shape[-1] > CHUNK
+        return f"{'double' if is_long else 'float'} s_{node.name} = {reduction.start};"
+
+    def in_loop(self, node: Node) -> list[str]:
+        """Return what a node does for a column: nothing if it has one value per row.
+
+        A reduction takes a step. Any other node computes its variable, and stores it in its buffer
+        if it is kept, and in its output if it is one.
+        """
+        name = node.name
+        if node.target in REDUCTIONS:
+            step = REDUCTIONS[node.target].step
+            return [step.format(s=f"s_{name}", x=self.operand(node, node.args[0])) + ";"]
+        if is_per_row(self.kernel, node):
+            return []
+        lines = [f"const float v_{name} = {self.expression(node)};"]
+        lines += [f"b_{name}[j] = v_{name};"] * self.is_kept(node)
+        return lines + [f"o_{name}[i * columns + j] = v_{name};"] * (node in self.kernel.outputs)
+
+    def after_loop(self, node: Node) -> list[str]:
+        """Return what a node with one value per row does after the loop."""
+        name = node.name
+        if node.target in REDUCTIONS:
+            text = REDUCTIONS[node.target].result.format(s=f"s_{name}")
+        else:
+            text = self.expression(node)
+        lines = [f"const float v_{name} = {text};"]
+        return lines + [f"o_{name}[i] = v_{name};"] * (node in self.kernel.outputs)
+
+    def expression(self, node: Node) -> str:
+        """Return an expression for a node of ``POINTWISE``."""
+        given = arguments(node).items()
+        names = {name: self.operand(node, argument) for name, argument in given}
+        return POINTWISE[node.target].format_map(names)
+
+    def operand(self, node: Node, argument: Any) -> str:
+        """Return an expression for what a node has as an argument.
+
+        A node of the same kernel is a variable; but one with a value per column, of an earlier
+        phase, is in its buffer. An input is read at its place. Numbers are floats; ``None`` is
+        ``none_``.
+        """
+        if not is_node(argument):
+            return _constant(argument)
+        if argument not in self.phase:
+            where = place(self.kernel.shape, shape_of(argument))
+            return f"p_{argument.name}[{INDEX[str(where)]}]"
+        is_early = self.phase[argument] < self.phase[node]
+        is_buffered = is_early and not is_per_row(self.kernel, argument)
+        return f"b_{argument.name}[j]" if is_buffered else f"v_{argument.name}"
+
+
+def _constant(argument: Any) -> str:
+    """An argument that isn't a node, as C++ has it."""
+    if argument is None or isinstance(argument, str):
+        return argument or "none_"
+    special = {math.inf: "inf_", -math.inf: "(-inf_)"}
+    return special.get(argument, f"{float(argument)!r}f")
+
+
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+
+
+def find_compiler() -> str:  # given
+    """Return the C++ compiler: the environment's ``CXX``, or the first that is there.
+
+    Raises:
+        OSError: There is none.
+    """
+    names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
+    for path in map(shutil.which, filter(None, names)):
+        if path:
+            return path
+    raise OSError("there is no C++ compiler: install one, or name it in the variable CXX")
+
+
+def compiled(source: str) -> Callable[..., None]:
+    """Return the function ``run`` of some C++, compiled.
+
+    The library has the name of its content, so the same source is compiled once. Content is
+    everything that decides about the result: the compiler, ``FLAGS``, ``PREAMBLE`` and the source.
+    Where it isn't in ``library_folder``, ``build`` makes it. ``ctypes.CDLL`` opens it.
+
+    Raises:
+        OSError: There is no compiler, or it failed.
+    """
+    text, compiler = PREAMBLE + source, find_compiler()
+    content = "\0".join([compiler, *FLAGS, text])
+    name = hashlib.sha256(content.encode()).hexdigest()[:20]
+    library = library_folder() / f"{name}.so"
+    if not library.exists():
+        build(compiler, text, library)
+    return ctypes.CDLL(str(library)).run
+
+
+def library_folder() -> Path:  # given
+    """Return the folder of compiled kernels: of this machine, and of nobody else."""
+    folder = Path(tempfile.gettempdir(), f"fx-kata-kernels-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user: set TMPDIR to a folder of yours")
+    return folder
+
+
+def build(compiler: str, text: str, library: Path) -> None:  # given
+    """Compile C++ to a library; with threads, where the compiler knows OpenMP."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        source, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
+        source.write_text(text, encoding="utf-8")
+        for threads in ("-fopenmp", "-fopenmp-simd"):
+            command = [
+                compiler,
+                *FLAGS,
+                threads,
+                "-shared",
+                "-fPIC",
+                str(source),
+                "-o",
+                str(result),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                result.replace(library)  # at once: another process may look for it
+                return
+    raise OSError(f"{compiler} failed: {done.stderr.strip()[:500]}")
+
+
+def cpp_function(kernel: Kernel) -> Callable[..., None]:  # given
+    """Return the function that ``CppWriter`` prints; it takes inputs and outputs as tensors."""
+    run, count = compiled(CppWriter(kernel).source()), math.prod(kernel.shape)
+    columns = CHUNK if kernel.is_flat else kernel.shape[-1]
+    sizes = [ctypes.c_longlong(each) for each in (-(-count // columns), columns, count)]
+    # Threads of OpenMP don't survive a fork: a child that waits for them waits forever.
+    is_alone = count <= CHUNK or multiprocessing.parent_process() is not None
+
+    def call(*tensors: Tensor) -> None:
+        pointers = [ctypes.c_void_p(each.data_ptr()) for each in tensors]
+        threads = 1 if is_alone else torch.get_num_threads()
+        run(ctypes.c_int(threads), *sizes, *pointers)
+
+    return call
+
+
+# --- step 6: a graph that calls the kernels
+
+
+def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
+    """Return a function for each kernel: compiled from C++, or else all of them in Python.
+
+    Where there is no compiler, or it fails, one warning (``RuntimeWarning``) says so, with the
+    message of the error.
+    """
+    try:
+        return [cpp_function(kernel) for kernel in found]
+    except OSError as error:
+        warnings.warn(f"kernels run as Python, not C++: {error}", RuntimeWarning, stacklevel=2)
+        return [python_function(kernel) for kernel in found]
+
+
+def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tuple[Tensor, ...]]:
+    """Return a function that runs a kernel on its inputs and returns its outputs.
+
+    The function makes the outputs, empty, and calls ``function(*inputs, *outputs)``. A loop can't
+    know what it reads, so the function first refuses, with ``checked``, what the kernel wasn't made
+    for.
+    """
+
+    def run(*inputs: Tensor) -> tuple[Tensor, ...]:
+        ready = [checked(node, each) for node, each in zip(kernel.inputs, inputs, strict=True)]
+        outputs = tuple(torch.empty(shape_of(node)) for node in kernel.outputs)
+        function(*ready, *outputs)
+        return outputs
+
+    run.__name__ = "kernel"
+    return run
+
+
+def checked(node: Node, tensor: Tensor) -> Tensor:  # given
+    """Return a tensor, contiguous, if it is what the graph knows of the node.
+
+    Raises:
+        ValueError: It has another shape, dtype or device, or it needs a gradient.
+    """
+    if tensor.shape != value(node).shape or tensor.dtype != torch.float32 or not tensor.is_cpu:
+        raise ValueError(
+            f"{node.name} was {tuple(value(node).shape)} of float32 on the CPU when the graph was "
+            f"lowered, and is {tuple(tensor.shape)} of {tensor.dtype} on {tensor.device}: lower it "
+            "for these inputs, or use torch.compile(model, backend=backend), which does"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            f"{node.name} needs a gradient, and a kernel has none: use torch.no_grad(), or "
+            "torch.compile(model, backend=backend), which lowers a backward graph too"
+        )
+    return tensor.resolve_neg().contiguous()
+
+
+def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given
+    """Yield the kernels and the other nodes, each after what it needs, else in the graph's order.
+
+    Raises:
+        graphlib.CycleError: A kernel needs what is made of its own results.
+    """
+    home: dict[Node, Any] = {node: kernel for kernel in found for node in kernel.nodes}
+    position: dict[Any, int] = {}
+    sorter: TopologicalSorter[Any] = TopologicalSorter()
+    for number, node in enumerate(graph.nodes):
+        unit = home.get(node, node)
+        position.setdefault(unit, number)
+        needed = (home.get(each, each) for each in node.all_input_nodes)
+        sorter.add(unit, *(each for each in needed if each is not unit))
+    sorter.prepare()
+    ready: list[tuple[int, Any]] = []
+    while sorter.is_active():
+        for unit in sorter.get_ready():
+            heapq.heappush(ready, (position[unit], unit))
+        _, unit = heapq.heappop(ready)
+        yield unit
+        sorter.done(unit)

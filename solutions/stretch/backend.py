@@ -1,0 +1,215 @@
+"""Unlike the core: memory is planned, and used again when its value isn't needed any more.
+
+- ``plan`` gives each value of a graph a place in one block of memory, the *arena*. Values that
+  aren't needed at the same time share bytes. torch's allocator decides this at run time, for each
+  tensor alone; a compiler knows the whole graph.
+- ``Plan.least`` is what no plan can do without, so you see how good a plan is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from ..backend import (
+    CHUNK,
+    POINTWISE,
+    PREAMBLE,
+    REDUCTIONS,
+    TABLE,
+    CppWriter,
+    Kernel,
+    Loop,
+    arguments,
+    backend,
+    build,
+    checked,
+    compiled,
+    cpp_function,
+    find_compiler,
+    fits,
+    functions,
+    in_order,
+    is_barrier,
+    is_per_row,
+    is_plain,
+    kernels,
+    launcher,
+    layer_norm,
+    library_folder,
+    loop_shape,
+    loops_of,
+    lower,
+    out_variant,
+    phases,
+    place,
+    power,
+    python_function,
+    python_source,
+    row_shape,
+    shape_of,
+    softmax,
+    softmax_backward,
+    value,
+)
+
+__all__ = [
+    "CHUNK",
+    "POINTWISE",
+    "PREAMBLE",
+    "REDUCTIONS",
+    "TABLE",
+    "CppWriter",
+    "Kernel",
+    "Life",
+    "Loop",
+    "Plan",
+    "arguments",
+    "backend",
+    "build",
+    "checked",
+    "compiled",
+    "cpp_function",
+    "find_compiler",
+    "fits",
+    "functions",
+    "in_order",
+    "is_barrier",
+    "is_per_row",
+    "is_plain",
+    "kernels",
+    "launcher",
+    "layer_norm",
+    "library_folder",
+    "lives",
+    "loop_shape",
+    "loops_of",
+    "lower",
+    "out_variant",
+    "phases",
+    "place",
+    "plan",
+    "power",
+    "python_function",
+    "python_source",
+    "row_shape",
+    "shape_of",
+    "softmax",
+    "softmax_backward",
+    "value",
+]
+
+ALIGNMENT = 64  # bytes: a value begins where a line of the processor's cache does
+
+
+class Life(NamedTuple):
+    """When a value is needed, and how large it is.
+
+    Attributes:
+        node: The node that makes it.
+        begin: The node's position in the graph.
+        end: The position of the last node that reads it, or a view of it.
+        size: Its bytes, rounded up to ``ALIGNMENT``.
+    """
+
+    node: Any
+    begin: int
+    end: int
+    size: int
+
+    def meets(self, other: Life) -> bool:
+        """Return whether there is a node during which both are needed."""
+        return self.begin <= other.end and other.begin <= self.end
+
+
+@dataclass
+class Plan:
+    """Where each value of a graph is.
+
+    Attributes:
+        places: From each life to the byte in the arena at which the value begins.
+    """
+
+    places: dict[Life, int]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the arena."""
+        return max((place + life.size for life, place in self.places.items()), default=0)
+
+    @property
+    def all(self) -> int:
+        """The bytes of all values, each in a place of its own."""
+        return sum(life.size for life in self.places)
+
+    @property
+    def least(self) -> int:
+        """The most bytes that are needed at the same time: no plan has a smaller arena."""
+        at_once = (
+            sum(each.size for each in self.places if each.begin <= life.begin <= each.end)
+            for life in self.places
+        )
+        return max(at_once, default=0)
+
+
+def plan(graph: Any) -> Plan:
+    """Return a place for each value that a graph makes and doesn't return.
+
+    The largest values choose first. Each takes the lowest bytes that are free during its whole
+    life.
+
+    In torch: ``torch._inductor.codegen.memory_planning``.
+
+    >>> from solutions.capture import capture
+    >>> flat = capture(lambda x: x.sin().cos().sin().cos(), (torch.ones(1000),))
+    >>> found = plan(flat.graph)
+    >>> found.all, found.size, found.least
+    (12096, 8064, 8064)
+    """
+    places: dict[Life, int] = {}
+    for life in sorted(lives(graph), key=lambda each: -each.size):
+        place = 0
+        near = sorted((at, each.size) for each, at in places.items() if each.meets(life))
+        for at, size in near:
+            if at >= place + life.size:
+                break
+            place = max(place, at + size)
+        places[life] = place
+    return Plan(places)
+
+
+def lives(graph: Any) -> list[Life]:
+    """Return the lives of the values that a graph makes and doesn't return."""
+    nodes = list(graph.nodes)
+    owners: dict[Any, Any] = {}
+    last: dict[Any, int] = {}
+    for position, node in enumerate(nodes):
+        owners[node] = owners[node.all_input_nodes[0]] if shows_its_input(node) else node
+        for each in node.all_input_nodes:
+            last[owners[each]] = position
+    returned = {owners[each] for each in nodes[-1].all_input_nodes}
+    return [
+        Life(node, position, last.get(node, position), size_of(node))
+        for position, node in enumerate(nodes)
+        if node.op == "call_function" and owners[node] is node and node not in returned
+    ]
+
+
+def shows_its_input(node: Any) -> bool:
+    """Return whether a node has no memory of its own: it is a view, or an item of a tuple."""
+    if node.op != "call_function" or not node.all_input_nodes:
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return bool(node.target.__module__ == "_operator")
+    return any(each.alias_info is not None for each in schema.returns)
+
+
+def size_of(node: Any) -> int:
+    """Return the bytes of a node's result, which may be several tensors."""
+    tensors = [each for each in tree_leaves(node.meta.get("val")) if isinstance(each, Tensor)]
+    bytes_of = (each.numel() * each.element_size() for each in tensors)
+    return sum(-(-each // ALIGNMENT) * ALIGNMENT for each in bytes_of)

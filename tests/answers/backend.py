@@ -1,0 +1,295 @@
+"""Answers to ``backend``."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import tempfile
+from pathlib import Path
+
+import torch
+
+from tests.suite.answers import right, wrong
+
+
+def replace(lesson, **functions):
+    """Put functions in the place of the core's, which the core itself calls too."""
+    vars(lesson).update(functions)
+
+
+# --- wrong: what fits -----------------------------------------------------------------------------
+
+
+@wrong(fails="test_an_operand_is_read_at_its_place", says="expected: None")
+def broadcasts_by_the_last_size_alone(lesson):
+    """Takes every operand whose last size is the loop's for a column."""
+    place = lesson.place
+
+    def any_column(shape, operand):
+        return place(shape, operand) or ("column" if operand[-1] == shape[-1] else None)
+
+    replace(lesson, place=any_column)
+
+
+@wrong(fails="test_anything_else_stays_torchs", says="expected: False")
+def asks_for_the_operator_alone(lesson):
+    """Looks the operator up, and not what it is called with."""
+
+    def fits(node):
+        return node.target in lesson.POINTWISE or node.target in lesson.REDUCTIONS
+
+    replace(lesson, fits=fits)
+
+
+@wrong(fails="test_anything_else_stays_torchs", says="expected: False")
+def takes_every_reduction(lesson):
+    """Doesn't ask over which dimension a reduction goes."""
+    fits = lesson.fits
+
+    def fits_more(node):
+        return node.target in lesson.REDUCTIONS or fits(node)
+
+    replace(lesson, fits=fits_more)
+
+
+# --- wrong: kernels -------------------------------------------------------------------------------
+
+
+@wrong(
+    fails="test_a_value_that_leaves_does_not_come_back_to_its_kernel",
+    says="kernels that each can run before what needs them",
+)
+def groups_by_shape(lesson):
+    """Puts all nodes of a shape into one kernel."""
+    loops_of = lesson.loops_of
+
+    def same_level(graph):
+        return {node: loop._replace(level=0) for node, loop in loops_of(graph).items()}
+
+    replace(lesson, loops_of=same_level)
+
+
+@wrong(fails="test_a_single_node_is_no_kernel", says="got: [1, 1]")
+def makes_kernels_of_single_nodes(lesson):
+    """Keeps groups of one node."""
+
+    def kernels(graph):
+        found = {}
+        for node, loop in lesson.loops_of(graph).items():
+            if loop.shape:
+                found.setdefault(loop, lesson.Kernel(loop.shape)).nodes.append(node)
+        return list(found.values())
+
+    replace(lesson, kernels=kernels)
+
+
+@wrong(fails="test_what_follows_a_reduction_stays_in_its_loop", says="one number per row")
+def leaves_rows_to_loops_of_their_own(lesson):
+    """Gives each node its own shape."""
+
+    def loop_shape(node, loops):
+        if not lesson.fits(node):
+            return None
+        source = node.args[0] if node.target in lesson.REDUCTIONS else node
+        return lesson.shape_of(source)
+
+    replace(lesson, loop_shape=loop_shape)
+
+
+@wrong(fails="test_nothing_moves_past_a_write", says="got: [4]")
+def moves_past_writes(lesson):
+    """Forgets the barriers."""
+    loops_of = lesson.loops_of
+
+    def one_epoch(graph):
+        return {node: loop._replace(epoch=0) for node, loop in loops_of(graph).items()}
+
+    replace(lesson, loops_of=one_epoch)
+
+
+@wrong(fails="test_a_node_waits_for_its_only_user", says="from the last node to the first")
+def starts_everything_early(lesson):
+    """Computes levels, and leaves each node where it could run first."""
+
+    def loops_of(graph):
+        loops, epoch = {}, 0
+        for node in graph.nodes:
+            shape = lesson.loop_shape(node, loops)
+            inputs = [loops[each] for each in node.all_input_nodes]
+            level = max((each.level + (each.shape != shape) for each in inputs), default=0)
+            epoch += lesson.is_barrier(node)
+            loops[node] = lesson.Loop(epoch, level, shape)
+            epoch += lesson.is_barrier(node)
+        return loops
+
+    replace(lesson, loops_of=loops_of)
+
+
+# --- wrong: printing ------------------------------------------------------------------------------
+
+
+@wrong(fails="test_python_needs_memory_for_one_chunk", says="a buffer that is used again")
+def works_on_the_whole_at_once(lesson):
+    """Makes one chunk of everything."""
+    source = lesson.python_source
+
+    def whole(kernel):
+        before, lesson.CHUNK = lesson.CHUNK, math.prod(kernel.shape)
+        try:
+            return source(kernel)
+        finally:
+            lesson.CHUNK = before
+
+    replace(lesson, python_source=whole)
+
+
+@wrong(
+    fails="test_printed_python_computes_what_eager_does", says="missing value for argument 'out'"
+)
+def forgets_that_outputs_have_other_names(lesson):
+    """Writes to ``output=``, which no operator has."""
+    source = lesson.python_source
+    replace(lesson, python_source=lambda kernel: source(kernel).replace("out=", "output="))
+
+
+@wrong(fails="test_what_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
+def makes_one_pass(lesson):
+    """Runs everything in one pass over a row."""
+    replace(lesson, phases=lambda kernel: [list(kernel.nodes)])
+
+
+@wrong(fails="test_what_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
+def makes_a_pass_for_each_step_of_a_row(lesson):
+    """Counts each value per row as a pass."""
+
+    def phases(kernel):
+        phase = {}
+        for node in kernel.nodes:
+            inside = [each for each in node.all_input_nodes if each in phase]
+            waits = [phase[each] + lesson.is_per_row(kernel, each) for each in inside]
+            phase[node] = max(waits, default=0)
+        return [[n for n in phase if phase[n] == k] for k in range(max(phase.values()) + 1)]
+
+    replace(lesson, phases=phases)
+
+
+@wrong(fails="test_numbers_in_the_graph_are_floats", says="numbers that the eager model gives")
+def divides_integers(lesson):
+    """Rounds the numbers of the graph."""
+    operand = lesson.CppWriter.operand
+
+    def rounded(self, node, argument):
+        is_number = isinstance(argument, int | float) and math.isfinite(argument)
+        return operand(self, node, argument) if not is_number else f"{int(argument) % 7}"
+
+    lesson.CppWriter.operand = rounded
+
+
+@wrong(
+    fails="test_other_functions_in_the_preamble_are_another_library",
+    says="everything that decides about the result",
+)
+def names_a_library_by_the_kernel_alone(lesson):
+    """Leaves the preamble out of the name."""
+
+    def compiled(source):
+        compiler = lesson.find_compiler()
+        name = hashlib.sha256(source.encode()).hexdigest()
+        library = Path(tempfile.gettempdir(), f"{name}.so")
+        if not library.exists():
+            lesson.build(compiler, lesson.PREAMBLE + source, library)
+        return ctypes.CDLL(str(library)).run
+
+    replace(lesson, compiled=compiled)
+
+
+@wrong(fails="test_without_a_compiler_one_warning_says_so_and_python_runs", says="C++ compiler")
+def ends_without_a_compiler(lesson):
+    """Lets the error of the compiler pass."""
+    replace(lesson, functions=lambda found: [lesson.cpp_function(each) for each in found])
+
+
+# --- right ----------------------------------------------------------------------------------------
+
+
+@right(core_only=True)
+def searches_for_a_kernel_to_join(lesson):  # noqa: C901
+    """Has no levels: a node joins the latest kernel of its shape that doesn't need the node."""
+
+    def needs(node, kernel, home):
+        waiting, seen = (
+            [each for each in node.all_input_nodes if home.get(each) is not kernel],
+            set(),
+        )
+        while waiting:
+            each = waiting.pop()
+            unit = home.get(each, each)
+            if unit is kernel:
+                return True
+            if unit not in seen:
+                seen.add(unit)
+                is_kernel = isinstance(unit, lesson.Kernel)
+                waiting += unit.inputs if is_kernel else unit.all_input_nodes
+        return False
+
+    def kernels(graph):
+        home, latest, loops = {}, {}, {}
+        for node in graph.nodes:
+            if lesson.is_barrier(node):
+                latest.clear()
+            shape = lesson.loop_shape(node, loops)
+            loops[node] = lesson.Loop(0, len(loops), shape)
+            if shape:
+                kernel = latest.get(shape)
+                if kernel is None or needs(node, kernel, home):
+                    kernel = latest[shape] = lesson.Kernel(shape)
+                kernel.nodes.append(node)
+                home[node] = kernel
+        return [each for each in dict.fromkeys(home.values()) if len(each.nodes) > 1]
+
+    replace(lesson, kernels=kernels)
+
+
+@right(core_only=True)
+def peels_phases_off(lesson):
+    """Takes away what can run, again and again."""
+
+    def phases(kernel):
+        left, groups = list(kernel.nodes), []
+        while left:
+            now, waiting = [], set()
+            for node in left:
+                in_loop = node.target in lesson.REDUCTIONS or not lesson.is_per_row(kernel, node)
+                rows = {each for each in now if lesson.is_per_row(kernel, each)}
+                used = set(node.all_input_nodes)
+                if used & waiting or (in_loop and used & rows):
+                    waiting.add(node)
+                else:
+                    now.append(node)
+            groups.append(now)
+            left = [node for node in left if node in waiting]
+        return groups
+
+    replace(lesson, phases=phases)
+
+
+@right(core_only=True)
+def makes_outputs_in_a_loop(lesson):
+    """Collects the outputs one by one, and returns them as a tuple."""
+
+    def launcher(kernel, function):
+        def run(*inputs):
+            tensors = []
+            for node, each in zip(kernel.inputs, inputs, strict=True):
+                tensors.append(lesson.checked(node, each))
+            results = []
+            for node in kernel.outputs:
+                results.append(torch.empty(lesson.shape_of(node)))
+            function(*tensors, *results)
+            return tuple(results)
+
+        run.__name__ = "kernel"
+        return run
+
+    replace(lesson, launcher=launcher)

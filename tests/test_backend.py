@@ -1,0 +1,606 @@
+"""``backend``: which nodes fit a loop, then kernels and what is printed, then whole models."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.models.backend import (
+    FUNCTIONS,
+    Net,
+    around,
+    aten,
+    block,
+    call,
+    chain,
+    compiled_by,
+    counts,
+    flat,
+    inputs,
+    kernels,
+    no_kernel_waits_for_itself,
+    only_kernel,
+    operators,
+    random_program,
+    rms,
+    runs_as_eager,
+    scaled,
+    two_results,
+    widest,
+)
+from tests.suite import equal, holds, refuses, same_numbers, warns_of
+
+needs_compiler = pytest.mark.compiler
+every_function = pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "around"])
+SPECIAL = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 1e-6, 88.0, -100.0, 1e30, -2.0])
+
+# --- step 1: which nodes fit one loop -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operand", "expected"),
+    [
+        ((2, 4, 3), "whole"),
+        ((), "single"),
+        ((1, 1, 1), "single"),
+        ((2, 4, 1), "row"),
+        ((3,), "column"),
+        ((1, 3), "column"),
+        ((4, 3), None),
+        ((2, 1, 3), None),
+        ((4, 1), None),
+    ],
+)
+def test_an_operand_is_read_at_its_place(lesson, operand, expected):
+    equal(lesson.place((2, 4, 3), operand), expected)
+
+
+def test_an_operand_with_the_shape_of_the_loop_is_whole(lesson):
+    equal([lesson.place(shape, shape) for shape in ((1,), (4, 1), (1, 3))], ["whole"] * 3)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.neg,
+        lambda x: x * 2 + 1,
+        lambda x: x + x[:1],
+        lambda x: x.sum(-1, keepdim=True),
+        lambda x: x.amax(1, keepdim=True),
+        lambda x: F.gelu(x, approximate="tanh"),
+        lambda x: x.clamp(max=3),
+    ],
+    ids=["neg", "number", "column", "sum", "amax", "string", "None"],
+)
+def test_what_a_loop_can_run_fits(lesson, function):
+    equal(lesson.fits(call(lesson, function, torch.ones(4, 3))), True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.mm(x),
+        lambda x: x.view(9),
+        lambda x: torch.sin(x),
+        lambda x: x.double() + 1,
+        lambda x: x.half() + 1,
+        lambda x: x.int() + 1,
+        lambda x: x > 1,
+        lambda x: x.t() + 1,
+        lambda x: x[:0] + 1,
+        lambda x: x[0, 0] + 1,
+        lambda x: x + x.t(),
+        lambda x: x + x.double()[0, 0],
+        lambda x: x.clamp(min=math.nan),
+        lambda x: x.view(3, 1, 3) + x,
+        lambda x: x.sum(0, keepdim=True),
+        lambda x: x.sum(-1),
+        lambda x: x.sum((0, 1), keepdim=True),
+        lambda x: x[:, :1].contiguous().sum(-1, keepdim=True),
+        lambda x: x.t().sum(-1, keepdim=True),
+    ],
+    ids="matmul view unknown double half int bool strided empty scalar strided-operand "
+    "double-operand nan broadcast sum-rows sum-dropped sum-all short-row strided-sum".split(),
+)
+def test_anything_else_stays_torchs(lesson, function):
+    equal(lesson.fits(call(lesson, function, torch.ones(3, 3))), False)
+
+
+def test_a_shape_that_is_not_known_does_not_fit(lesson):
+    equal(lesson.fits(call(lesson, torch.relu, torch.ones(4, 3), dynamic=True)), False)
+
+
+def test_a_node_of_which_nothing_is_known_does_not_fit(lesson):
+    node = call(lesson, torch.relu, torch.ones(3))
+    del node.meta["val"]
+    equal(lesson.fits(node), False)
+
+
+# --- step 2: which nodes share a loop -------------------------------------------------------------
+
+
+def test_a_chain_of_eight_is_one_kernel(lesson):
+    kernel = only_kernel(lesson, chain, *inputs(4, 3))
+    equal(
+        operators(kernel),
+        ["mul", "add", "sigmoid", "sub", "tanh", "mul", "silu", "mul", "add"],
+    )
+
+
+def test_norm_gelu_residual_and_softmax_are_one_kernel(lesson):
+    equal(counts(lesson, block, *inputs(4, 3)), [14])
+
+
+def test_a_single_node_is_no_kernel(lesson):
+    equal(counts(lesson, lambda x: torch.relu(x).mm(x).tanh(), torch.ones(3, 3)), [])
+
+
+def test_a_matrix_product_separates_kernels(lesson):
+    def function(x):
+        return (x * 2 + 1).mm(x).relu().neg()
+
+    equal([operators(each) for each in kernels(lesson, function, torch.ones(3, 3))],
+          [["mul", "add"], ["relu", "neg"]])  # fmt: skip
+
+
+def test_a_value_that_leaves_does_not_come_back_to_its_kernel(lesson):
+    found = kernels(lesson, around, *inputs(3, 3))
+    no_kernel_waits_for_itself(found)
+    equal([operators(each) for each in found], [["add", "relu"], ["mul", "mul", "add"]])
+
+
+def test_a_way_around_through_another_kernel_is_seen(lesson):
+    def function(x, y):
+        a = torch.relu(x + y)
+        b = a.view(9).neg() * 2
+        return a * b.view(3, 3)
+
+    no_kernel_waits_for_itself(kernels(lesson, function, *inputs(3, 3)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_kernel_of_a_random_program_waits_for_itself(lesson, seed):
+    found = kernels(lesson, random_program(seed), *inputs(4, 4))
+    no_kernel_waits_for_itself(found)
+
+
+def test_shapes_have_kernels_of_their_own(lesson):
+    def function(x, y):
+        return x.neg() * 2, y.neg() * 3
+
+    equal(counts(lesson, function, torch.ones(3), torch.ones(4)), [2, 2])
+
+
+def test_neighbours_share_a_loop(lesson):
+    equal(counts(lesson, lambda x, y: (x.neg() * 2, y.neg() * 3), *inputs(3)), [4])
+
+
+def test_a_node_waits_for_its_only_user(lesson):
+    def gate(x, y):
+        return torch.sigmoid(y) * (x.neg() * 2).mm(x)
+
+    equal(counts(lesson, gate, *inputs(3, 3)), [2, 2], hint="go from the last node to the first")
+
+
+def test_what_follows_a_reduction_stays_in_its_loop(lesson):
+    equal(counts(lesson, rms, *inputs(4, 3)), [6], hint="one number per row is of the same loop")
+
+
+def test_a_row_that_two_loops_made_is_of_the_later_one(lesson):
+    def function(x, y):
+        row = x.sum(-1, keepdim=True)
+        other = (y * row).sum(-1, keepdim=True)
+        return (row + other) * y
+
+    found = kernels(lesson, function, torch.ones(4, 3), torch.ones(4, 5))
+    no_kernel_waits_for_itself(found)
+    equal([(each.shape, len(each.nodes)) for each in found], [((4, 5), 4)])
+
+
+def test_the_level_counts_changes_of_the_loop(lesson):
+    graph = flat(lesson, lambda x: x.neg().relu().mm(x).neg(), torch.ones(3, 3)).graph
+    levels = [loop.level for loop in lesson.loops_of(graph).values()]
+    equal(levels[:5], [0, 1, 1, 2, 3])
+
+
+def test_nothing_moves_past_a_write(lesson):
+    def function(x, y):
+        a = x.neg() * 2
+        y.add_(1)
+        return a, y.neg() * 2, y
+
+    module = flat(lesson, function, *inputs(3))
+    expected = function(*inputs(3))
+    equal([len(each.nodes) for each in lesson.kernels(module.graph)], [2, 2])
+    same_numbers(lesson.lower(module)(*inputs(3)), expected)
+
+
+def test_inputs_and_outputs_are_what_crosses_the_border(lesson):
+    first, second = kernels(lesson, around, *inputs(3, 3))
+    equal([each.name for each in first.outputs], ["relu"])
+    equal([each.name for each in second.inputs], ["relu", "mm"])
+
+
+# --- step 3: print Python -------------------------------------------------------------------------
+
+
+@every_function
+def test_printed_python_computes_what_eager_does(lesson, name):
+    runs_as_eager(lesson, lesson.python_function, FUNCTIONS[name], *inputs(6, 5))
+
+
+@pytest.mark.parametrize("shape", [(20_001,), (3, 6001), (7001, 3), (2, 3, 4)], ids=str)
+def test_python_works_through_every_chunk(lesson, shape):
+    runs_as_eager(lesson, lesson.python_function, scaled, *inputs(*shape))
+    runs_as_eager(lesson, lesson.python_function, widest, *inputs(*shape))
+
+
+def test_python_reads_rows_columns_and_single_numbers(lesson):
+    def function(x, row, column, single):
+        return (x + row) * column - single
+
+    operands = (torch.randn(7000, 3), torch.randn(7000, 1), torch.randn(3), torch.randn(1, 1))
+    runs_as_eager(lesson, lesson.python_function, function, *operands)
+
+
+def test_python_writes_to_outputs_whatever_they_are_called(lesson):
+    def function(grad, x):
+        return aten.threshold_backward(grad, x, 0.5) * 2
+
+    runs_as_eager(lesson, lesson.python_function, function, *inputs(4, 3))
+
+
+def test_python_needs_memory_for_one_chunk(lesson):
+    class Largest(TorchDispatchMode):
+        elements = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if all(each.alias_info is None for each in func._schema.returns):
+                self.elements = max(self.elements, result.numel())
+            return result
+
+    x, y = inputs(200, 100)
+    kernel = only_kernel(lesson, chain, x, y)
+    run, out = lesson.python_function(kernel), torch.empty_like(x)
+    with Largest() as largest:
+        run(x, y, out)
+    holds(
+        largest.elements <= lesson.CHUNK,
+        f"no new tensor of more than {lesson.CHUNK} elements",
+        got=largest.elements,
+        hint="write to an output's rows, or to a buffer that is used again",
+    )
+
+
+# --- step 4: the phases of a row ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (chain, [9]),
+        (rms, [4, 2]),
+        (widest, [3, 1]),
+        (two_results, [4, 1]),
+        (lambda x, y: x - x.mean(-1, keepdim=True) - y.mean(-1, keepdim=True), [2, 2]),
+    ],
+    ids=["chain", "rms", "widest", "two_results", "two_means"],
+)
+def test_what_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
+    arguments = inputs(4, 3) if function is not rms else (torch.ones(4, 3), torch.ones(3))
+    kernel = only_kernel(lesson, function, *arguments)
+    equal([len(nodes) for nodes in lesson.phases(kernel)], expected)
+
+
+def test_a_phase_has_its_nodes_in_their_order(lesson):
+    kernel = only_kernel(lesson, block, *inputs(4, 3))
+    groups = lesson.phases(kernel)
+    order = [kernel.nodes.index(node) for nodes in groups for node in nodes]
+    holds(
+        all(groups) and sorted(order) == list(range(len(kernel.nodes))), "each node once", got=order
+    )
+    for nodes in groups:
+        places = [kernel.nodes.index(node) for node in nodes]
+        equal(places, sorted(places))
+
+
+# --- step 5: print C++, and compile it ------------------------------------------------------------
+
+
+@needs_compiler
+@every_function
+def test_printed_cpp_computes_what_eager_does(lesson, name):
+    runs_as_eager(lesson, lesson.cpp_function, FUNCTIONS[name], *inputs(6, 5))
+
+
+@needs_compiler
+def test_cpp_works_through_every_row(lesson):
+    for shape in ((20_001,), (1, 20_001), (7, 2)):
+        runs_as_eager(lesson, lesson.cpp_function, scaled, *inputs(*shape))
+        runs_as_eager(lesson, lesson.cpp_function, widest, *inputs(*shape))
+
+
+@needs_compiler
+def test_cpp_reads_rows_columns_and_single_numbers(lesson):
+    def function(x, row, column, single):
+        return (x + row) * column - single
+
+    operands = (torch.randn(5, 3), torch.randn(5, 1), torch.randn(3), torch.randn(1, 1))
+    runs_as_eager(lesson, lesson.cpp_function, function, *operands)
+
+
+@needs_compiler
+def test_cpp_knows_numbers_that_are_not_finite(lesson):
+    def function(x):
+        return torch.softmax(x, -1), x.amax(-1, keepdim=True)
+
+    x = torch.stack([SPECIAL, SPECIAL.flip(0), torch.ones(10), torch.full((10,), -math.inf)])
+    kernel = only_kernel(lesson, function, x)
+    results = torch.empty(4, 10), torch.empty(4, 1)
+    ordered = [next(r for r in results if r.shape == n.meta["val"].shape) for n in kernel.outputs]
+    lesson.cpp_function(kernel)(x, *ordered)
+    same_numbers(results, function(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize("function", [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.erf])
+def test_cpp_functions_take_every_number(lesson, function):
+    x = torch.cat([SPECIAL, torch.linspace(-110, 110, 990), torch.linspace(-1, 1, 1000)])
+    runs_as_eager(lesson, lesson.cpp_function, lambda x: function(x) * 2, x)
+
+
+@needs_compiler
+def test_numbers_in_the_graph_are_floats(lesson):
+    runs_as_eager(
+        lesson,
+        lesson.cpp_function,
+        lambda x: (x / 2 + 0.75).clamp(max=math.inf) * 10**10 + True,
+        torch.ones(3),
+    )
+
+
+@needs_compiler
+def test_a_source_is_compiled_once(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = 'extern "C" int run() { return 1; }'
+    lesson.compiled(source)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")}
+    lesson.compiled(source)
+    equal({path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")}, before)
+
+
+@needs_compiler
+def test_another_source_is_another_library(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    one, two = (lesson.compiled(f'extern "C" int run() {{ return {n}; }}') for n in (1, 2))
+    equal((one(), two()), (1, 2))
+
+
+@needs_compiler
+def test_other_functions_in_the_preamble_are_another_library(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = 'extern "C" int run() { return 1; }'
+    preamble = lesson.kernels.__globals__
+    lesson.compiled(source)
+    monkeypatch.setitem(preamble, "PREAMBLE", preamble["PREAMBLE"] + "\n")
+    lesson.compiled(source)
+    holds(
+        len(list(tmp_path.rglob("*.so"))) == 2,
+        "a library for each preamble",
+        hint="the name is made of everything that decides about the result",
+    )
+
+
+@needs_compiler
+def test_what_a_compiler_refuses_is_an_error_with_its_words(lesson):
+    with refuses(OSError, "nonsense"):
+        lesson.compiled("nonsense")
+
+
+def test_without_a_compiler_an_error_says_so(lesson, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with refuses(OSError, "CXX"):
+        lesson.compiled("int x;")
+
+
+# --- step 6: a graph that calls the kernels -------------------------------------------------------
+
+
+def test_without_a_compiler_one_warning_says_so_and_python_runs(lesson, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    module = flat(lesson, around, *inputs(3, 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lowered = lesson.lower(module)
+    words = [str(each.message) for each in caught if "C++ compiler" in str(each.message)]
+    equal(len(words), 1, hint="warn once for the graph, not once per kernel")
+    same_numbers(lowered(*inputs(3, 3)), around(*inputs(3, 3)))
+
+
+def test_with_a_compiler_that_fails_its_message_is_in_the_warning(lesson, tmp_path, monkeypatch):
+    compiler = tmp_path / "broken"
+    compiler.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    module = flat(lesson, chain, *inputs(3))
+    with warns_of("out of order"):
+        lowered = lesson.lower(module)
+    same_numbers(lowered(*inputs(3)), chain(*inputs(3)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_lowered_module_computes_what_eager_does(lesson, name):
+    module = flat(lesson, FUNCTIONS[name], *inputs(6, 6))
+    same_numbers(lesson.lower(module)(*inputs(6, 6)), FUNCTIONS[name](*inputs(6, 6)))
+
+
+@needs_compiler
+def test_a_kernel_is_one_call_and_an_item_per_output(lesson):
+    lowered = lesson.lower(flat(lesson, around, *inputs(3, 3)))
+    calls = [n for n in lowered.graph.nodes if n.op == "call_function"]
+    equal([each.name for each in calls], ["kernel", "relu", "mm", "kernel_1", "add_1"])
+    equal([each.target for each in calls if each.name in ("relu", "add_1")], [operator.getitem] * 2)
+
+
+@needs_compiler
+def test_an_output_keeps_what_is_known_of_it(lesson):
+    module = flat(lesson, around, *inputs(3, 3))
+    values = {node.name: node.meta.get("val") for node in module.graph.nodes}
+    for node in lesson.lower(module).graph.nodes:
+        if node.name in ("relu", "add_1", "mm"):
+            holds(node.meta.get("val") is values[node.name], f"the `val` of {node.name}")
+
+
+@needs_compiler
+def test_a_kernel_may_use_its_own_output(lesson):
+    def function(x):
+        a = x.neg()
+        return a, a * 2 + 1
+
+    module = flat(lesson, function, torch.ones(3))
+    same_numbers(lesson.lower(module)(torch.ones(3)), function(torch.ones(3)))
+
+
+@needs_compiler
+def test_the_module_given_is_not_changed(lesson):
+    module = flat(lesson, around, *inputs(3, 3))
+    before = [(node.name, node.args) for node in module.graph.nodes]
+    lesson.lower(module)
+    equal([(node.name, node.args) for node in module.graph.nodes], before)
+
+
+@needs_compiler
+def test_the_result_is_of_the_kind_that_was_given(lesson):
+    module = flat(lesson, chain, *inputs(3))
+    lowered = lesson.lower(module)
+    equal(type(lowered.graph), type(module.graph))
+    equal(type(lowered).__mro__[1], type(module).__mro__[1])
+
+
+@needs_compiler
+def test_random_numbers_come_in_eagers_order(lesson):
+    def function(x):
+        a = x + 1
+        first, second = torch.rand_like(x), torch.rand_like(x)
+        return (a * second).neg() + first
+
+    module = flat(lesson, function, torch.ones(3))
+    lowered = lesson.lower(module)
+    torch.manual_seed(1)
+    expected = function(torch.ones(3))
+    torch.manual_seed(1)
+    same_numbers(lowered(torch.ones(3)), expected)
+
+
+@needs_compiler
+def test_inputs_may_have_strides(lesson):
+    lowered = lesson.lower(flat(lesson, chain, *inputs(3, 4)))
+    x, y = inputs(4, 3)
+    same_numbers(lowered(x.t(), y.t()), chain(x.t(), y.t()))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "wrong", [torch.ones(4), torch.ones(3, dtype=torch.float64)], ids=["shape", "dtype"]
+)
+def test_a_kernel_refuses_what_it_was_not_made_for(lesson, wrong):
+    lowered = lesson.lower(flat(lesson, chain, *inputs(3)))
+    with refuses(ValueError, "lower it"):
+        lowered(wrong, wrong)
+
+
+@needs_compiler
+def test_a_kernel_refuses_to_drop_a_gradient(lesson):
+    lowered = lesson.lower(flat(lesson, chain, *inputs(3)))
+    x = torch.ones(3, requires_grad=True)
+    with refuses(ValueError, "gradient"):
+        lowered(x, x)
+
+
+# --- the whole: torch.compile ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiled_with(lesson):
+    """Compile with the lesson's backend, from a clean start."""
+    torch._dynamo.reset()
+    yield lambda model: compiled_by(lesson.backend, model)
+    torch._dynamo.reset()
+
+
+@needs_compiler
+def test_a_compiled_function_computes_what_eager_does(compiled_with):
+    x, y = inputs(6, 8)
+    same_numbers(compiled_with(block)(x, y), block(x, y))
+
+
+@needs_compiler
+def test_a_compiled_model_trains(compiled_with):
+    model, x = Net(), torch.randn(6, 8)
+    compiled_with(model)(x).pow(2).sum().backward()
+    ours = [each.grad.clone() for each in model.parameters()]
+    model.zero_grad()
+    model(x).pow(2).sum().backward()
+    same_numbers(ours, [each.grad for each in model.parameters()])
+
+
+@needs_compiler
+def test_another_shape_works(compiled_with):
+    function = compiled_with(block)
+    for shape in ((6, 8), (3, 8), (5, 4)):
+        x, y = inputs(*shape)
+        same_numbers(function(x, y), block(x, y))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_another_dtype_has_eagers_numbers(compiled_with, dtype):
+    x = (torch.randn(4, 6) * 5).to(dtype)
+
+    def function(x):
+        return (x * 2 + 1).abs() + x.sum(-1, keepdim=True)
+
+    same_numbers(compiled_with(function)(x), function(x))
+
+
+@needs_compiler
+def test_dropout_drops_what_eager_drops_after_the_same_seed(compiled_with):
+    def function(x):
+        return F.dropout(x + 1, 0.5) * 2 + x
+
+    compiled = compiled_with(function)
+    compiled(torch.ones(100))
+    torch.manual_seed(3)
+    kept = (compiled(torch.ones(100)) > 1).sum().item()
+    torch.manual_seed(3)
+    equal((function(torch.ones(100)) > 1).sum().item(), kept)
+
+
+@needs_compiler
+def test_a_written_input_is_written(compiled_with):
+    def function(x):
+        x.add_(1).relu_()
+        return x * 2
+
+    x, y = torch.tensor([-3.0, 2.0]), torch.tensor([-3.0, 2.0])
+    same_numbers((compiled_with(function)(x), x), (function(y), y))
+
+
+@needs_compiler
+def test_a_batch_norm_keeps_its_statistics(compiled_with):
+    ours, theirs = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+    x = torch.randn(8, 4)
+    same_numbers(compiled_with(ours)(x), theirs(x))
+    same_numbers(ours.running_mean, theirs.running_mean)
