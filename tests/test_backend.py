@@ -388,7 +388,7 @@ def test_another_source_is_another_library(lesson, tmp_path, monkeypatch):
 def test_other_functions_in_the_preamble_are_another_library(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = 'extern "C" int run() { return 1; }'
-    preamble = lesson.kernels.__globals__
+    preamble = lesson.shape_of.__globals__  # of a given function: those of the file
     lesson.compiled(source)
     monkeypatch.setitem(preamble, "PREAMBLE", preamble["PREAMBLE"] + "\n")
     lesson.compiled(source)

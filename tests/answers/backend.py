@@ -214,39 +214,37 @@ def ends_without_a_compiler(lesson):
 
 
 @right(core_only=True)
-def searches_for_a_kernel_to_join(lesson):  # noqa: C901
-    """Has no levels: a node joins the latest kernel of its shape that doesn't need the node."""
+def searches_for_a_kernel_to_join(lesson):
+    """Has no levels: from the end, a node joins the first kernel that doesn't wait for another."""
 
-    def needs(node, kernel, home):
-        waiting, seen = (
-            [each for each in node.all_input_nodes if home.get(each) is not kernel],
-            set(),
-        )
+    def leads_outside_and_back(node, kernel, home):
+        waiting = [user for user in node.users if home.get(user) is not kernel]
         while waiting:
-            each = waiting.pop()
-            unit = home.get(each, each)
+            user = waiting.pop()
+            unit = home.get(user)
             if unit is kernel:
                 return True
-            if unit not in seen:
-                seen.add(unit)
-                is_kernel = isinstance(unit, lesson.Kernel)
-                waiting += unit.inputs if is_kernel else unit.all_input_nodes
+            ends = unit.outputs if unit else [user]
+            waiting += [each for end in ends for each in end.users if home.get(each) is not unit]
         return False
 
     def kernels(graph):
-        home, latest, loops = {}, {}, {}
+        home, made, loops = {}, [], {}
         for node in graph.nodes:
+            loops[node] = lesson.Loop(0, len(loops), lesson.loop_shape(node, loops))
+        for node in reversed(list(graph.nodes)):
+            shape = loops[node].shape
             if lesson.is_barrier(node):
-                latest.clear()
-            shape = lesson.loop_shape(node, loops)
-            loops[node] = lesson.Loop(0, len(loops), shape)
+                made.clear()
             if shape:
-                kernel = latest.get(shape)
-                if kernel is None or needs(node, kernel, home):
-                    kernel = latest[shape] = lesson.Kernel(shape)
-                kernel.nodes.append(node)
-                home[node] = kernel
-        return [each for each in dict.fromkeys(home.values()) if len(each.nodes) > 1]
+                fitting = (kernel for kernel in made if kernel.shape == shape)
+                free = (each for each in fitting if not leads_outside_and_back(node, each, home))
+                home[node] = kernel = next(free, None) or lesson.Kernel(shape)
+                kernel.nodes.insert(0, node)
+                if kernel not in made:
+                    made.append(kernel)
+        found = dict.fromkeys(home[node] for node in graph.nodes if node in home)
+        return [each for each in found if len(each.nodes) > 1]
 
     replace(lesson, kernels=kernels)
 
