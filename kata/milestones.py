@@ -10,6 +10,7 @@ import ast
 import re
 
 from kata import progress
+from kata.naming import NAMES
 from kata.stubs import ROOT
 
 LESSON = re.compile(r"lessons\.(\w+)")
@@ -21,7 +22,7 @@ def milestone(lesson: str) -> str:
     if not file.exists():
         return ""
     source = file.read_text(encoding="utf-8")
-    imported = LESSON.findall(source)
+    imported = [name for name in LESSON.findall(source) if name in NAMES]
     needed = {need for name in imported for need in (name, *progress.all_needs(name))} - {lesson}
     if not all(map(progress.is_yours, needed)):
         return ""

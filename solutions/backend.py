@@ -43,9 +43,9 @@ def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  
 
     In torch: ``torch._inductor.compile_fx.compile_fx``.
 
-    >>> compiled_model = torch.compile(lambda x: (x * 2 + 1).relu(), backend=backend)
-    >>> compiled_model(torch.tensor([-1.0, 2.0]))
-    tensor([0., 5.])
+    >>> compiled_model = torch.compile(torch.nn.Softmax(dim=-1), backend=backend)
+    >>> compiled_model(torch.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]

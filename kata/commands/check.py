@@ -16,6 +16,7 @@ from kata.milestones import milestone
 from kata.naming import NAMES, add_lesson, lesson_name
 from kata.showing import show
 from kata.terminal import open_console
+from kata.verdict import PASSED
 from kata.workspace import is_pristine
 from lessons import FINALE
 
@@ -39,7 +40,8 @@ def main(arguments: argparse.Namespace) -> int:
     for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
         verdicts.append(verdict)
         if not arguments.json:
-            words = milestone(verdict.lesson) if len(lessons) == 1 else ""
+            is_news = verdict.state in PASSED and len(lessons) == 1
+            words = milestone(verdict.lesson) if is_news else ""
             show(console, verdict, stretch=arguments.stretch, milestone=words)
     if arguments.json:
         print(json.dumps(as_json(verdicts, stretch=arguments.stretch), indent=2))

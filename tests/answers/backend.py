@@ -214,7 +214,7 @@ def ends_without_a_compiler(lesson):
 
 
 @right(core_only=True)
-def searches_for_a_kernel_to_join(lesson):
+def searches_for_a_kernel_to_join(lesson):  # noqa: C901
     """Has no levels: from the end, a node joins the first kernel that doesn't wait for another."""
 
     def leads_outside_and_back(node, kernel, home):

@@ -33,7 +33,7 @@ WRONG = [answer for answer in ANSWERS if answer.fails]
 LEAST_WRONG, LEAST_RIGHT = 10, 3
 SECONDS = 10  # what a learner's test may take
 # Of these the words may stand below what fits the screen: a learner fixes what it shows first.
-LONG = ("split_module", "unflatten")
+LONG = ("split_module", "unflatten", "backend")
 
 
 def checked(answer: Answer, judged: JudgedVerdict) -> Verdict:

@@ -17,6 +17,7 @@ from tools.pictures.traced import (
     signature,
 )
 from tools.pictures.transformed import (
+    compiled,
     edited,
     fused,
     inlined,
@@ -46,6 +47,7 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "splitting": splitting,
     "partitions": partitions,
     "captured": captured,
+    "compiled": compiled,
     "exported": exported,
     "unflattening": unflattening,
 }
