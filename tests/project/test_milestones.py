@@ -1,4 +1,4 @@
-"""What the lessons can do together: told when a core turns green and all pieces are the learner's."""
+"""What the lessons do together is told when a core turns green and all pieces are written."""
 
 from __future__ import annotations
 
