@@ -7,13 +7,10 @@ the screen says what the script shows and how to run it. The words are the scrip
 from __future__ import annotations
 
 import ast
-import re
+from collections.abc import Iterator
 
 from kata import progress
-from kata.naming import NAMES
 from kata.stubs import ROOT
-
-LESSON = re.compile(r"lessons\.(\w+)")
 
 
 def milestone(lesson: str) -> str:
@@ -21,10 +18,18 @@ def milestone(lesson: str) -> str:
     file = ROOT / "examples" / f"{lesson}.py"
     if not file.exists():
         return ""
-    source = file.read_text(encoding="utf-8")
-    imported = [name for name in LESSON.findall(source) if name in NAMES]
-    needed = {need for name in imported for need in (name, *progress.all_needs(name))} - {lesson}
-    if not all(map(progress.is_yours, needed)):
+    script = ast.parse(file.read_text(encoding="utf-8"))
+    imported = {need for name in lessons_in(script) for need in (name, *progress.all_needs(name))}
+    if not all(map(progress.is_yours, imported - {lesson})):
         return ""
-    words = (ast.get_docstring(ast.parse(source)) or "").strip()
-    return f"{words} To see it: `kata run examples/{lesson}.py`"
+    return f"{ast.get_docstring(script)} To see it: `kata run examples/{lesson}.py`"
+
+
+def lessons_in(script: ast.Module) -> Iterator[str]:
+    """The lessons that a script imports: ``from lessons.X import …``, ``from lessons import X``."""
+    for node in ast.walk(script):
+        if isinstance(node, ast.ImportFrom):
+            package, _, lesson = (node.module or "").partition(".")
+            if package == "lessons":
+                names = [lesson] if lesson else [alias.name for alias in node.names]
+                yield from (name for name in names if name in progress.NEEDS)

@@ -53,6 +53,6 @@ def next_step(verdict: Verdict) -> str:
     for task, tests in waiting.items():  # in the order of the tests: the easiest first
         if step := steps.get(task):
             wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
-            word = "then" if verdict.of("failed") else "next"  # what is red comes first
+            word = "then" if verdict.failures else "next"  # what is shown as red comes first
             return f"{word}: {step.name}, lessons/{lesson}.py:{step.line}; {wait}"
     return ""

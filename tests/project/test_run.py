@@ -71,3 +71,5 @@ def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
     assert next_step(verdict) == f"next: {place}"
     red = Report("t::red", "s", "failed", is_stretch=False, text="red")
     assert next_step(replace(verdict, reports=(*verdict.reports, red))) == f"then: {place}"
+    hidden = replace(red, is_stretch=True)  # the core isn't green yet, so this one isn't shown
+    assert next_step(replace(verdict, reports=(*verdict.reports, hidden))) == f"next: {place}"
