@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import traceback
+import warnings
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import nn
@@ -29,29 +34,64 @@ def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
         impl: ``lessons``, ``solutions`` or ``torch``.
 
     Raises:
-        GraphError: the lesson isn't written yet, it fails, or the model cannot be traced.
+        GraphError: the tracer fails, or the model cannot be traced.
     """
     if impl == "lessons":
-        return trace_by_lesson(model, workspace.HERE.lessons)
+        return by_lesson("tracer", lambda tracer: tracer.Tracer().trace(model))
     module = torch.fx if impl == "torch" else importlib.import_module("solutions.stretch.tracer")
+    return told("this model cannot be traced", lambda: module.Tracer().trace(model)), []
+
+
+def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Graph, list[str]]:
+    """Capture a model, run on zeros of a shape; return what ``trace`` does.
+
+    Args:
+        model: any model with one input.
+        shape: the input's.
+        impl: ``lessons``, ``solutions`` or ``torch``.
+
+    Raises:
+        GraphError: the capture fails.
+    """
+    inputs = (torch.zeros(shape),)
+    logging.getLogger("torch._subclasses.fake_tensor").disabled = True  # it logs what it raises
+    if impl == "lessons":
+        return by_lesson("capture", lambda lesson: lesson.capture(model, inputs).graph)
+    if impl == "torch":
+        return told("this model cannot be exported", lambda: exported(model, inputs)), []
+    reference = importlib.import_module("solutions.stretch.capture")
+    return told("this model cannot be captured", lambda: reference.capture(model, inputs).graph), []
+
+
+def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Graph:
+    """The operators that ``torch.export`` records."""
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of torch about itself
+        return torch.export.export(model, inputs).run_decompositions().graph
+
+
+def told(what: str, work: Callable[[], Any]) -> Any:
+    """What the work returns; an error of it in words."""
     try:
-        return module.Tracer().trace(model), []
+        return work()
     except Exception as error:
-        raise GraphError(f"this model cannot be traced: {words(error)}") from error
+        raise GraphError(f"{what}: {words(error)}") from error
 
 
-def trace_by_lesson(model: nn.Module, folder: Path) -> tuple[Graph, list[str]]:
-    """Trace with the learner's tracer; its siblings that aren't written yet are lent."""
+def by_lesson(lesson: str, work: Callable[[ModuleType], Graph]) -> tuple[Graph, list[str]]:
+    """Let a learner's lesson make a graph; lessons that aren't written yet are lent."""
+    folder = workspace.HERE.lessons
+    is_begun = not workspace.is_pristine(lesson)
     try:
-        with lending(folder, "tracer") as finder:
-            graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
+        with lending(folder, lesson if is_begun else "") as finder:
+            graph = work(importlib.import_module(f"lessons.{lesson}"))
     except NotImplementedError as error:
-        told = f"not written yet: {error}; --impl solutions shows the reference's graph"
-        raise GraphError(told) from error
+        raise GraphError(
+            f"not written yet: {error}; --impl solutions shows the reference's graph"
+        ) from error
     except Exception as error:
-        raise GraphError(f"your tracer raised {words(error)}{place(error, folder)}") from error
-    if not isinstance(graph, Graph):
-        raise GraphError(f"Tracer.trace of lessons/tracer.py returned no graph but {graph!r}")
+        raise GraphError(f"your {lesson} raised {words(error)}{place(error, folder)}") from error
+    if not hasattr(graph, "nodes"):
+        raise GraphError(f"lessons/{lesson}.py returned no graph but {graph!r}")
     return graph, finder.lent
 
 

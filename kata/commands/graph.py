@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import operator
 import re
 import webbrowser
 from dataclasses import replace
@@ -13,14 +14,20 @@ from typing import NamedTuple
 from torch.fx import Graph, Node
 
 from drawing import Panel, Picture
-from drawing.listing import panel
+from drawing.listing import panel, target_of
 from drawing.page import write_page
 from kata import workspace
 from kata.terminal import harmless, open_console
-from kata.tracing import GraphError, build, trace
+from kata.tracing import GraphError, build, capture, trace
 
 WHOSE = {"lessons": "your tracer", "solutions": "the reference", "torch": "torch"}
 MARK = "first difference"
+IMAGE = "1x3x224x224"  # what torchvision's classification models take
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """Read a shape such as ``1x3x224x224``."""
+    return tuple(map(int, text.split("x")))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("torch",),
         help="compare with torch's graph; exit code 1 if they differ",
     )
+    parser.add_argument(
+        "--capture",
+        nargs="?",
+        const=IMAGE,
+        type=shape,
+        metavar="SHAPE",
+        help="draw the operators that torch's dispatcher runs for an input of this shape, "
+        "1x3x224x224 if none is given, beside what the tracer records",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (.html or .svg)")
     parser.add_argument("--no-open", action="store_true", help="don't open the browser")
 
@@ -46,7 +62,10 @@ def main(arguments: argparse.Namespace) -> int:
     name = re.sub(r"[^\w.-]+", "-", arguments.model)
     file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
     try:
-        shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
+        if arguments.capture:
+            shown = captured(arguments.model, arguments.impl, arguments.capture)
+        else:
+            shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
         write_page(shown.picture, file)
     except (GraphError, OSError) as error:
         errors = open_console(plain=arguments.plain, stderr=True)
@@ -75,13 +94,33 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
         GraphError: the model isn't there, or it cannot be traced.
     """
     ours, lent = trace(build(model), impl)
-    title = f"{model}: traced by {WHOSE[impl]}"
+    whose = WHOSE["solutions" if "tracer" in lent else impl]
+    title = f"{model}: traced by {whose}"
     if compare:
         theirs, _ = trace(build(model), "torch")
-        shown = compared(title, ours, theirs, WHOSE[impl])
+        shown = compared(title, ours, theirs, whose)
     else:
         shown = alone(title, f"{title}, {len(ours.nodes)} nodes", ours)
-    notes = (f"lent by the reference: {', '.join(lent)}",) if lent else ()
+    return with_loans(shown, lent)
+
+
+def captured(model: str, impl: str, shape: tuple[int, ...]) -> Shown:
+    """List what a tracer records of a model, and what its run leaves below autograd.
+
+    Raises:
+        GraphError: the model isn't there, or it cannot be traced or captured.
+    """
+    traced, lent = trace(build(model), impl)
+    flat, also_lent = capture(build(model), shape, impl)
+    calls = (node.target for node in flat.nodes if node.op == "call_function")
+    operators = sum(target is not operator.getitem for target in calls)
+    says = f"{model}: {len(traced.nodes)} nodes traced, {operators} operators captured"
+    panels = (panel(traced, "the tracer"), panel(flat, "the dispatcher"))
+    return with_loans(Shown(Picture(model, f"{says}.", panels), (says,)), [*lent, *also_lent])
+
+
+def with_loans(shown: Shown, lent: list[str]) -> Shown:
+    notes = (f"lent by the reference: {', '.join(dict.fromkeys(lent))}",) if lent else ()
     return shown._replace(says=(*shown.says, *notes))
 
 
@@ -92,7 +131,7 @@ def alone(title: str, says: str, graph: Graph) -> Shown:
 
 def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
     """Both graphs, the first difference marked, unless they are the same: then one is enough."""
-    pairs = zip_longest(map(Node.format_node, ours.nodes), map(Node.format_node, theirs.nodes))
+    pairs = zip_longest(map(line_of, ours.nodes), map(line_of, theirs.nodes))
     differing = ((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
     position, our, their = next(differing, (-1, "", ""))
     if position < 0:
@@ -101,6 +140,11 @@ def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
     panels = (marked(ours, position, whose), marked(theirs, position, "torch"))
     picture = Picture(title, f"{says}.", panels)
     return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
+
+
+def line_of(node: Node) -> str:
+    """What a node does, in words that are the same for every class of node."""
+    return f"%{node.name} : {node.op}[{target_of(node)}] args {node.args} kwargs {node.kwargs}"
 
 
 def marked(graph: Graph, position: int, heading: str) -> Panel:

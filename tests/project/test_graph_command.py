@@ -14,7 +14,7 @@ import pytest
 
 from kata import workspace
 from kata.command_line import run
-from kata.stubs import STUBS
+from kata.stubs import CORES, STUBS
 from tools.stubs import write
 
 SMALL = "tools.pictures.models:Nested"
@@ -95,6 +95,7 @@ def graph(tmp_path: Path, capsys):
     return call
 
 
+CAPTURED = ["addmm", "add", "relu", "addmm_1"]
 NODES = ["x", "block_linear", "add", "block_relu", "flatten", "head", "output"]
 
 
@@ -160,10 +161,31 @@ def test_what_goes_wrong_in_a_learners_tracer_is_told_with_its_line(graph, lesso
     assert "Traceback" not in says
 
 
-def test_a_tracer_that_is_not_written_yet_leads_to_the_references(graph, lessons):
-    code, says, _ = graph(SMALL)
-    assert code == 1
-    assert "not written yet: tracer: " in says and "--impl solutions" in says
+def test_a_tracer_that_is_not_written_yet_is_lent(graph, lessons):
+    code, says, nodes = graph(SMALL, "--against", "torch")
+    assert (code, nodes) == (0, NODES)
+    assert "traced by the reference: the same graph as torch's" in says
+    assert "lent by the reference: tracer, " in says
+
+
+def test_a_tracer_that_makes_graphs_of_its_own_is_compared_with_torchs(graph, lessons):
+    lessons((CORES / "tracer.py").read_text())
+    code, says, nodes = graph(SMALL, "--against", "torch")
+    assert (code, nodes) == (0, NODES)
+    assert "traced by your tracer: the same graph as torch's" in says
+
+
+@pytest.mark.parametrize("impl", ["lessons", "solutions", "torch"])
+def test_what_the_dispatcher_runs_is_drawn_beside_what_the_tracer_records(graph, lessons, impl):
+    code, says, nodes = graph(SMALL, "--capture", "2x4", "--impl", impl)
+    assert (code, nodes[: len(NODES)]) == (0, NODES)
+    assert [name for name in nodes[len(NODES) :] if name in CAPTURED] == CAPTURED
+    assert "7 nodes traced, 6 operators captured" in says  # two weights are transposed
+
+
+def test_an_input_of_another_shape_is_told(graph):
+    code, says, _ = graph(SMALL, "--capture", "2x5", "--impl", "solutions")
+    assert code == 1 and says.startswith("error: this model cannot be captured: RuntimeError: ")
 
 
 @pytest.mark.parametrize(
