@@ -170,7 +170,7 @@ static inline float erf_(float x) {  // a fit: its relative error is below 4e-7
         + z * (1.47284198e-4f + z * (-1.94232302e-6f + z * 1.91112797e-8f)))));
     float q = 1 + z * (0.516888261f + z * (0.117969364f + z * (0.0149577893f
         + z * 0.00102108403f)));
-    return clamp_(c * p / q, -1, 1);
+    return x <= -4 ? -1 : x >= 4 ? 1 : c * p / q;  // to the bit, or gelu grows where it is 0
 }
 static inline float tanh_(float x) {
     float z = x * x;

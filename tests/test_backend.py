@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -355,6 +356,14 @@ def test_cpp_knows_numbers_that_are_not_finite(lesson):
 def test_cpp_functions_take_every_number(lesson, function):
     x = torch.cat([SPECIAL, torch.linspace(-110, 110, 990), torch.linspace(-1, 1, 1000)])
     runs_as_eager(lesson, lesson.cpp_function, lambda x: function(x) * 2, x)
+
+
+@needs_compiler
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_takes_large_numbers(lesson, approximate):
+    x = torch.tensor([-math.inf, -1e30, -100.0, -6.0, -1.0, 0.0, 1.0, 100.0, 1e30])
+    gelu = partial(F.gelu, approximate=approximate)
+    runs_as_eager(lesson, lesson.cpp_function, lambda x: gelu(x) * 2, x)
 
 
 @needs_compiler
