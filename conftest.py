@@ -8,7 +8,8 @@ import pytest
 HAS_TORCH = find_spec("torch") is not None
 OUTSIDE = "No module named 'torch': activate the environment first, `source .venv/bin/activate`"
 
-pytest_plugins = ["tests.suite.plugin", "tests.suite.reporting"] if HAS_TORCH else []
+PLUGINS = ["tests.suite.plugin", "tests.suite.reporting", "tests.suite.alone"]
+pytest_plugins = PLUGINS if HAS_TORCH else []
 
 
 def pytest_configure() -> None:

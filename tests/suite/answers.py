@@ -216,13 +216,13 @@ def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) 
 
 
 # A run inside a run needs none of these; `unraisableexception` collects the whole heap twice.
-SWITCHED_OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception")
+OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception", "tests.suite.alone")
 
 
 def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] = ()) -> Verdict:
     """Run pytest in this process, as a learner sees it, and collect what it says."""
     verdict = Verdict()
-    quiet = [*(f"-pno:{name}" for name in SWITCHED_OFF), f"--impl={impl}"]
+    quiet = [*(f"-pno:{name}" for name in OFF), f"--impl={impl}"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
         pytest.main([*arguments, *quiet], plugins=[verdict, *plugins])
     verdict.terminal = out.getvalue()
