@@ -18,11 +18,11 @@ from kata import workspace
 from kata.stubs import CORES, ROOT
 from kata.verdict import PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
-from lessons import FINALE, LESSONS, Lesson
+from lessons import COURSE, TOGETHER, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
-NEEDS = {lesson.name: lesson.needs for lesson in (*LESSONS, FINALE)}
+NEEDS = {lesson.name: lesson.needs for lesson in COURSE}
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def is_yours(lesson: str) -> bool:
 def siblings_of(lesson: str) -> tuple[str, ...] | None:
     """Return the lessons that are the learner's when another is judged.
 
-    For the finale these are all that have been written, ``None``: it waits for all of them.
+    For the finale and the chain these are all that have been written, ``None``.
     """
-    if lesson == FINALE.name:
+    if lesson in TOGETHER:
         return None
     return tuple(name for name in all_needs(lesson) if is_yours(name))
 
@@ -177,19 +177,23 @@ class Standing(NamedTuple):
 
 
 def standings() -> list[Standing]:
-    """Every lesson, in order, and the finale."""
-    rows = (*LESSONS, FINALE)
-    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in rows]
+    """Every lesson, the finale and the chain, in order."""
+    return [Standing(each, is_pristine(each.name), recall(each.name)) for each in COURSE]
 
 
 def next_of(rows: list[Standing]) -> Standing | None:
     """The lesson to go on with; ``None`` if all are done.
 
-    It is the first one begun and not done, or else the first one left behind the last one done, or
-    else the first one left. The finale, which is the last row, comes when nothing else is left.
+    It is the first one begun and not done, or else the first one left after the last one done, or
+    else the first one left. The finale and the chain count once all their lessons are written.
     """
-    left = [row for row in rows if not row.is_done or row.is_stale]
+    left = [
+        row
+        for row in rows
+        if (not row.is_done or row.is_stale)
+        and not (row.is_pristine and row.lesson.name in TOGETHER)
+    ]
     begun = [row for row in left if not row.is_pristine]
-    last = max((number for number, row in enumerate(rows[:-1]) if row.is_done), default=-1)
-    ahead = [row for row in rows[last + 1 : -1] if row in left]
+    last = max((number for number, row in enumerate(rows) if row.is_done), default=-1)
+    ahead = [row for row in rows[last + 1 :] if row in left]
     return next(iter(begun or ahead or left), None)

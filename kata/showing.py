@@ -15,7 +15,8 @@ from kata.reasons import Reason, other_reasons
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
-from lessons import FINALE
+from kata.workspace import unwritten
+from lessons import TOGETHER
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
 # it has a headline, a line that counts the others, a blank one, the score, and a note.
@@ -173,9 +174,9 @@ def show_score(
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
     if verdict.state == TODO:
-        is_last = verdict.lesson == FINALE.name
-        left = f"waits until its {len(FINALE.needs)} lessons are written"
-        return name + (left if is_last else f"not started: open lessons/{verdict.lesson}.py")
+        if verdict.lesson in TOGETHER:
+            return f"{name}write these first: {', '.join(unwritten(verdict.lesson))}"
+        return f"{name}not started: open lessons/{verdict.lesson}.py"
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kata.stubs import ROOT, STUBS, is_stub
-from lessons import FINALE
+from lessons import TOGETHER
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,14 @@ def yours(lesson: str) -> bytes:
 
 
 def is_pristine(lesson: str) -> bool:
-    """Whether the lesson's file is its stub; the finale waits until all its lessons are written."""
-    files = FINALE.needs if lesson == FINALE.name else (lesson,)
-    return any(is_stub(each, yours(each)) for each in files)
+    """Whether the lesson's file is its stub; without a file, whether one that it needs is."""
+    return bool(unwritten(lesson))
+
+
+def unwritten(lesson: str) -> list[str]:
+    """Which of a lesson's files are their stubs: its own, or those that the finale needs."""
+    files = TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
+    return [each for each in files if is_stub(each, yours(each))]
 
 
 def write(target: Path, content: bytes) -> None:

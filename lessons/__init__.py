@@ -176,7 +176,7 @@ LESSONS = (
     ),
 )
 
-# Judged after the lessons of the engine: all of them together, with no object of torch.fx.
+# What is judged without a file of its own, once the lessons that it needs are written.
 FINALE = Lesson(
     name="finale",
     part="the engine",
@@ -194,3 +194,16 @@ FINALE = Lesson(
     ),
     summary="run your pieces as one engine",
 )
+CHAIN = Lesson(
+    name="chain",
+    part="many machines",
+    title="From a model to two processes",
+    minutes=0,
+    needs=("graph", "code", "interpreter", "capture", "unflatten", "split_module", "schedule"),
+    summary="train a captured model on two processes",
+)
+TOGETHER = {each.name: each for each in (FINALE, CHAIN)}
+
+PARTS = tuple(dict.fromkeys(lesson.part for lesson in LESSONS))
+# All of it, in order: each part ends with its lessons together.
+COURSE = tuple(sorted((*LESSONS, *TOGETHER.values()), key=lambda each: PARTS.index(each.part)))

@@ -18,15 +18,15 @@ from kata.showing import show
 from kata.terminal import open_console
 from kata.verdict import PASSED
 from kata.workspace import is_pristine
-from lessons import FINALE
+from lessons import TOGETHER
 
 SCHEMA = 1
-JUDGED = (*NAMES, FINALE.name)
+JUDGED = (*NAMES, *TOGETHER)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    words = "the lessons to judge, or `finale` (default: all)"
+    words = "the lessons to judge, `finale` or `chain` (default: all)"
     add_lesson(parser, nargs="*", type=partial(lesson_name, known=JUDGED), help=words)
     parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")

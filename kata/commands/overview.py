@@ -10,7 +10,7 @@ from rich.table import Table
 
 from kata.progress import Standing, next_of, standings
 from kata.terminal import open_console, show_prose
-from lessons import FINALE
+from lessons import TOGETHER
 
 # Narrower than this, the table has the columns alone that say how a lesson stands.
 WIDE = 72
@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def show(console: Console, rows: list[Standing]) -> None:
-    *lessons, _ = rows  # the last one is the finale
+    lessons = [row for row in rows if row.lesson.name not in TOGETHER]
     done = sum(row.is_done for row in lessons)
     show_prose(console, f"fx-kata: {done} of {len(lessons)} lessons done{time_left(lessons)}")
     console.print()
@@ -67,7 +67,7 @@ def advice(rows: list[Standing]) -> Iterator[str]:
         yield "All lessons are done. `kata check --stretch` asks for what is left to be starred."
         return
     name = row.lesson.name
-    if row.lesson is FINALE:
+    if name in TOGETHER:
         yield f"next: {name} ({row.lesson.summary}): `kata check {name}`, docs/{name}.md"
         return
     yield f"next: {name} ({row.lesson.summary}), about {row.lesson.minutes} minutes"

@@ -12,7 +12,7 @@ from kata.command_line import COMMANDS
 from kata.progress import Result, Standing, next_of
 from kata.stubs import ROOT
 from kata.verdict import Count
-from lessons import FINALE, LESSONS
+from lessons import CHAIN, COURSE, FINALE, LESSONS, TOGETHER, Lesson
 from tests.project.stage import a_learner, play
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -83,11 +83,19 @@ def rows(states: dict[str, str]) -> list[Standing]:
         name: Current(name, state, Count(), Count(), has_passed=True, key="")
         for name, state in states.items()
     }
-    everything = (*LESSONS, FINALE)
-    return [Standing(each, each.name not in results, results.get(each.name)) for each in everything]
+    return [
+        Standing(each, not written(each).issubset(results), results.get(each.name))
+        for each in COURSE
+    ]
 
 
-FIRST, SECOND, THIRD, *_, LAST = [lesson.name for lesson in LESSONS]
+def written(lesson: Lesson) -> set[str]:
+    """The lessons whose files a row stands for."""
+    return set(lesson.needs if lesson.name in TOGETHER else [lesson.name])
+
+
+NAMES = [lesson.name for lesson in LESSONS]
+FIRST, SECOND, THIRD, *_, LAST = NAMES
 
 
 @pytest.mark.parametrize(
@@ -98,7 +106,8 @@ FIRST, SECOND, THIRD, *_, LAST = [lesson.name for lesson in LESSONS]
         ({SECOND: "starred"}, THIRD),
         ({THIRD: "done", FIRST: "red"}, FIRST),
         ({LAST: "done"}, FIRST),
-        (dict.fromkeys([lesson.name for lesson in LESSONS], "done"), FINALE.name),
+        (dict.fromkeys(FINALE.needs, "done"), FINALE.name),
+        (dict.fromkeys([FINALE.name, *NAMES], "done"), CHAIN.name),
     ],
 )
 def test_the_next_lesson_is_the_one_begun_or_follows_the_last_one_done(states, expected):

@@ -23,8 +23,14 @@ def solve(*lessons: str) -> None:
 
 def test_the_finale_waits_for_the_last_of_its_lessons(learner):
     solve(*FINALE.needs[:-1])
-    assert "waits until its 8 lessons are written" in play("check", "finale").screen
+    assert "write these first: tracer" in play("check", "finale").screen
     assert last_row() == ["finale", "todo"]
+
+
+def test_the_chain_says_which_lessons_are_missing(learner):
+    solve("graph", "capture")
+    missing = "code, interpreter, unflatten, split_module, schedule"
+    assert f"write these first: {missing}" in " ".join(play("check", "chain").screen.split())
 
 
 def test_eight_written_lessons_are_one_engine(learner):

@@ -18,6 +18,7 @@ from kata.naming import NAMES
 from kata.stubs import CORES, ROOT
 from kata.terminal import open_console
 from kata.workspace import Workspace
+from lessons import CHAIN
 from tests.project.stage import a_learner, play
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -48,7 +49,7 @@ def turn_green(*lessons: str) -> None:
 
 
 def test_an_example_is_named_after_a_lesson():
-    assert {path.stem for path in EXAMPLES} <= set(NAMES)
+    assert {path.stem for path in EXAMPLES} <= {*NAMES, CHAIN.name}
 
 
 def test_a_milestone_waits_for_every_lesson_that_its_script_imports(learner):

@@ -15,7 +15,7 @@ from tools.lesson import lacking, places
 NAMES = [lesson.name for lesson in LESSONS]
 FOLDERS = tuple(place.replace("LESSON", "{}") for place in places())
 # What stands among the files of the lessons, and belongs to several.
-NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale"}
+NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
     "solutions": {"solutions"},

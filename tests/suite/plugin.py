@@ -19,9 +19,9 @@ import torch
 from torch import nn
 
 from kata.stubs import ROOT, STUBS
-from lessons import FINALE, LESSONS
+from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
-from tests.suite import engine, finale, scoreboard
+from tests.suite import engine, scoreboard, together
 from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain, unwritten_name
 from tests.suite.implementations import (
@@ -38,7 +38,7 @@ from tests.suite.versions import skip_what_is_newer
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
-NAMES = tuple(lesson.name for lesson in (*LESSONS, FINALE))
+NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
 # What a trace patches.
@@ -57,15 +57,17 @@ class Judged:
         return self.impl == "lessons"
 
     def loader(self) -> Loader:
-        return cache(lambda lesson: self.engine() if lesson == FINALE.name else self.piece(lesson))
+        return cache(lambda lesson: (self.pieces if lesson in TOGETHER else self.piece)(lesson))
 
     def piece(self, lesson: str) -> Implementation:
         load = {"core": core, "solutions": reference, "torch": torch_itself}.get(self.impl)
         return load(lesson) if load else learners(lesson, self.folder)
 
-    def engine(self) -> Implementation:
-        load = {"core": finale.core, "solutions": finale.reference}.get(self.impl)
-        return load() if load else finale.learners(self.folder)
+    def pieces(self, name: str) -> Implementation:
+        if self.impl == "core":
+            return together.core(name)
+        is_full = self.impl == "solutions"
+        return together.engine() if is_full else together.learners(name, self.folder)
 
 
 def judged(config: pytest.Config) -> Judged:
@@ -135,8 +137,9 @@ def has_compiler() -> bool:
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
     """Whether a test is meant for this code: a curiosity costs nobody a star."""
-    if lesson_of(item) == FINALE.name:
-        return impl != "torch"
+    lesson = lesson_of(item)
+    if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
+        return impl in ("core", "lessons") or (impl == "solutions" and lesson != CHAIN.name)
     if impl == "core":
         return lesson_of(item) is not None
     return impl != "lessons" or item.get_closest_marker("curiosity") is None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lessons import FINALE, LESSONS
+from lessons import COURSE
 
-PREFIXES = tuple(f"{lesson.name}: " for lesson in (*LESSONS, FINALE))
+PREFIXES = tuple(f"{lesson.name}: " for lesson in COURSE)
 
 
 def is_todo(error: BaseException) -> bool:

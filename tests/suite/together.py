@@ -1,4 +1,4 @@
-"""The finale: the pieces of the engine's lessons together, under one roof.
+"""Several lessons together, under one roof: the finale has those of the engine, and the chain.
 
 The pieces import one another, so there is nothing to put together but their names.
 """
@@ -14,17 +14,17 @@ from typing import Any
 from kata import layers
 from kata.lending import PACKAGE, LessonFinder, is_written, only_these_modules
 from kata.stubs import CORES, SOLUTIONS
-from lessons import FINALE
+from lessons import FINALE, TOGETHER
 from tests.suite.implementations import Implementation
 
 
-def core() -> Implementation:
-    """The engine of the reference's cores."""
-    return Implementation(FINALE.name, CORES, joined(map(layers.core, FINALE.needs)))
+def core(name: str) -> Implementation:
+    """The pieces of the reference's cores."""
+    return Implementation(name, CORES, joined(map(layers.core, TOGETHER[name].needs)))
 
 
-def reference() -> Implementation:
-    """The engine of the whole reference: the core's tracer, which makes the stretch's objects."""
+def engine() -> Implementation:
+    """The finale of the whole reference: the core's tracer, which makes the stretch's objects."""
     pieces = joined(map(layers.reference, FINALE.needs))
     tracer = layers.core("tracer").Tracer
 
@@ -44,17 +44,17 @@ def reference() -> Implementation:
     return Implementation(FINALE.name, SOLUTIONS, pieces)
 
 
-def learners(folder: Path) -> Implementation:
-    """The engine of the lessons in ``folder``: nothing is lent, so it waits for all of them."""
-    implementation = Implementation(FINALE.name, folder)
-    missing = [name for name in FINALE.needs if not is_written(name, folder)]
+def learners(name: str, folder: Path) -> Implementation:
+    """The lessons in ``folder``: nothing that is needed is lent, so it waits for all of them."""
+    implementation, needs = Implementation(name, folder), TOGETHER[name].needs
+    missing = [each for each in needs if not is_written(each, folder)]
     if missing:
-        words = f"{FINALE.name}: write {', '.join(missing)} first"
+        words = f"{name}: write {', '.join(missing)} first"
         implementation.error = NotImplementedError(words)
         return implementation
     with only_these_modules(PACKAGE, {}) as modules, LessonFinder("", folder).installed():
         try:
-            pieces = (importlib.import_module(f"{PACKAGE}.{name}") for name in FINALE.needs)
+            pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in needs)
             implementation.module = joined(pieces)
         except KeyboardInterrupt:
             raise
@@ -66,12 +66,12 @@ def learners(folder: Path) -> Implementation:
 
 def joined(pieces: Iterable[ModuleType]) -> Any:
     """Return a module with the classes and functions that the pieces define themselves."""
-    engine = ModuleType(FINALE.name)
+    together = ModuleType(FINALE.name)
     for piece in pieces:
         own = {
             name: value
             for name, value in vars(piece).items()
             if getattr(value, "__module__", "").startswith(piece.__name__)
         }
-        vars(engine).update(own)
-    return engine
+        vars(together).update(own)
+    return together
