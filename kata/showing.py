@@ -15,6 +15,7 @@ from kata.reasons import Reason, other_reasons
 from kata.steps import next_step
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
+from kata.workspace import is_pristine
 from lessons import FINALE
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
@@ -173,9 +174,12 @@ def show_score(
 def score(verdict: Verdict) -> str:
     name = f"{verdict.lesson:<15} "
     if verdict.state == TODO:
+        missing = ", ".join(filter(is_pristine, FINALE.needs))
         is_last = verdict.lesson == FINALE.name
-        left = f"waits until its {len(FINALE.needs)} lessons are written"
-        return name + (left if is_last else f"not started: open lessons/{verdict.lesson}.py")
+        left = (
+            f"waits for {missing}" if is_last else f"not started: open lessons/{verdict.lesson}.py"
+        )
+        return name + left
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 import traceback
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
-from torch.fx import Graph
 
 from kata import workspace
 from kata.lending import lending
 from kata.naming import near
+from kata.stubs import CORES, ROOT, STUBS
 
 
 class GraphError(RuntimeError):
     """A graph that cannot be shown; the message says why, and what to do."""
 
 
-def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
+def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
     """Trace a model; return its graph, and the lessons that were lent for it.
 
     Args:
-        model: any model.
+        model: Any model.
         impl: ``lessons``, ``solutions`` or ``torch``.
 
     Raises:
-        GraphError: the lesson isn't written yet, it fails, or the model cannot be traced.
+        GraphError: The lesson is half-written, it fails, or the model cannot be traced.
     """
     if impl == "lessons":
         return trace_by_lesson(model, workspace.HERE.lessons)
@@ -37,32 +39,45 @@ def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
     try:
         return module.Tracer().trace(model), []
     except Exception as error:
-        raise GraphError(f"this model cannot be traced: {words(error)}") from error
+        raise GraphError(f"this model cannot be traced: {words(error)}{places(error)}") from error
 
 
-def trace_by_lesson(model: nn.Module, folder: Path) -> tuple[Graph, list[str]]:
-    """Trace with the learner's tracer; its siblings that aren't written yet are lent."""
+def trace_by_lesson(model: nn.Module, folder: Path) -> tuple[Any, list[str]]:
+    """Trace with the learner's tracer; lessons that aren't written yet are lent, also this one."""
+    own = "" if workspace.is_pristine("tracer") else "tracer"
     try:
-        with lending(folder, "tracer") as finder:
+        with lending(folder, own) as finder:
             graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
     except NotImplementedError as error:
         told = f"not written yet: {error}; --impl solutions shows the reference's graph"
         raise GraphError(told) from error
     except Exception as error:
-        raise GraphError(f"your tracer raised {words(error)}{place(error, folder)}") from error
-    if not isinstance(graph, Graph):
+        is_refused = type(error).__name__ == "TraceError"
+        says = "this model cannot be traced:" if is_refused else "your tracer raised"
+        raise GraphError(f"{says} {words(error)}{places(error, folder)}") from error
+    if not hasattr(graph, "nodes"):
         raise GraphError(f"Tracer.trace of lessons/tracer.py returned no graph but {graph!r}")
     return graph, finder.lent
 
 
-def place(error: Exception, folder: Path) -> str:
-    """The last line of the learner's own that an error came through."""
+def places(error: Exception, folder: Path = STUBS) -> str:
+    """The last line of the lessons and the last line of the model that an error came through."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    return f"\n  lessons/{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    lessons = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    models = [frame for frame in frames if is_of_a_model(Path(frame.filename))]
+    own = {f"lessons/{Path(each.filename).name}": each for each in lessons[-1:]}
+    own |= {Path(each.filename).name: each for each in models[-1:]}
+    return "".join(f"\n  {name}:{each.lineno}: {each.line}" for name, each in own.items())
+
+
+def is_of_a_model(file: Path) -> bool:
+    """Return whether a file isn't torch's, a lesson's, the reference's or the runner's."""
+    others = (ROOT / "kata", CORES, STUBS, Path(torch.__file__).parent, Path(copy.__file__).parent)
+    return file.is_file() and not any(map(file.is_relative_to, (*others, workspace.HERE.lessons)))
 
 
 def words(error: Exception) -> str:
+    """An error's type and text."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -70,10 +85,11 @@ def build(name: str) -> nn.Module:
     """Make the model, in eval mode.
 
     Args:
-        name: a classification model of torchvision, or ``package.module:Class``.
+        name: A classification model of torchvision, or one of the reader's own:
+            ``file.py:name`` or ``package.module:name``, of a class, a function or a model.
 
     Raises:
-        GraphError: there is no such model, or it cannot be made without arguments.
+        GraphError: There is no such model, or it cannot be made without arguments.
     """
     try:
         model = imported(name) if ":" in name else torchvision_model(name)
@@ -93,18 +109,20 @@ def torchvision_model(name: str) -> nn.Module:
     if name not in models:
         raise GraphError(
             f"torchvision has no classification model `{name}`{near(name, models)}; "
-            "one of your own is package.module:Class"
+            "one of your own is file.py:Class or package.module:Class"
         )
     return torchvision.models.get_model(name, weights=None)
 
 
 def imported(name: str) -> object:
-    """What ``package.module:Class`` makes; an object that is a module is taken as it is."""
-    path, _, attribute = name.partition(":")
-    # The folder where the command was called comes first, as for Python.
-    sys.path.insert(0, "")
+    """What ``file.py:Class`` or ``package.module:Class`` makes; a model is taken as it is."""
+    path, _, attribute = name.rpartition(":")
+    file = Path(path)
+    # As for Python, the folder of the file comes first, or else that of the command.
+    sys.path.insert(0, str(file.resolve().parent) if file.suffix == ".py" else "")
     try:
-        found = attrgetter(attribute)(importlib.import_module(path))
+        module = importlib.import_module(file.stem if file.suffix == ".py" else path)
+        found = attrgetter(attribute)(module)
     finally:
-        sys.path.remove("")
+        del sys.path[0]
     return found() if callable(found) and not isinstance(found, nn.Module) else found

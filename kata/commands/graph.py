@@ -8,12 +8,10 @@ import webbrowser
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
-
-from torch.fx import Graph, Node
+from typing import Any, NamedTuple
 
 from drawing import Panel, Picture
-from drawing.listing import panel
+from drawing.listing import panel, target_of
 from drawing.page import write_page
 from kata import workspace
 from kata.terminal import harmless, open_console
@@ -25,7 +23,8 @@ MARK = "first difference"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("model", help="a model of torchvision (resnet18), or package.module:Class")
+    words = "a model of torchvision (resnet18), or one of yours: file.py:name, package.module:name"
+    parser.add_argument("model", help=words)
     parser.add_argument(
         "--impl",
         choices=tuple(WHOSE),
@@ -75,24 +74,25 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
         GraphError: the model isn't there, or it cannot be traced.
     """
     ours, lent = trace(build(model), impl)
-    title = f"{model}: traced by {WHOSE[impl]}"
+    whose = WHOSE["solutions" if "tracer" in lent else impl]
+    title = f"{model}: traced by {whose}"
     if compare:
         theirs, _ = trace(build(model), "torch")
-        shown = compared(title, ours, theirs, WHOSE[impl])
+        shown = compared(title, ours, theirs, whose)
     else:
         shown = alone(title, f"{title}, {len(ours.nodes)} nodes", ours)
     notes = (f"lent by the reference: {', '.join(lent)}",) if lent else ()
     return shown._replace(says=(*shown.says, *notes))
 
 
-def alone(title: str, says: str, graph: Graph) -> Shown:
+def alone(title: str, says: str, graph: Any) -> Shown:
     description = f"{says}. The list runs downwards, each top-level module has a column."
     return Shown(Picture(title, description, (panel(graph),)), (says,))
 
 
-def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
+def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
     """Both graphs, the first difference marked, unless they are the same: then one is enough."""
-    pairs = zip_longest(map(Node.format_node, ours.nodes), map(Node.format_node, theirs.nodes))
+    pairs = zip_longest(map(line, ours.nodes), map(line, theirs.nodes))
     differing = ((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
     position, our, their = next(differing, (-1, "", ""))
     if position < 0:
@@ -103,7 +103,13 @@ def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
     return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
 
 
-def marked(graph: Graph, position: int, heading: str) -> Panel:
+def line(node: Any) -> str:
+    """A node in one line: two graphs may be of two libraries, so their own texts differ."""
+    arguments = [*map(repr, node.args), *(f"{key}={value!r}" for key, value in node.kwargs.items())]
+    return f"{node.name} = {node.op} {target_of(node)}({', '.join(arguments)})"
+
+
+def marked(graph: Any, position: int, heading: str) -> Panel:
     """A graph's nodes, the one at a position marked, if there are so many."""
     names = [node.name for node in islice(graph.nodes, position, position + 1)]
     return replace(panel(graph, marks=dict.fromkeys(names, MARK)), heading=heading)
