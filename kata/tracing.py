@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import logging
 import sys
@@ -15,26 +16,33 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.fx import Graph
 
 from kata import workspace
 from kata.lending import lending
 from kata.naming import near
+from kata.stubs import CORES, ROOT, STUBS
+
+
+# What a lesson raises where the model, and not the lesson, is at fault.
+REFUSALS = {
+    "TraceError": "this model cannot be traced:",
+    "CaptureError": "this model cannot be captured:",
+}
 
 
 class GraphError(RuntimeError):
     """A graph that cannot be shown; the message says why, and what to do."""
 
 
-def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
+def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
     """Trace a model; return its graph, and the lessons that were lent for it.
 
     Args:
-        model: any model.
+        model: Any model.
         impl: ``lessons``, ``solutions`` or ``torch``.
 
     Raises:
-        GraphError: the tracer fails, or the model cannot be traced.
+        GraphError: The lesson is half-written, it fails, or the model cannot be traced.
     """
     if impl == "lessons":
         return by_lesson("tracer", lambda tracer: tracer.Tracer().trace(model))
@@ -42,7 +50,7 @@ def trace(model: nn.Module, impl: str) -> tuple[Graph, list[str]]:
     return told("this model cannot be traced", lambda: module.Tracer().trace(model)), []
 
 
-def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Graph, list[str]]:
+def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Any, list[str]]:
     """Capture a model, run on zeros of a shape; return what ``trace`` does.
 
     Args:
@@ -63,7 +71,7 @@ def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Graph,
     return told("this model cannot be captured", lambda: reference.capture(model, inputs).graph), []
 
 
-def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Graph:
+def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Any:
     """The operators that ``torch.export`` records."""
     with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of torch about itself
         return torch.export.export(model, inputs).run_decompositions().graph
@@ -74,10 +82,10 @@ def told(what: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
-        raise GraphError(f"{what}: {words(error)}") from error
+        raise GraphError(f"{what}: {words(error)}{places(error)}") from error
 
 
-def by_lesson(lesson: str, work: Callable[[ModuleType], Graph]) -> tuple[Graph, list[str]]:
+def by_lesson(lesson: str, work: Callable[[ModuleType], Any]) -> tuple[Any, list[str]]:
     """Let a learner's lesson make a graph; lessons that aren't written yet are lent."""
     folder = workspace.HERE.lessons
     is_begun = not workspace.is_pristine(lesson)
@@ -89,20 +97,31 @@ def by_lesson(lesson: str, work: Callable[[ModuleType], Graph]) -> tuple[Graph, 
             f"not written yet: {error}; --impl solutions shows the reference's graph"
         ) from error
     except Exception as error:
-        raise GraphError(f"your {lesson} raised {words(error)}{place(error, folder)}") from error
+        refusal = REFUSALS.get(type(error).__name__, f"your {lesson} raised")
+        raise GraphError(f"{refusal} {words(error)}{places(error, folder)}") from error
     if not hasattr(graph, "nodes"):
         raise GraphError(f"lessons/{lesson}.py returned no graph but {graph!r}")
     return graph, finder.lent
 
 
-def place(error: Exception, folder: Path) -> str:
-    """The last line of the learner's own that an error came through."""
+def places(error: Exception, folder: Path = STUBS) -> str:
+    """The last line of the lessons and the last line of the model that an error came through."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    return f"\n  lessons/{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    lessons = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    models = [frame for frame in frames if is_of_a_model(Path(frame.filename))]
+    own = {f"lessons/{Path(each.filename).name}": each for each in lessons[-1:]}
+    own |= {Path(each.filename).name: each for each in models[-1:]}
+    return "".join(f"\n  {name}:{each.lineno}: {each.line}" for name, each in own.items())
+
+
+def is_of_a_model(file: Path) -> bool:
+    """Return whether a file isn't torch's, a lesson's, the reference's or the runner's."""
+    others = (ROOT / "kata", CORES, STUBS, Path(torch.__file__).parent, Path(copy.__file__).parent)
+    return file.is_file() and not any(map(file.is_relative_to, (*others, workspace.HERE.lessons)))
 
 
 def words(error: Exception) -> str:
+    """An error's type and text."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -110,10 +129,11 @@ def build(name: str) -> nn.Module:
     """Make the model, in eval mode.
 
     Args:
-        name: a classification model of torchvision, or ``package.module:Class``.
+        name: A classification model of torchvision, or one of the reader's own:
+            ``file.py:name`` or ``package.module:name``, of a class, a function or a model.
 
     Raises:
-        GraphError: there is no such model, or it cannot be made without arguments.
+        GraphError: There is no such model, or it cannot be made without arguments.
     """
     try:
         model = imported(name) if ":" in name else torchvision_model(name)
@@ -133,18 +153,20 @@ def torchvision_model(name: str) -> nn.Module:
     if name not in models:
         raise GraphError(
             f"torchvision has no classification model `{name}`{near(name, models)}; "
-            "one of your own is package.module:Class"
+            "one of your own is file.py:Class or package.module:Class"
         )
     return torchvision.models.get_model(name, weights=None)
 
 
 def imported(name: str) -> object:
-    """What ``package.module:Class`` makes; an object that is a module is taken as it is."""
-    path, _, attribute = name.partition(":")
-    # The folder where the command was called comes first, as for Python.
-    sys.path.insert(0, "")
+    """What ``file.py:Class`` or ``package.module:Class`` makes; a model is taken as it is."""
+    path, _, attribute = name.rpartition(":")
+    file = Path(path)
+    # As for Python, the folder of the file comes first, or else that of the command.
+    sys.path.insert(0, str(file.resolve().parent) if file.suffix == ".py" else "")
     try:
-        found = attrgetter(attribute)(importlib.import_module(path))
+        module = importlib.import_module(file.stem if file.suffix == ".py" else path)
+        found = attrgetter(attribute)(module)
     finally:
-        sys.path.remove("")
+        del sys.path[0]
     return found() if callable(found) and not isinstance(found, nn.Module) else found

@@ -278,17 +278,6 @@ def test_direct_and_indirect_uses_are_told_apart(lesson):
     )
 
 
-def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
-    same_usages(
-        "linear",
-        record(lesson, Mixed())["usages"]["linear"],
-        [["linear", [["weight", "linear.weight"], ["bias", "linear.bias"]]]],
-    )
-
-
-# --- the oddities of the original -----------------------------------------------------------------
-
-
 def test_a_second_call_empties_the_list_of_the_module(lesson):
     equal(
         record(lesson, Reused())["usages"]["block"],
@@ -299,6 +288,17 @@ def test_a_second_call_empties_the_list_of_the_module(lesson):
         ),
         hint="set the list at each call; the stretch is the place to keep it",
     )
+
+
+def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
+    same_usages(
+        "linear",
+        record(lesson, Mixed())["usages"]["linear"],
+        [["linear", [["weight", "linear.weight"], ["bias", "linear.bias"]]]],
+    )
+
+
+# --- the oddities of the original -----------------------------------------------------------------
 
 
 def test_parameters_passed_by_keyword_are_not_seen(lesson):

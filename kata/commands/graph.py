@@ -9,9 +9,7 @@ import webbrowser
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
-
-from torch.fx import Graph, Node
+from typing import Any, NamedTuple
 
 from drawing import Panel, Picture
 from drawing.listing import panel, target_of
@@ -32,7 +30,8 @@ def shape(text: str) -> tuple[int, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("model", help="a model of torchvision (resnet18), or package.module:Class")
+    words = "a model of torchvision (resnet18), or one of yours: file.py:name, package.module:name"
+    parser.add_argument("model", help=words)
     parser.add_argument(
         "--impl",
         choices=tuple(WHOSE),
@@ -124,14 +123,14 @@ def with_loans(shown: Shown, lent: list[str]) -> Shown:
     return shown._replace(says=(*shown.says, *notes))
 
 
-def alone(title: str, says: str, graph: Graph) -> Shown:
+def alone(title: str, says: str, graph: Any) -> Shown:
     description = f"{says}. The list runs downwards, each top-level module has a column."
     return Shown(Picture(title, description, (panel(graph),)), (says,))
 
 
-def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
+def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
     """Both graphs, the first difference marked, unless they are the same: then one is enough."""
-    pairs = zip_longest(map(line_of, ours.nodes), map(line_of, theirs.nodes))
+    pairs = zip_longest(map(line, ours.nodes), map(line, theirs.nodes))
     differing = ((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
     position, our, their = next(differing, (-1, "", ""))
     if position < 0:
@@ -142,12 +141,13 @@ def compared(title: str, ours: Graph, theirs: Graph, whose: str) -> Shown:
     return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
 
 
-def line_of(node: Node) -> str:
-    """What a node does, in words that are the same for every class of node."""
-    return f"%{node.name} : {node.op}[{target_of(node)}] args {node.args} kwargs {node.kwargs}"
+def line(node: Any) -> str:
+    """A node in one line: two graphs may be of two libraries, so their own texts differ."""
+    arguments = [*map(repr, node.args), *(f"{key}={value!r}" for key, value in node.kwargs.items())]
+    return f"{node.name} = {node.op} {target_of(node)}({', '.join(arguments)})"
 
 
-def marked(graph: Graph, position: int, heading: str) -> Panel:
+def marked(graph: Any, position: int, heading: str) -> Panel:
     """A graph's nodes, the one at a position marked, if there are so many."""
     names = [node.name for node in islice(graph.nodes, position, position + 1)]
     return replace(panel(graph, marks=dict.fromkeys(names, MARK)), heading=heading)

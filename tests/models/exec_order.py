@@ -267,6 +267,14 @@ def same_names(field: str, actual: object, expected: object) -> None:
     )
 
 
+def each_once(usages: list) -> list:
+    """Usages that name no parameter twice."""
+    return [
+        [user, [each for at, each in enumerate(named) if each not in named[:at]]]
+        for user, named in usages
+    ]
+
+
 def same_usages(user: str, actual: list, expected: list) -> None:
     """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
@@ -275,6 +283,10 @@ def same_usages(user: str, actual: list, expected: list) -> None:
         expected,
         cause=[
             (FOREIGN in str(actual), "another model's parameters: the record is shared"),
+            (
+                actual == each_once(expected) != expected,
+                "a parameter that is given twice is named once",
+            ),
             (len(ours) < len(theirs), f"usages are missing in the list of {user}"),
             (len(ours) > len(theirs), f"usages are in the list of {user} that don't belong there"),
             (ours == theirs, f"in the list of {user}, a usage has other parameters or names"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 from torch.fx import Tracer
 
-from kata.stubs import ROOT
+from kata.stubs import CORES, ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, warns_of
 from tests.suite.answers import judge_folder
 from tests.suite.expect import Mismatch
@@ -169,6 +170,52 @@ def test_a_flag_that_is_left_is_a_failure_too(lessons: Path):
     )
     verdict = judge_folder(lessons, "tests/test_path_of_module.py", "-k", "root")
     assert any("torch's flag still says" in text for text in verdict.texts())
+
+
+# A lesson, what is wrong in its core, the test that a learner meets, and what it says.
+MISTAKES = {
+    "generated code that is no Python": (
+        "code",
+        ('base = f"{base}.{name}" if is_legal else', 'base = f"{base}.{name}" or'),
+        "test_the_module_has_what_the_graph_names_and_nothing_else",
+        "SyntaxError: invalid syntax in line 2 of the generated code: block_0 = self.block.0(x);",
+    ),
+    "a value that is freed too early": (
+        "interpreter",
+        ("self.last_uses.get(n, ())", "n.all_input_nodes"),
+        "test_a_subclass_changes_what_functions_do",
+        "that node has no value there: it wasn't stored, or was removed before its last use",
+    ),
+    "an insertion point that stays": (
+        "graph",
+        ("            self._insert = before", "            pass"),
+        "test_new_nodes_go_to_the_insertion_point",
+        "likely cause: the insertion point outlives its block",
+    ),
+    "pairs of an attempt that failed": (
+        "rewriting",
+        ("Match(anchor, {})", "Match(anchor, vars().setdefault('pairs', {}))"),
+        "test_inputs_and_result_of_a_match_may_be_used_anywhere",
+        "`relu` matches with a fresh `nodes_map`: pairs were kept",
+    ),
+    "inputs instead of arguments": (
+        "exec_order",
+        ("[each.node for each in proxies]", "node.all_input_nodes"),
+        "test_a_parameter_that_an_operation_is_given_twice_is_named_twice",
+        "a parameter that is given twice is named once",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_first_screen_of_a_mistake_has_its_cause(mistake: str, tmp_path: Path):
+    lesson, (right, wrong), test, words = MISTAKES[mistake]
+    shutil.copytree(CORES, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / f"{lesson}.py"
+    assert right in file.read_text()
+    file.write_text(file.read_text().replace(right, wrong))
+    verdict = judge_folder(tmp_path, f"tests/test_{lesson}.py", "-k", test)
+    assert words in " ".join(verdict.texts()[0].split())
 
 
 def test_a_helper_that_two_classes_define_is_named(lessons: Path):

@@ -124,7 +124,7 @@ def test_the_first_difference_is_marked_in_both_graphs(graph, lessons, tmp_path)
     lessons(LOOKS_INTO_RELU)
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert code == 1
-    assert "differs from torch's graph from node 3 on\n  your tracer: %relu : " in says
+    assert "differs from torch's graph from node 3 on\n  your tracer: relu = call_function " in says
     assert nodes == [*NODES[:3], "relu", *NODES[4:], *NODES]
     page = (tmp_path / "graph.html").read_text()
     assert re.findall(
@@ -161,18 +161,52 @@ def test_what_goes_wrong_in_a_learners_tracer_is_told_with_its_line(graph, lesso
     assert "Traceback" not in says
 
 
-def test_a_tracer_that_is_not_written_yet_is_lent(graph, lessons):
+def test_a_tracer_that_is_not_written_yet_is_lent(graph, stubs, monkeypatch, tmp_path):
+    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(stubs, tmp_path / ".kata"))
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert (code, nodes) == (0, NODES)
     assert "traced by the reference: the same graph as torch's" in says
     assert "lent by the reference: tracer, " in says
 
 
-def test_a_tracer_that_makes_graphs_of_its_own_is_compared_with_torchs(graph, lessons):
-    lessons((CORES / "tracer.py").read_text())
-    code, says, nodes = graph(SMALL, "--against", "torch")
-    assert (code, nodes) == (0, NODES)
-    assert "traced by your tracer: the same graph as torch's" in says
+def test_a_graph_of_ones_own_engine_is_compared_with_torchs(graph, lessons, tmp_path):
+    shutil.copytree(CORES, tmp_path / "lessons", dirs_exist_ok=True)
+    code, says, nodes = graph("resnet18", "--against", "torch")
+    assert (code, len(nodes)) == (0, 71)
+    assert "traced by your tracer: the same graph as torch's, 71 nodes" in says
+
+
+MINE = """
+from torch import nn
+
+from beside import size
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+def make_model():
+    return nn.Sequential(nn.Linear(size, 1), nn.ReLU())
+"""
+
+
+def test_a_model_in_a_file_of_ones_own_is_drawn(graph, tmp_path):
+    (tmp_path / "beside.py").write_text("size = 2\n")
+    (tmp_path / "mine.py").write_text(MINE)
+    code, _, nodes = graph(f"{tmp_path / 'mine.py'}:make_model")
+    assert (code, nodes) == (0, ["input_1", "_0", "_1", "output"])
+
+
+@pytest.mark.parametrize("impl", ["lessons", "solutions", "torch"])
+def test_a_model_that_cannot_be_traced_is_told_with_its_own_line(impl, graph, tmp_path):
+    (tmp_path / "beside.py").write_text("size = 2\n")
+    (tmp_path / "mine.py").write_text(MINE)
+    code, says, _ = graph(f"{tmp_path / 'mine.py'}:Branches", "--impl", impl)
+    assert code == 1
+    assert "this model cannot be traced: TraceError: " in says
+    assert "mine.py:9: return x if x.sum() > 0 else -x" in says
 
 
 @pytest.mark.parametrize("impl", ["lessons", "solutions", "torch"])

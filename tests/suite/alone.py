@@ -165,4 +165,6 @@ def size(value: Any) -> tuple[int, ...]:
         return (id(value), *(len(each) for each in defaults if type(each) in CONTAINERS))
     if kind is CACHE:
         return (id(value), value.cache_info().currsize)
+    if kind is tuple:
+        return (id(value), *(number for each in value for number in size(each)))
     return (id(value), len(value)) if kind in CONTAINERS else (id(value),)

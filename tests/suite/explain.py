@@ -22,6 +22,7 @@ from tests.suite.imports import (
     about_syntax,
     import_message,
     names_of_stub,
+    pointed_at,
 )
 
 LINES = 25
@@ -68,6 +69,10 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
             yield from frame_lines(own_frames(error.__cause__, folder)[-1:], folder)
     elif isinstance(error, SyntaxError) and is_below(error.filename, folder):
         yield from about_syntax(error, short_path(error.filename, folder))
+    elif isinstance(error, SyntaxError) and f"{error.filename}".startswith("<"):
+        yield f"{type(error).__name__}: {error.msg} in line {error.lineno} of the generated code:"
+        yield from pointed_at(error)
+        yield from frame_lines(own_frames(error, folder)[-1:], folder)
     elif isinstance(error, RecursionError):
         yield from about_recursion(error, folder)
     else:
@@ -94,6 +99,9 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield from about_renamed_name()
     elif isinstance(error, ImportError):
         yield from about_import(error)
+    elif isinstance(error, KeyError) and hasattr((*error.args, None)[0], "all_input_nodes"):
+        cause = "that node has no value there: it wasn't stored, or was removed before its last use"
+        yield labelled("likely cause", cause)
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")
     elif is_reading(error):

@@ -23,16 +23,21 @@ FILE = re.compile(r" \([^()]*\)$")
 def about_syntax(error: SyntaxError, path: str) -> Iterator[str]:
     """Point at what Python can't read; ``path`` is the file as the learner knows it."""
     yield f"{path}:{error.lineno}: {error.msg}"
-    source = (error.text or "").rstrip()
-    if source:
-        indent = len(source) - len(source.lstrip())
-        yield f"    {source.strip()}"
-        yield "    " + " " * max(0, (error.offset or 1) - 1 - indent) + "^"
+    yield from pointed_at(error)
     if error.msg == NOT_UTF_8:
         yield labelled("try", "save as UTF-8: your editor has a menu, or a setting, for it")
         return
     yield labelled("likely cause", f"Python cannot read the file ({type(error).__name__})")
     yield labelled("try", "mend this line first: nothing below it was run")
+
+
+def pointed_at(error: SyntaxError) -> Iterator[str]:
+    """The line that Python can't read, with a mark below the place."""
+    source = (error.text or "").rstrip()
+    if source:
+        indent = len(source) - len(source.lstrip())
+        yield f"    {source.strip()}"
+        yield "    " + " " * max(0, (error.offset or 1) - 1 - indent) + "^"
 
 
 def import_message(error: ImportError) -> str:
