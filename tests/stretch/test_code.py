@@ -742,6 +742,12 @@ def test_the_code_of_a_lazy_module_is_generated_once(lesson):
     holds(vars(type(module))["forward"] is forward, "the same function")
 
 
+@pytest.mark.curiosity
+def test_a_lazy_module_can_be_traced(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x, y=2: torch.sin(x) * y))
+    same_graph(fx.Tracer().trace(module), module.graph)
+
+
 def test_a_lazy_module_generates_code_when_it_is_asked_for_it(lesson):
     holds(
         "torch.sin" in lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x))).code, "the code"

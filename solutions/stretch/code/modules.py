@@ -243,6 +243,19 @@ class GraphModule(core.GraphModule):
         return restored, (*kind, self.state(), stored(self.graph))
 
 
+class LateForward:
+    """The ``forward`` of a class that has no code yet: reading it generates the code.
+
+    Calls read it, and so does a tracer, which takes it from the class.
+    """
+
+    def __get__(self, module: Any, owner: type[LazyGraphModule]) -> Any:
+        if owner.module is None:  # nothing was made of it
+            return self
+        owner.module().real_recompile()
+        return (owner if module is None else module).forward  # now the code
+
+
 class LazyGraphModule(GraphModule):
     """A graph module that generates its code when that is asked for, or the module is called.
 
@@ -254,8 +267,13 @@ class LazyGraphModule(GraphModule):
     (False, 3, True)
     """
 
+    forward: Any = LateForward()
+    # A reference to the module of which this is the class; each module has one of its own.
+    module: Callable[[], Any] | None = None
+
     def recompile(self) -> None:  # type: ignore[override]
         """Forget the code; it is generated when it is needed."""
+        type(self).module = weakref.ref(self)
         if "forward" in vars(type(self)):
             del type(self).forward
 
@@ -263,11 +281,6 @@ class LazyGraphModule(GraphModule):
         """Generate the code, unless it is there."""
         if "forward" not in vars(type(self)):
             super().recompile()
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Generate the code, and run it."""
-        self.real_recompile()
-        return type(self).forward(self, *args, **kwargs)
 
     @property
     def code(self) -> str:
