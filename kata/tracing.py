@@ -22,7 +22,6 @@ from kata.lending import lending
 from kata.naming import near
 from kata.stubs import CORES, ROOT, STUBS
 
-
 # What a lesson raises where the model, and not the lesson, is at fault.
 REFUSALS = {
     "TraceError": "this model cannot be traced:",

@@ -45,7 +45,7 @@ class Placeholders(core.Placeholders):
         """Record a placeholder for every parameter of a function, and say how to call it with them.
 
         Args:
-            root_fn: The function to trace. For a module: the ``forward`` of its class.
+            root_fn: The function to trace. For a module: the ``forward`` of its class, or its own.
             is_module: Whether the first parameter is ``self.root`` and no placeholder.
             concrete_args: Values to use instead of proxies, by name or, as a tuple, by position.
 
@@ -63,6 +63,8 @@ class Placeholders(core.Placeholders):
         >>> list(tracer.trace(lambda x, scale: x * scale, {"scale": 3}).nodes)
         [x, scale_1, eq, _assert, mul, output]
         """
+        if is_module:  # of a bound method the function, which takes the root as its `self`
+            root_fn = getattr(root_fn, "__func__", root_fn)
         names = [each.target for each in inputs_of(root_fn)]
         named = [name for name in names if not name.startswith("*")]
         if isinstance(concrete_args, tuple):

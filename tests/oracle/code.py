@@ -6,7 +6,15 @@ from torch.fx.graph import CodeGen
 from torch.fx.graph import _format_target as attribute
 from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
 
-__all__ = ["CodeGen", "GraphModule", "LazyGraphModule", "PyTreeCodeGen", "attribute", "python_code"]
+__all__ = [
+    "CodeGen",
+    "Graph",
+    "GraphModule",
+    "LazyGraphModule",
+    "PyTreeCodeGen",
+    "attribute",
+    "python_code",
+]
 
 
 def python_code(graph: Graph):

@@ -6,8 +6,10 @@ import ast
 import copy
 import functools
 import gc
+import importlib
 import inspect
 import linecache
+import math
 import operator
 import pickle
 import traceback
@@ -17,6 +19,7 @@ import pytest
 import torch
 from torch import fx, nn
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.utils._pytree import tree_leaves
 
 from kata.torchvision_compat import torchvision
 from tests import zoo
@@ -739,6 +742,12 @@ def test_the_code_of_a_lazy_module_is_generated_once(lesson):
     holds(vars(type(module))["forward"] is forward, "the same function")
 
 
+@pytest.mark.curiosity
+def test_a_lazy_module_can_be_traced(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x, y=2: torch.sin(x) * y))
+    same_graph(fx.Tracer().trace(module), module.graph)
+
+
 def test_a_lazy_module_generates_code_when_it_is_asked_for_it(lesson):
     holds(
         "torch.sin" in lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x))).code, "the code"
@@ -971,3 +980,92 @@ def test_a_module_with_an_operator_packet_is_stored(lesson):
     graph.output(graph.call_function(torch.ops.aten.sigmoid, (graph.placeholder("x"),)))
     module = pickle.loads(pickle.dumps(lesson.GraphModule({}, graph)))
     same_numbers(module(x := torch.rand(3)), x.sigmoid())
+
+
+# --- from the graph, and to a folder --------------------------------------------------------------
+
+
+def graph_of_relu(lesson):
+    """``relu(self.layer.weight)``, in a graph of the lesson's own."""
+    graph = lesson.Graph()
+    graph.output(graph.call_function(torch.relu, (graph.get_attr("layer.weight"),)))
+    return graph
+
+
+@pytest.mark.curiosity
+@pytest.mark.parametrize("root", ["self", "root"])
+def test_a_graph_writes_its_code_for_a_root_of_any_name(lesson, root):
+    graph = graph_of_relu(lesson)
+    code = graph.python_code(root)
+    holds(f"layer_weight = {root}.layer.weight" in lines(code.src), "the root's name", got=code.src)
+    equal(code.globals["torch"], torch)
+
+
+@pytest.mark.curiosity
+def test_the_code_of_a_graph_has_shapes_if_it_is_verbose(lesson):
+    graph = graph_of_relu(lesson)
+    for node in graph.nodes:
+        node.meta["val"] = torch.ones(2, 3)
+    equal("f32[2, 3]" in graph.python_code("self", verbose=True).src, True)
+    equal("f32[2, 3]" in graph.python_code("self").src, False)
+
+
+@pytest.mark.curiosity
+def test_transformers_of_the_code_are_nested_and_taken_back(lesson):
+    graph = lesson.Graph()
+    graph.output(graph.placeholder("x"))
+
+    def adding(text):
+        return lambda before: lambda body: [f"{text}\n", *(before(body) if before else body)]
+
+    graph.on_generate_code(adding("first = 1"))  # not in a block: it stays
+    with graph.on_generate_code(adding("second = 2")):
+        inside = lines(graph.python_code("self").src)
+    equal(inside[1:3], ["second = 2", "first = 1"])
+    equal(lines(graph.python_code("self").src)[1:], ["first = 1", "return x"])
+
+
+def imported_from(folder, monkeypatch):
+    """The package that was written to a folder."""
+    monkeypatch.syspath_prepend(folder.parent)
+    return importlib.import_module(folder.name)
+
+
+@pytest.mark.curiosity
+@pytest.mark.filterwarnings("ignore:Was not able to save")
+@pytest.mark.parametrize("name", ["EveryOpcode", "Operators", "ReturnsStructure", "SharedModules"])
+def test_a_module_in_a_folder_is_a_class_to_import(lesson, name, tmp_path, monkeypatch):
+    case = zoo.SMALL[name]()
+    module = lesson.GraphModule(case.model, fx.Tracer().trace(case.model))
+    module.to_folder(tmp_path / f"folder_of_{name}", "Stored")
+    stored = imported_from(tmp_path / f"folder_of_{name}", monkeypatch).Stored().eval()
+    same_numbers(tree_leaves(stored(*case.inputs)), tree_leaves(module.eval()(*case.inputs)))
+    same_numbers(stored.state_dict(), module.state_dict())
+
+
+@pytest.mark.curiosity
+@pytest.mark.beyond("functions of other modules are missing, and the folder is found by its path")
+def test_a_folder_has_all_that_the_code_calls_and_can_be_moved(lesson, tmp_path, monkeypatch):
+    lesson.GraphModule({}, call(math.gcd, "x", 12, inputs="x")).to_folder(tmp_path / "before")
+    stored = imported_from((tmp_path / "before").rename(tmp_path / "after"), monkeypatch)
+    equal(stored.FxModule()(8), 4)
+
+
+@pytest.mark.curiosity
+@pytest.mark.beyond("the mode and buffers that aren't stored are lost")
+def test_a_module_in_a_folder_keeps_its_mode_and_shares_nothing(lesson, tmp_path, monkeypatch):
+    model = nn.Sequential(nn.BatchNorm1d(2)).eval()
+    model.register_buffer("scale", torch.ones(2), persistent=False)
+    lesson.GraphModule(model, fx.Tracer().trace(model)).to_folder(tmp_path / "in_eval")
+    package = imported_from(tmp_path / "in_eval", monkeypatch)
+    first, second = package.FxModule(), package.FxModule()
+    equal(first.get_submodule("0").training, False)
+    holds(not {*first.parameters()} & {*second.parameters()}, "each has its own parameters")
+
+
+@pytest.mark.curiosity
+@pytest.mark.beyond("the code is written, and can't be run")
+def test_a_function_that_cannot_be_stored_is_named(lesson, tmp_path):
+    module = lesson.GraphModule({}, call(lambda x: x, "x", inputs="x"))
+    with refuses((AttributeError, pickle.PicklingError), "<lambda>"):
+        module.to_folder(tmp_path / "lambda")

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_structure
 
 from tests import zoo
 from tests.models.placeholders import (
+    arguments_for,
     branching,
     graph_module,
     names,
@@ -184,6 +185,25 @@ def test_a_nested_input_is_flattened_into_placeholders(lesson):
         hint="one placeholder a leaf, `x_1`, `x_2`, …; the code generator flattens the input",
         concrete_args={"x": {"left": PH, "both": (PH, PH)}},
     )
+
+
+class Shifted(nn.Module):
+    """Its ``forward`` takes the module, a tensor, and any more tensors."""
+
+    shift = 1
+
+    def forward(self, x, *rest):
+        return x + self.shift, rest
+
+
+@pytest.mark.curiosity
+def test_the_forward_of_a_module_may_be_bound(lesson):
+    model = Shifted()
+    call, (owner, *proxies), tracer = arguments_for(lesson, model.forward, model)
+    equal(names(placeholders(tracer.graph)), ["x", "*rest"])
+    holds(owner is model, "the module first", got=owner)
+    total, rest = call(owner, *proxies)
+    equal((str(total.node), rest), ("add", proxies[1]))
 
 
 STRUCTURES = {

@@ -385,6 +385,15 @@ def test_what_is_no_python_function_is_refused(lesson):
         lesson.Tracer().trace(torch.relu)
 
 
+@pytest.mark.curiosity
+def test_arguments_are_made_for_the_bound_forward_of_a_module(lesson):
+    tracer, root = lesson.Tracer(), nn.Sequential(nn.ReLU())
+    tracer.root, tracer.graph = root, Graph(tracer_cls=lesson.Tracer)
+    _, (owner, *proxies) = tracer.create_args_for_root(root.forward, is_module=True)
+    holds(owner is root, "the module first", got=owner)
+    equal([str(proxy.node) for proxy in proxies], ["input_1"])
+
+
 @pytest.mark.beyond("torch raises AssertionError")
 def test_a_method_that_the_class_lacks_is_refused(lesson):
     class Encode(lesson.Tracer):

@@ -9,19 +9,23 @@
 - ``modules``: a root may be a dict, and submodules can be added and deleted. Python's debugger and
   tracebacks show generated lines, and an error says which one failed. ``LazyGraphModule`` generates
   code when it is asked for.
-- ``storing``: graph modules are pickled with their graph: nothing is traced again.
+- ``storing``: graph modules are pickled with their graph: nothing is traced again. A module can be
+  written to a folder, as a package that needs no graph.
+- ``graphs``: a graph has the methods ``python_code`` and ``on_generate_code``.
 """
 
 from __future__ import annotations
 
 from ...code import PythonCode, attribute, install, last_uses
 from .codegen import CodeGen, PyTreeCodeGen
+from .graphs import Graph
 from .modules import GraphModule, LazyGraphModule, compiled
 from .writing import CodeWriter, python_code
 
 __all__ = [
     "CodeGen",
     "CodeWriter",
+    "Graph",
     "GraphModule",
     "LazyGraphModule",
     "PyTreeCodeGen",

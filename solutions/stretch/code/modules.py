@@ -16,10 +16,12 @@ from torch import nn
 from ... import code as core
 from ...code import PythonCode, install
 from .codegen import codegen_of
+from .folders import write_folder
 from .storing import StoredGraph, loaded, stored
 from .writing import ReadableWriter, python_code
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from ...graph import Graph
@@ -199,6 +201,26 @@ class GraphModule(core.GraphModule):
             if target not in used:
                 self.delete_submodule(target)
 
+    def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
+        """Write a package for ``from folder import FxModule``: a class that needs no graph.
+
+        Args:
+            folder: Where to write it. It may be moved afterwards.
+            module_name: The name of the class.
+
+        Raises:
+            AttributeError, pickle.PicklingError: The module has or calls what can't be pickled,
+                such as a lambda.
+
+        In torch: a layer such as ``Linear`` is written as its ``repr``, and functions of other
+        modules than torch are missing.
+        """
+        write_folder(folder, module_name, python_code(self._graph), self.state())
+
+    def state(self) -> dict[str, Any]:
+        """Return the attributes, but for the graph."""
+        return {name: value for name, value in vars(self).items() if name != "_graph"}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         """Copy everything, the graph as well, which is not traced again."""
         result = memo[id(self)] = blank(type(self).__bases__[0], type(self).__name__)
@@ -217,9 +239,21 @@ class GraphModule(core.GraphModule):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Store the state and the nodes."""
-        state = {name: value for name, value in vars(self).items() if name != "_graph"}
         kind = type(self).__bases__[0], type(self).__name__
-        return restored, (*kind, state, stored(self.graph))
+        return restored, (*kind, self.state(), stored(self.graph))
+
+
+class LateForward:
+    """The ``forward`` of a class that has no code yet: reading it generates the code.
+
+    Calls read it, and so does a tracer, which takes it from the class.
+    """
+
+    def __get__(self, module: Any, owner: type[LazyGraphModule]) -> Any:
+        if owner.module is None:  # nothing was made of it
+            return self
+        owner.module().real_recompile()
+        return (owner if module is None else module).forward  # now the code
 
 
 class LazyGraphModule(GraphModule):
@@ -233,8 +267,13 @@ class LazyGraphModule(GraphModule):
     (False, 3, True)
     """
 
+    forward: Any = LateForward()
+    # A reference to the module of which this is the class; each module has one of its own.
+    module: Callable[[], Any] | None = None
+
     def recompile(self) -> None:  # type: ignore[override]
         """Forget the code; it is generated when it is needed."""
+        type(self).module = weakref.ref(self)
         if "forward" in vars(type(self)):
             del type(self).forward
 
@@ -242,11 +281,6 @@ class LazyGraphModule(GraphModule):
         """Generate the code, unless it is there."""
         if "forward" not in vars(type(self)):
             super().recompile()
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Generate the code, and run it."""
-        self.real_recompile()
-        return type(self).forward(self, *args, **kwargs)
 
     @property
     def code(self) -> str:

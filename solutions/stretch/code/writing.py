@@ -46,13 +46,14 @@ def python_code(graph: Graph) -> PythonCode:
     In torch: ``Graph.python_code("self")``.
     """
     writer = CodeWriter(graph)
-    body = "\n    ".join(writer.lines()) or "pass"
-    source = f"\n{writer.wrapped()}\n\n{writer.signature()}\n    {body}\n    "
-    return PythonCode(source, writer.globals)
+    return PythonCode(writer.source(), writer.globals)
 
 
 class CodeWriter(core.CodeWriter):
     """The core's, for all that a graph may hold.
+
+    Attributes:
+        root_module: The name of what has the attributes and modules.
 
     >>> from torch.fx import Graph
     >>> graph = Graph()
@@ -62,6 +63,8 @@ class CodeWriter(core.CodeWriter):
     '(-2) ** x'
     """
 
+    root_module = "self"
+
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.codegen = codegen_of(graph)
@@ -70,6 +73,11 @@ class CodeWriter(core.CodeWriter):
         self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
         parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
         self.node_names = {*self.names.values(), *parameters}  # a parameter `len` hides the builtin
+
+    def source(self) -> str:
+        """Return the text of the whole function, and the statements that go before it."""
+        body = "\n    ".join(self.lines()) or "pass"
+        return f"\n{self.wrapped()}\n\n{self.signature()}\n    {body}\n    "
 
     def wrapped(self) -> str:
         """Return statements that keep wrapped functions from being traced in this code."""
@@ -115,6 +123,8 @@ class CodeWriter(core.CodeWriter):
             value, other = operands
             return f"{value};  {self.argument(node)} {IN_PLACE[node.target]}= {other}"
         text = super().expression(node)
+        if node.op in ("get_attr", "call_module"):
+            return text.replace("self", self.root_module, 1)  # only `getattr(` may be before it
         if node.op == "call_method" or node.target is operator.pow:
             first = next(operands)
             if first[0] in ("-0123456789" if node.op == "call_method" else "-"):

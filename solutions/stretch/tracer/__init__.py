@@ -21,7 +21,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import StackSummary
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
@@ -95,7 +95,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
             if not name.startswith("_")
         }
         self.param_shapes_constant = param_shapes_constant
-        self._traced_function: FunctionType | None = None
+        self._traced_function: Callable[..., Any] | None = None
         self._module_at: dict[str, nn.Module] = {}
         self.module_stack = ModuleStack()
 
@@ -153,7 +153,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         Raises:
             TypeError: It is no Python function.
         """
-        if not isinstance(root_fn, FunctionType):
+        if not isinstance(root_fn, FunctionType | MethodType if is_module else FunctionType):
             raise TypeError(
                 f"can't trace a {type(root_fn).__name__}: wrap it in a function that calls it"
             )
