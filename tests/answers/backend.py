@@ -42,17 +42,6 @@ def asks_for_the_operator_alone(lesson):
     replace(lesson, fits=fits)
 
 
-@wrong(fails="test_anything_else_stays_torchs", says="expected: False")
-def takes_every_reduction(lesson):
-    """Doesn't ask over which dimension a reduction goes."""
-    fits = lesson.fits
-
-    def fits_more(node):
-        return node.target in lesson.REDUCTIONS or fits(node)
-
-    replace(lesson, fits=fits_more)
-
-
 # --- wrong: kernels -------------------------------------------------------------------------------
 
 
@@ -157,21 +146,6 @@ def forgets_that_outputs_have_other_names(lesson):
 def makes_one_pass(lesson):
     """Runs everything in one pass over a row."""
     replace(lesson, phases=lambda kernel: [list(kernel.nodes)])
-
-
-@wrong(fails="test_what_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
-def makes_a_pass_for_each_step_of_a_row(lesson):
-    """Counts each value per row as a pass."""
-
-    def phases(kernel):
-        phase = {}
-        for node in kernel.nodes:
-            inside = [each for each in node.all_input_nodes if each in phase]
-            waits = [phase[each] + lesson.is_per_row(kernel, each) for each in inside]
-            phase[node] = max(waits, default=0)
-        return [[n for n in phase if phase[n] == k] for k in range(max(phase.values()) + 1)]
-
-    replace(lesson, phases=phases)
 
 
 @wrong(fails="test_numbers_in_the_graph_are_floats", says="numbers that the eager model gives")

@@ -141,30 +141,6 @@ def reads_again_always(lesson):
     overriding(lesson, node_of=node_of)
 
 
-@wrong(fails="test_every_view_has_what_was_written", says="numbers that the eager model gives")
-def never_reads_again(lesson):
-    """Takes the node that a view had when it was made."""
-
-    def read_again(self, value):
-        value.refresh(value.node)
-
-    overriding(lesson, read_again=read_again)
-
-
-@wrong(fails="test_every_view_has_what_was_written", says="dtype")
-def keeps_the_dtype_of_the_result(lesson):
-    """Stores what the pure operator returns, though it has another dtype."""
-    store = lesson.Recorder.store
-
-    def as_it_is(self, target, value):
-        if value.dtype == target.dtype:
-            store(self, target, value)
-        else:
-            self.bind(target, self.node_of(value))
-
-    overriding(lesson, store=as_it_is)
-
-
 @wrong(
     fails="test_an_input_with_gaps_between_its_columns_may_be_written",
     says="out of bounds for storage",
@@ -264,16 +240,6 @@ def lifts_every_name(lesson):
 def lets_torchs_error_out(lesson):
     """Computes, and says nothing of its own."""
     lesson.compute = lambda func, args, kwargs: func(*args, **kwargs)
-
-
-@wrong(
-    fails="test_a_question_about_data_names_the_line_that_asks",
-    says="DynamicOutputShapeException",
-)
-def knows_one_kind_of_question(lesson):
-    """Catches the error of ``item``, and not that of ``nonzero``."""
-    kind = type("Never", (Exception,), {})
-    lesson.DynamicOutputShapeException = kind
 
 
 # --- right: of another shape ----------------------------------------------------------------------

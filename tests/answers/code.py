@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
 import sys
 import types
 
-import torch
 from torch import nn
 
 from tests.suite.answers import right, wrong
@@ -45,51 +43,10 @@ def objects_are_told_apart_by_equality(lesson):
     lesson.CodeWriter.reference = remembering
 
 
-@wrong(fails="test_anything_else_becomes_a_global", says="it got a second global")
-def a_global_is_made_each_time(lesson):
-    """Doesn't look whether a name that is used is the object's own."""
-    reference = lesson.CodeWriter.reference
-
-    def again(self, value):
-        name = reference(self, value)
-        if name in self.globals:
-            self.globals[f"{name}_{len(self.globals)}"] = self.globals.pop(name)
-            return [*self.globals][-1]
-        return name
-
-    lesson.CodeWriter.reference = again
-
-
 @wrong(fails="test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
 def values_are_written_by_repr(lesson):
     """Relies on ``repr`` for whatever is no node: an enum's is no Python."""
     lesson.CodeWriter.argument = lambda self, value: repr(value)
-
-
-@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="(1) is the value again")
-def a_tuple_of_one_has_no_comma(lesson):
-    """Writes ``(1)`` for ``(1,)``."""
-    argument = lesson.CodeWriter.argument
-
-    def without_comma(self, value):
-        return argument(self, value).replace(",)", ")")
-
-    lesson.CodeWriter.argument = without_comma
-
-
-@wrong(
-    fails="test_a_global_is_not_called_like_a_node",
-    says="another name than the node's",
-)
-def globals_take_the_names_of_nodes(lesson):
-    """Looks among the globals alone whether a name is used."""
-    init = lesson.CodeWriter.__init__
-
-    def __init__(self, graph):
-        init(self, graph)
-        self.node_names = set()
-
-    lesson.CodeWriter.__init__ = __init__
 
 
 # --- wrong: lines ---------------------------------------------------------------------------------
@@ -133,21 +90,6 @@ def a_parameter_is_not_given_its_node_s_name(lesson):
     )
 
 
-@wrong(
-    fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="flags = (1, None)"
-)
-def defaults_are_dropped(lesson):
-    """Writes the parameters without their default values."""
-    parameters = lesson.CodeWriter.parameters
-    lesson.CodeWriter.parameters = lambda self: [each.split(" =")[0] for each in parameters(self)]
-
-
-@wrong(fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="x : ")
-def annotations_are_dropped(lesson):
-    """Writes the names alone."""
-    lesson.CodeWriter.annotated = lambda self, name, node, mark="": name
-
-
 # --- wrong: values that are freed -----------------------------------------------------------------
 
 
@@ -155,34 +97,6 @@ def annotations_are_dropped(lesson):
 def nothing_is_freed(lesson):
     """Keeps every value until the end."""
     lesson.last_uses = lambda graph: {node: [] for node in graph.nodes}
-
-
-@wrong(fails="test_the_last_uses_are_those_of_torch", says="takes it later")
-def values_are_freed_after_their_first_use(lesson):
-    """Walks forward: whoever takes a value first is said to be the last."""
-
-    def last_uses(graph):
-        seen, freed = set(), {}
-        for node in graph.nodes:
-            freed[node] = [each for each in node.all_input_nodes if each not in seen]
-            seen.update(freed[node])
-        return freed
-
-    lesson.last_uses = last_uses
-
-
-@wrong(fails="test_the_last_uses_are_those_of_torch", says="takes it later")
-def the_last_uses_are_sought_forwards(lesson):
-    """Goes from the first node to the last: each value is freed where it is made."""
-
-    def last_uses(graph):
-        needed, freed = set(), {}
-        for node in graph.nodes:
-            freed[node] = [each for each in (*node.all_input_nodes, node) if each not in needed]
-            needed.update(freed[node])
-        return freed
-
-    lesson.last_uses = last_uses
 
 
 @wrong(
@@ -238,49 +152,6 @@ def the_whole_root_is_copied(lesson):
             setattr(self, name, module)
 
     lesson.GraphModule.__init__ = __init__
-
-
-@wrong(
-    fails="test_the_module_has_what_the_graph_names_and_nothing_else",
-    says="the parameter itself, not a copy",
-)
-def parameters_are_copied(lesson):
-    """Installs copies: an optimizer of the root would not see them."""
-    install = lesson.install
-    lesson.install = lambda module, target, value: install(module, target, copy.deepcopy(value))
-
-
-@wrong(fails="test_a_module_that_holds_another_target_is_left_alone", says="the root was changed")
-def targets_are_set_though_they_are_there(lesson):
-    """Registers a tensor once more, on a module of the root that is installed already."""
-
-    def install(module, target, value):
-        *path, name = target.split(".")
-        for each in path:
-            if not hasattr(module, each):
-                module.add_module(each, nn.Module())
-            module = getattr(module, each)
-        if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
-            vars(module).pop(name, None)
-            module.register_buffer(name, value)
-        else:
-            setattr(module, name, value)
-
-    lesson.install = install
-
-
-@wrong(fails="test_recompile_follows_an_edit_of_the_graph", says="`code` is the new source")
-def the_code_is_that_of_the_first_graph(lesson):
-    """Compiles again, and keeps the text."""
-    recompile = lesson.GraphModule.recompile
-
-    def keeping(self):
-        before = vars(self).get("code")
-        generated = recompile(self)
-        self.code = before or self.code
-        return generated
-
-    lesson.GraphModule.recompile = keeping
 
 
 # --- wrong: the stretch ---------------------------------------------------------------------------

@@ -77,77 +77,6 @@ def values_are_left_as_they_are(lesson):
     lesson.CreateArg = CreateArg
 
 
-@wrong(
-    fails="test_a_container_keeps_its_shape_with_nodes_for_proxies",
-    says="a proxy is left inside",
-)
-def only_the_first_level_is_converted(lesson):
-    """A list in a list is taken for a plain element."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if type(a) in (tuple, list):
-                return type(a)(e.node if isinstance(e, Proxy) else e for e in a)
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_the_containers_of_the_caller_stay_as_they_were",
-    says="the caller's own container was rewritten in place",
-)
-def a_container_is_converted_in_place(lesson):
-    """Lists and dicts are the same objects afterwards, with nodes for proxies inside."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if not isinstance(a, list | dict):
-                return super().create_arg(a)
-            for key, value in list(a.items() if isinstance(a, dict) else enumerate(a)):
-                a[key] = self.create_arg(value)
-            return a
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_elements_are_converted_by_the_most_derived_method",
-    says="the subclass was not asked for the elements",
-)
-def elements_are_converted_by_a_private_function(lesson):
-    """A recursion of its own leaves subclasses no say in the elements."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            return self._convert(a)
-
-        def _convert(self, a):
-            if isinstance(a, list):
-                return [self._convert(element) for element in a]
-            if isinstance(a, dict):
-                return {key: self._convert(value) for key, value in a.items()}
-            return a
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_proxy_as_a_key_of_a_dict_is_refused",
-    says="with a proxy or a node as a key",
-)
-def keys_of_a_dict_are_converted_too(lesson):
-    """Keys are treated like values."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, dict):
-                return {self.create_arg(k): self.create_arg(v) for k, v in a.items()}
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
 @wrong(fails="test_a_named_tuple_is_built_by_a_node", says="treated as a plain tuple")
 def a_named_tuple_is_a_tuple(lesson):
     """``isinstance(a, tuple)`` comes first and is true of named tuples."""
@@ -155,22 +84,6 @@ def a_named_tuple_is_a_tuple(lesson):
     class CreateArg(lesson.CreateArg):
         def create_arg(self, a):
             if isinstance(a, tuple):
-                return tuple(self.create_arg(element) for element in a)
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_the_size_of_a_tensor_stays_a_size",
-    says="a subclass of tuple became a plain tuple",
-)
-def a_size_is_a_tuple(lesson):
-    """Any tuple without field names is rebuilt as ``tuple``."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, tuple) and not hasattr(a, "_fields"):
                 return tuple(self.create_arg(element) for element in a)
             return super().create_arg(a)
 
@@ -223,111 +136,6 @@ def unknown_values_pass(lesson):
 # --- wrong: what the model holds ----------------------------------------------------------------
 
 
-@wrong(
-    fails="test_a_parameter_is_read_from_the_model",
-    says="only the root's own parameters were searched",
-)
-def only_the_roots_own_parameters_are_searched(lesson):
-    """``_parameters`` of the root knows nothing of its children."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter):
-                for name, parameter in self.root._parameters.items():
-                    if parameter is a:
-                        return read(self, name)
-                raise NameError("no such parameter")
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(fails="test_equal_parameters_are_told_apart", says="compared with `==`, by their numbers")
-def parameters_are_compared_by_their_numbers(lesson):
-    """Two parameters of equal numbers are taken for one."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter):
-                for path, parameter in self.root.named_parameters():
-                    if torch.equal(parameter, a):
-                        return read(self, path)
-                raise NameError("no such parameter")
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_tied_parameter_is_read_under_its_first_name",
-    says="the last of two names was taken",
-)
-def the_last_of_two_names_wins(lesson):
-    """A dict filled in order keeps what was written last."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter):
-                named = self.root.named_parameters(remove_duplicate=False)
-                paths = {id(parameter): path for path, parameter in named}
-                return read(self, paths[id(a)])
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_foreign_parameter_is_refused",
-    says="a parameter that the model doesn't have became a constant",
-)
-def a_foreign_parameter_is_a_constant(lesson):
-    """A parameter that the model doesn't hold is stored like any other tensor."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            try:
-                return super().create_arg(a)
-            except NameError:
-                return read(self, stored(self, a))
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(fails="test_a_buffer_is_read_from_the_model", says="the buffer was taken for a constant")
-def a_buffer_is_a_constant(lesson):
-    """What is no parameter is given a new name, though a buffer has one."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if not is_constant(a):
-                return super().create_arg(a)
-            constants = in_a_dict(self)
-            if id(a) not in constants:
-                constants[id(a)] = stored(self, a)
-            return read(self, constants[id(a)])
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_tensor_attribute_is_read_from_the_model",
-    says="an attribute of a module became a constant",
-)
-def a_tensor_attribute_is_a_constant(lesson):
-    """Only parameters and buffers are looked for on the model."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if not is_constant(a) or any(a is buffer for buffer in self.root.buffers()):
-                return super().create_arg(a)
-            constants = in_a_dict(self)
-            if id(a) not in constants:
-                constants[id(a)] = stored(self, a)
-            return read(self, constants[id(a)])
-
-    lesson.CreateArg = CreateArg
-
-
 @wrong(fails="test_a_module_is_read_from_the_model", says="the value itself was put into the graph")
 def a_module_is_a_plain_value(lesson):
     """The graph holds the module itself, which generated code cannot print."""
@@ -335,73 +143,6 @@ def a_module_is_a_plain_value(lesson):
     class CreateArg(lesson.CreateArg):
         def create_arg(self, a):
             return a if isinstance(a, nn.Module) else super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_module_is_read_from_the_model",
-    says="has no attribute 'path_of_module'",
-    never="into the graph",
-)
-def a_module_is_named_by_the_other_lesson(lesson):
-    """``path_of_module`` is a method of torch's tracer, and not of every tracer."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Module):
-                return read(self, self.path_of_module(a))
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_foreign_parameter_in_the_memory_of_another_is_refused",
-    says="by the memory they lie in",
-)
-def parameters_are_compared_by_their_memory(lesson):
-    """``data_ptr`` is no identity: a view, or a parameter made of another's data, has the same."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter):
-                for path, parameter in self.root.named_parameters():
-                    if parameter.data_ptr() == a.data_ptr():
-                        return read(self, path)
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_parameter_of_another_class_is_a_parameter",
-    says="only the class `Parameter` itself",
-)
-def a_parameter_of_a_subclass_is_a_constant(lesson):
-    """``type(a) is nn.Parameter`` leaves out whoever derives from it."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter) and type(a) is not nn.Parameter:
-                return read(self, stored(self, a))
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_foreign_module_is_refused",
-    says="a module that the root doesn't hold went into the graph",
-)
-def a_foreign_module_becomes_a_child(lesson):
-    """A module is stored like a constant, and its parameters are the model's from then on."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Module) and without_an_index(self, a) is None:
-                return read(self, stored(self, a))
-            return super().create_arg(a)
 
     lesson.CreateArg = CreateArg
 
@@ -431,22 +172,6 @@ def a_node_is_made_once(lesson):
                 return super().create_arg(a)
             node = super().create_arg(a)
             return in_a_dict(self).setdefault((self.graph, node.target), node)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_node_is_made_by_the_most_derived_method",
-    says="the graph was asked for nodes, not the tracer",
-)
-def the_graph_is_asked_for_the_node(lesson):
-    """``graph.get_attr`` makes the same node, and an overridden ``create_node`` misses it."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if isinstance(a, nn.Parameter) and (path := without_an_index(self, a)):
-                return self.graph.get_attr(path)
-            return super().create_arg(a)
 
     lesson.CreateArg = CreateArg
 
@@ -521,81 +246,6 @@ def the_index_never_forgets(lesson):
 
 
 # --- wrong: constants ---------------------------------------------------------------------------
-
-
-@wrong(
-    fails="test_a_constant_is_interned_once",
-    says="each use of one tensor made an attribute of its own",
-)
-def each_use_of_a_constant_is_a_new_one(lesson):
-    """Nothing remembers which tensors were stored."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if is_constant(a) and all(a is not buffer for buffer in self.root.buffers()):
-                return read(self, stored(self, a))
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_two_constants_with_equal_numbers_are_two",
-    says="constants were looked up by their numbers",
-)
-def constants_are_known_by_their_numbers(lesson):
-    """The key of a constant is its value."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if not is_constant(a) or without_an_index(self, a):
-                return super().create_arg(a)
-            constants, numbers = in_a_dict(self), str(a.tolist())
-            if numbers not in constants:
-                constants[numbers] = stored(self, a)
-            return read(self, constants[numbers])
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_constant_is_kept_on_each_root_that_uses_it",
-    says="it is stored on the first root only",
-)
-def constants_are_remembered_for_all_roots(lesson):
-    """A tracer that goes on to another model reads constants that only the first one has."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            constants = in_a_dict(self)
-            if not is_constant(a) or (id(a) not in constants and without_an_index(self, a)):
-                return super().create_arg(a)
-            if id(a) not in constants:
-                constants[id(a)] = stored(self, a)
-            return read(self, constants[id(a)])
-
-    lesson.CreateArg = CreateArg
-
-
-@wrong(
-    fails="test_a_constant_does_not_take_a_name_that_is_in_use",
-    says="an attribute of the model was overwritten",
-)
-def a_constant_takes_a_name_in_use(lesson):
-    """The tracer counts its own constants and never looks at the model."""
-
-    class CreateArg(lesson.CreateArg):
-        count = 0
-
-        def create_arg(self, a):
-            if not is_constant(a) or without_an_index(self, a):
-                return super().create_arg(a)
-            name = f"_tensor_constant{self.count}"
-            self.count += 1
-            setattr(self.root, name, a)
-            return read(self, name)
-
-    lesson.CreateArg = CreateArg
 
 
 @wrong(fails="test_a_constant_is_kept_on_the_model", says="a copy was stored")
@@ -705,23 +355,6 @@ RULES = [
     (nn.Parameter | nn.Module, argument_of_a_part),
     (torch.Tensor, argument_of_a_tensor),
 ]
-
-
-@wrong(
-    fails="test_two_constants_that_share_their_memory_are_two",
-    says="tensors were told apart by their memory",
-)
-def constants_by_their_memory(lesson):
-    """A view of a constant is taken for the constant: both begin at the same address."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            if type(a) is torch.Tensor:
-                known = self.__dict__.setdefault("known", {})
-                a = known.setdefault(a.data_ptr(), a)
-            return super().create_arg(a)
-
-    lesson.CreateArg = CreateArg
 
 
 @right(core_only=True)

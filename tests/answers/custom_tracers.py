@@ -267,73 +267,11 @@ def the_core_alone(lesson):
     lesson.TaggingTracer = TaggingTracer
 
 
-@wrong(
-    fails="test_a_shared_module_has_its_first_name_at_each_call",
-    says="a key of the module stack, where calls are numbered",
-)
-def takes_the_key_of_the_module_stack(lesson):
-    """Takes the last key of the module stack for a path: at a second call it ends in ``@1``."""
-
-    class ModulePathTracer(lesson.Tracer):
-        def __init__(self, **options):
-            super().__init__(**options)
-            self.node_to_originating_module = {}
-
-        def create_proxy(self, *args, **kwargs):
-            proxy = super().create_proxy(*args, **kwargs)
-            path = next(reversed(self.module_stack), "")
-            self.node_to_originating_module[proxy.node] = path
-            return proxy
-
-    lesson.ModulePathTracer = ModulePathTracer
-
-
-@wrong(
-    fails="test_a_copy_of_the_graph_has_the_tags_in_its_metadata",
-    says="torch copies a node with its `meta`",
-)
-def tags_the_attribute_alone(lesson):
-    """Sets ``node.tag``, which a copy of the graph doesn't have."""
-
-    class TaggingTracer(lesson.Tracer):
-        def __init__(self, tag="foo", **options):
-            super().__init__(**options)
-            self.tag = tag
-
-        def create_node(self, *args, **kwargs):
-            node = super().create_node(*args, **kwargs)
-            node.tag = self.tag
-            return node
-
-    lesson.TaggingTracer = TaggingTracer
-
-
 @wrong(fails="test_the_innermost_line_of_yours_counts", says="another frame of the stack was taken")
 def takes_the_outermost_line(lesson):
     """Goes through the stack from its far end."""
     inwards = lesson._source_lines
     lesson._source_lines = lambda: reversed(list(inwards()))
-
-
-@wrong(
-    fails="test_every_node_has_the_tag",
-    says="the tag is in `node.meta` alone",
-    never="other nodes are created without",
-)
-def tags_the_metadata_alone(lesson):
-    """Writes the tag into ``node.meta``, and sets no attribute."""
-
-    class TaggingTracer(lesson.Tracer):
-        def __init__(self, tag="foo", **options):
-            super().__init__(**options)
-            self.tag = tag
-
-        def create_node(self, *args, **kwargs):
-            node = super().create_node(*args, **kwargs)
-            node.meta["tag"] = self.tag
-            return node
-
-    lesson.TaggingTracer = TaggingTracer
 
 
 @wrong(

@@ -26,20 +26,6 @@ def afterwards(lesson, change):
 
 
 @wrong(
-    fails="test_nodes_that_are_not_replaced_keep_their_metadata",
-    says="a node lost entries that it had before",
-)
-def loses_the_stacks_of_all_nodes(lesson):
-    """Takes every node's stack away, as if all were out of date."""
-
-    def forget(gm):
-        for node in gm.graph.nodes:
-            node.meta.pop("nn_module_stack", None)
-
-    afterwards(lesson, forget)
-
-
-@wrong(
     fails="test_inlining_leaves_every_module_in_its_mode",
     says="`train()` or `eval()` was not undone",
 )
@@ -94,23 +80,6 @@ def compares_last_names(lesson):
     choosing(lesson, lambda found, target: found.split(".")[-1] == target.split(".")[-1])
 
 
-@wrong(
-    fails="test_a_call_whose_result_nobody_uses_keeps_its_effect",
-    says="a call without users was dropped",
-)
-def drops_calls_without_users(lesson):
-    """Erases what nobody uses, instead of inlining it."""
-    everything = lesson.inline
-
-    def inline(recorder):
-        for call in [each for each in recorder.calls if not each.node.users]:
-            recorder.gm.graph.erase_node(call.node)
-            recorder.calls.remove(call)
-        return everything(recorder)
-
-    lesson.inline = inline
-
-
 @wrong(fails="test_everything_is_inlined_all_the_way_down", says="that were inside others")
 def inlines_one_level_only(lesson):
     """Lets the leaves inside stay calls where everything is to be inlined."""
@@ -144,39 +113,7 @@ def replaces_whatever_it_gets(lesson):
     lesson.inline_function = inline_function
 
 
-@wrong(
-    fails="test_a_target_that_does_not_exist_is_refused_with_near_names",
-    says="NameError that names chidl, child",
-)
-def says_nothing_about_an_unknown_target(lesson):
-    """Finds no call, and is content."""
-    original = lesson.inline_module
-
-    def inline_module(gm, target):
-        return original(gm, target) if target in dict(gm.named_modules()) else gm
-
-    lesson.inline_module = inline_module
-
-
 # --- how they are recorded ------------------------------------------------------------------------
-
-
-@wrong(
-    fails="test_parameters_are_read_where_they_are",
-    says="record a `get_attr` node with the path below the root",
-)
-def copies_the_parameters(lesson):
-    """Stores the callee's parameters on the root, under new names."""
-    original = lesson.CallRecorder.getattr
-
-    def getattr_(self, attr, attr_val, parameter_proxy_cache):
-        if isinstance(attr_val, nn.Parameter):
-            name = f"copied_{attr}"
-            self.gm.register_parameter(name, nn.Parameter(attr_val.detach().clone()))
-            return self.create_proxy("get_attr", name, (), {})
-        return original(self, attr, attr_val, parameter_proxy_cache)
-
-    lesson.CallRecorder.getattr = getattr_
 
 
 def recording(lesson, run):
@@ -193,22 +130,6 @@ def recording(lesson, run):
 def drops_keyword_arguments(lesson):
     """Calls the callee with the positional arguments alone."""
     recording(lesson, lambda self, call: call.callee(*map_arg(call.node.args, self.proxy)))
-
-
-@wrong(fails="test_arguments_inside_structures_become_proxies_too", says="map_arg")
-def makes_proxies_of_outer_arguments_only(lesson):
-    """Looks at the arguments themselves, and not into lists."""
-
-    def run(self, call):
-        args = [
-            self.proxy(arg) if isinstance(arg, torch.fx.Node) else arg for arg in call.node.args
-        ]
-        try:
-            return call.callee(*args, **call.node.kwargs)
-        except TypeError as error:
-            raise TypeError(f"map_arg would look inside: {error}") from None
-
-    recording(lesson, run)
 
 
 @wrong(
@@ -232,63 +153,6 @@ def leaves_the_check_off(lesson):
         return super(lesson.CallRecorder, self).call_module(m, forward, args, kwargs)
 
     lesson.CallRecorder.call_module = call_module
-
-
-@wrong(fails="test_a_check_of_the_users_own_is_there_again_afterwards", says="it was deleted")
-def deletes_the_users_check(lesson):
-    """Takes the check that it has put on a layer away, and what was there before with it."""
-    core = lesson.core.CallRecorder
-
-    def call_module(self, m, forward, args, kwargs):
-        m._check_input_dim = lambda _: None
-        try:
-            return super(core, self).call_module(m, forward, args, kwargs)
-        finally:
-            del m._check_input_dim
-
-    core.call_module = call_module
-
-
-@wrong(
-    fails="test_afterwards_every_class_is_what_it_was",
-    says="not put back when all went well",
-)
-def leaves_a_method_of_the_tracer_replaced(lesson):
-    """Replaces the tracer's rule for leaves, and puts it back where it fails only."""
-    tracer = lesson.Tracer
-
-    def inline_module(gm, target):
-        callee, original = gm.get_submodule(target), tracer.is_leaf_module
-        tracer.is_leaf_module = lambda self, m, path: m is not callee and original(self, m, path)
-        nodes = gm.graph.find_nodes(op="call_module", target=target)
-        calls = [lesson.Call(node, callee) for node in nodes]
-        try:
-            return lesson.inline(lesson.CallRecorder(gm, calls, lambda module: True))
-        except Exception:
-            tracer.is_leaf_module = original
-            raise
-
-    lesson.inline_module = inline_module
-
-
-@wrong(
-    fails="test_other_nodes_are_the_nodes_that_they_were",
-    says="record in the graph that exists",
-)
-def traces_anew(lesson):
-    """Runs the whole module under a tracer without leaves, and takes its graph."""
-
-    class Whole(lesson.Tracer):
-        proxy_buffer_attributes = True
-
-        def is_leaf_module(self, m, module_qualified_name):
-            return False
-
-    def inline_all(gm):
-        gm.graph = Whole().trace(gm)
-        return gm
-
-    lesson.inline_all = inline_all
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -337,15 +201,6 @@ def erases_nodes_and_keeps_their_names(lesson):
     lesson.CallRecorder.record = erasing(lesson, BaseException)
 
 
-@wrong(
-    fails="test_after_a_refusal_the_module_has_no_new_attribute",
-    says="constants of the callee were stored on the module",
-)
-def leaves_constants_behind(lesson):
-    """Forgets that recording writes on the module, too."""
-    lesson.CallRecorder.record = erasing(lesson, BaseException)
-
-
 # --- the result takes the call's place ------------------------------------------------------------
 
 
@@ -365,22 +220,6 @@ def forgets_to_recompile(lesson):
 
 
 @wrong(
-    fails="test_a_result_of_several_values_goes_into_keyword_arguments_too",
-    says="the call is still there",
-)
-def forgets_keyword_arguments_of_users(lesson):
-    """Puts the result into the positional arguments of the nodes that use it, and no further."""
-
-    def replace(call, result):
-        for user in list(call.users):
-            user.args = map_arg(user.args, lambda node: result if node is call else node)
-        if not call.users:
-            call.graph.erase_node(call)
-
-    lesson.replace = replace
-
-
-@wrong(
     fails="test_picking_from_a_result_that_is_known_leaves_no_node",
     says="the users still pick from the structure",
 )
@@ -391,67 +230,7 @@ def knows_elements_from_the_front_only(lesson):
     )
 
 
-@wrong(
-    fails="test_picking_what_the_result_does_not_have_is_left_to_the_run",
-    says="IndexError: tuple index out of range",
-)
-def looks_every_index_up(lesson):
-    """Takes whatever is picked for something that is there."""
-    lesson.core._has = lambda result, index: isinstance(result, tuple)
-
-
 # --- what is unused -------------------------------------------------------------------------------
-
-
-@wrong(
-    fails="test_resnet18_loses_the_submodules_that_nothing_uses",
-    says="delete those without state",
-)
-def drops_nothing(lesson):
-    """Keeps submodules that nothing calls any more."""
-    lesson.drop_unused_modules = lambda gm: None
-
-
-@wrong(
-    fails="test_parameters_that_nothing_uses_stay_in_the_state_dict",
-    says="modules were dropped that hold parameters",
-)
-def drops_unused_state(lesson):
-    """Deletes every submodule that no node refers to, parameters or not."""
-    original = lesson.inline_all
-
-    def inline_all(gm):
-        original(gm)
-        for name, _ in [*gm.named_children()]:
-            delattr(gm, name)
-        return gm
-
-    lesson.inline_all = inline_all
-
-
-@wrong(
-    fails="test_the_model_that_was_traced_is_not_changed",
-    says="delete from `gm` and its containers alone",
-)
-def deletes_from_the_models_own_modules(lesson):
-    """Deletes unused submodules wherever they are: the traced model loses them too."""
-    lesson.drop_unused_modules = lambda gm: gm.delete_all_unused_submodules()
-
-
-@wrong(
-    fails="test_a_module_stays_whose_tensor_is_read_though_it_holds_no_state",
-    says="though a node reads from it",
-)
-def drops_what_holds_no_state(lesson):
-    """Asks the state dict alone what is needed: a plain tensor isn't in it."""
-
-    def drop_unused_modules(gm):
-        called = {str(node.target) for node in gm.graph.nodes if node.op == "call_module"}
-        needed = {path.split(".")[0] for path in (*called, *gm.state_dict())}
-        for name in [name for name, _ in gm.named_children() if name not in needed]:
-            delattr(gm, name)
-
-    lesson.drop_unused_modules = drop_unused_modules
 
 
 # --- right ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import torch
 
 from tests.suite.answers import right, wrong
-from tests.suite.engine import graph_module, is_graph_module, is_node, new_graph
+from tests.suite.engine import graph_module
 
 
 def builds(lesson, *, name="", forwards=False, beside_the_chain=True):
@@ -61,40 +61,6 @@ def takes_the_name_of_every_output_to_be_output(lesson):
 
 
 @wrong(
-    fails="test_a_parameter_may_stand_on_the_left",
-    says="what f does last is undone first",
-)
-def takes_the_first_node_for_the_value(lesson):
-    """Undoes ``weight - x`` like ``x - weight``: both are nodes, and one has to be first."""
-    call_of = lesson.InverseBuilder.call_of
-
-    def value_first(self, step):
-        function, operands = call_of(self, step)
-        if all(is_node(each) for each in operands):
-            operands = tuple(sorted(operands, key=lambda each: each not in self.chain))
-        return function, operands
-
-    lesson.InverseBuilder.call_of = value_first
-
-
-@wrong(
-    fails="test_a_constant_may_be_used_by_several_steps",
-    says="must be used once",
-)
-def wants_every_node_to_have_one_user(lesson):
-    """Asks of constants what is asked of the values of the chain."""
-    find_chain = lesson.find_chain
-
-    def one_user_each(graph):
-        for node in graph.nodes:
-            if node.op != "output" and len(node.users) != 1:
-                raise lesson.NotInvertibleError(f"{node} must be used once")
-        return find_chain(graph)
-
-    lesson.find_chain = one_user_each
-
-
-@wrong(
     fails="test_the_place_of_the_constant_matters",
     says="`2 - x` was undone like `x - 2`",
 )
@@ -106,51 +72,6 @@ def ignores_the_place_of_the_constant(lesson):
         return solve(function, (operands[place], operands[1 - place])[: len(operands)], 0, result)
 
     lesson.solve = solve_for_the_first
-
-
-@wrong(
-    fails="test_what_has_no_inverse_is_refused",
-    says="there was no error",
-)
-def asks_no_questions(lesson):
-    """Takes every step that it doesn't know for one that does nothing."""
-    undo = lesson.InverseBuilder.undo
-
-    def undo_what_is_known(self, step, source, result):
-        try:
-            return undo(self, step, source, result)
-        except lesson.NotInvertibleError:
-            return result
-
-    lesson.InverseBuilder.undo = undo_what_is_known
-
-
-@wrong(
-    fails="test_what_has_no_inverse_is_refused",
-    says="say which node is to blame",
-    never="there was no error",
-)
-def blames_nobody(lesson):
-    """Refuses, and doesn't say which node is the reason."""
-    lesson._refusal = lambda node, reason: lesson.NotInvertibleError("this can't be inverted")
-
-
-@wrong(
-    fails="test_a_graph_that_is_no_chain_is_refused",
-    says="expected: NotInvertibleError that names the node",
-    never="there was no error",
-)
-def lets_another_error_out(lesson):
-    """Takes it for granted that a value has one user."""
-
-    def find_chain(graph):
-        chain = graph.find_nodes(op="placeholder")
-        while chain[-1].op != "output":
-            (user,) = chain[-1].users
-            chain.append(user)
-        return chain
-
-    lesson.find_chain = find_chain
 
 
 @wrong(
@@ -181,26 +102,6 @@ def looks_functions_up_by_name(lesson):
     lesson.inverse_of = lambda f: known.get(getattr(f, "__name__", "")) or by_identity(f)
 
 
-@wrong(
-    fails="test_a_new_pair_takes_nothing_from_a_function_of_the_same_name",
-    says="functions are registered by their names",
-)
-def registers_functions_by_name(lesson):
-    """Lets the last function called ``exp`` have the entry, and knows the others from before."""
-    by_name = {f.__name__: (f, g) for f, g in lesson.INVERSES.items()}
-
-    def add_inverse(f, g):
-        by_name[f.__name__], by_name[g.__name__] = (f, g), (g, f)
-
-    def inverse_of(f):
-        owner, inverse = by_name.get(getattr(f, "__name__", ""), (None, None))
-        if inverse is None or (owner is not f and f not in lesson.INVERSES):
-            raise lesson.NotInvertibleError(f"no inverse of {f.__name__} is known")
-        return inverse
-
-    lesson.add_inverse, lesson.inverse_of = add_inverse, inverse_of
-
-
 @wrong(fails="test_a_later_pair_wins", says="the first pair with a function stays for ever")
 def keeps_the_first_pair(lesson):
     """Registers a function once and for all."""
@@ -228,42 +129,6 @@ def traces_the_model_itself(lesson):
 def copies_the_model(lesson):
     """Protects the model by a deep copy."""
     lesson.copy = SimpleNamespace(copy=copy.deepcopy)
-
-
-@wrong(
-    fails="test_a_graph_module_is_inverted_and_not_changed",
-    says="the graph that was given was edited",
-    never="undone",
-)
-def edits_the_graph_given(lesson):
-    """Turns the steps of a graph module round where they are."""
-    invert = lesson.invert
-
-    def invert_in_place(model):
-        if not is_graph_module(model):
-            return invert(model)
-        inverse = invert(model)
-        model.graph = new_graph()
-        model.graph.output(model.graph.graph_copy(inverse.graph, {}))
-        model.recompile()
-        return model
-
-    lesson.invert = invert_in_place
-
-
-@wrong(
-    fails="test_a_buffer_that_holds_zero_is_no_factor",
-    says="there was no error",
-)
-def trusts_attributes(lesson):
-    """Checks numbers only."""
-    check = lesson.InverseBuilder.check_constant
-
-    def check_constant(self, value, inverse):
-        if not isinstance(value, torch.nn.Parameter) and getattr(value, "numel", int)() != 2:
-            check(self, value, inverse)
-
-    lesson.InverseBuilder.check_constant = check_constant
 
 
 def computes(lesson, is_refused):
@@ -296,31 +161,6 @@ def computes_every_constant(lesson):
 def forgets_that_numbers_may_be_random(lesson):
     """Refuses what is done in place, and takes everything else for a constant."""
     computes(lesson, lambda node: str(node.target).endswith("_"))
-
-
-@wrong(fails="test_a_change_beside_the_chain_is_refused", says="there was no error")
-def looks_at_the_chain_alone(lesson):
-    """Copies a constant when a step asks for it; the others are forgotten."""
-
-    class OnDemand(dict):
-        def __init__(self, make):
-            self.make = make
-
-        def get(self, node, default=None):
-            return self.make(node) if is_node(node) else default
-
-    class InverseBuilder(lesson.InverseBuilder):
-        def __init__(self, root, chain):
-            super().__init__(root, chain)
-            self.values = OnDemand(lambda node: self.value_of(node))
-            self.copies = OnDemand(
-                lambda node: self.graph.node_copy(node) if node.graph is not self.graph else node
-            )
-
-        def copy_constants(self):
-            pass
-
-    lesson.InverseBuilder = InverseBuilder
 
 
 @wrong(

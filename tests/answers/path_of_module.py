@@ -86,22 +86,6 @@ def a_dict_keyed_by_module(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(
-    fails="test_a_foreign_module_is_refused",
-    says="the search ended without finding it, and returned None",
-)
-def a_foreign_module_has_no_path(lesson):
-    """A search that finds nothing ends without a word."""
-
-    class PathOfModule:
-        def path_of_module(self, mod):
-            for path, module in self.root.named_modules():
-                if module is mod:
-                    return path
-
-    lesson.PathOfModule = PathOfModule
-
-
 # --- wrong: where is searched -------------------------------------------------------------------
 
 
@@ -181,28 +165,6 @@ def the_search_walks_round_a_cycle(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(
-    fails="test_a_name_without_a_module_is_passed_over", says="'NoneType' object has no attribute"
-)
-def a_name_without_a_module_is_searched(lesson):
-    """``_modules`` holds None where a name was registered without a module."""
-
-    class PathOfModule:
-        def path_of_module(self, mod):
-            return find("", self.root, mod)
-
-    def find(path, module, mod):
-        if module is mod:
-            return path
-        for name, child in module._modules.items():
-            found = find(f"{path}.{name}".lstrip("."), child, mod)
-            if found is not None:
-                return found
-        return None
-
-    lesson.PathOfModule = PathOfModule
-
-
 @wrong(fails="test_the_search_is_your_own", says="handed on to torch's own method: `super()`")
 def the_question_is_handed_on(lesson):
     """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
@@ -212,30 +174,6 @@ def the_question_is_handed_on(lesson):
             tracer = Tracer()
             tracer.root = self.root
             return tracer.path_of_module(mod)
-
-    lesson.PathOfModule = PathOfModule
-
-
-@wrong(
-    fails="test_a_foreign_module_is_refused_by_a_tree_with_a_cycle",
-    says="find the value that comes round again",
-)
-def the_search_forgets_where_it_has_been(lesson):
-    """Without a memory the search ends where it finds the module, or never."""
-
-    class PathOfModule:
-        def path_of_module(self, mod):
-            path = find("", self.root, mod)
-            if path is None:
-                raise foreign(mod, self.root)
-            return path
-
-    def find(path, module, mod):
-        if module is mod:
-            return path
-        children = [(name, child) for name, child in module._modules.items() if child is not None]
-        below = (find(f"{path}.{name}".lstrip("."), child, mod) for name, child in children)
-        return next((found for found in below if found is not None), None)
 
     lesson.PathOfModule = PathOfModule
 
@@ -291,20 +229,6 @@ def the_index_is_built_once_and_for_all(lesson):
     lesson.PathOfModule = PathOfModule
 
 
-@wrong(fails="test_the_path_follows_the_root", says="was the answer for another")
-def the_path_is_written_on_the_modules(lesson):
-    """Each module carries its path, as if it had one for itself and not below a root."""
-
-    class PathOfModule:
-        def path_of_module(self, mod):
-            for path, module in self.root.named_modules():
-                if not hasattr(module, "_path"):
-                    module._path = path
-            return mod._path
-
-    lesson.PathOfModule = PathOfModule
-
-
 @wrong(
     fails="test_a_module_registered_later_is_found",
     says="only what was registered at the first call is known",
@@ -340,31 +264,6 @@ def the_index_never_forgets(lesson):
             if id(mod) not in self.index:
                 raise foreign(mod, self.root)
             return self.index[id(mod)]
-
-    lesson.PathOfModule = PathOfModule
-
-
-@wrong(fails="test_a_module_whose_owner_was_removed_is_refused", says="only one was checked")
-def the_owner_may_have_moved(lesson):
-    """The module is looked for in its owner, and nobody asks where the owner is."""
-
-    class PathOfModule:
-        indexed = None
-
-        def path_of_module(self, mod):
-            if self.indexed is not self.root or not self.is_at_home(mod):
-                self.indexed, self.index = self.root, {id(self.root): ("", None, "")}
-                for path, owner in self.root.named_modules():
-                    for name, child in owner.named_children():
-                        here = (f"{path}.{name}".lstrip("."), owner, name)
-                        self.index.setdefault(id(child), here)
-            if id(mod) not in self.index:
-                raise foreign(mod, self.root)
-            return self.index[id(mod)][0]
-
-        def is_at_home(self, mod):
-            _, owner, name = self.index.get(id(mod), ("", None, ""))
-            return owner is not None and owner._modules.get(name) is mod
 
     lesson.PathOfModule = PathOfModule
 

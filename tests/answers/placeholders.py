@@ -14,9 +14,6 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any
 
-from torch.fx import Proxy
-from torch.utils._pytree import tree_leaves
-
 from tests.suite.answers import right, wrong
 
 STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
@@ -129,36 +126,6 @@ def forward_without_self_is_not_noticed(lesson):
 
 
 @wrong(
-    fails="test_each_parameter_becomes_a_placeholder_in_order",
-    says="a local variable was taken for a parameter",
-)
-def local_variables_are_parameters(lesson):
-    """``co_varnames`` lists the parameters first, and then all local variables."""
-
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            names = inspect.unwrap(root_fn).__code__.co_varnames
-            return [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_keyword_only_parameters_are_placeholders_too",
-    says="only the positional parameters were listed",
-)
-def keyword_only_parameters_are_dropped(lesson):
-    """``co_argcount`` doesn't count them."""
-
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            parameters = super().parameters_of(root_fn)
-            return [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
     fails="test_variadic_parameters_are_one_placeholder_each",
     says="`*args` or `**kwargs` were left out",
 )
@@ -168,47 +135,6 @@ def variadic_parameters_are_dropped(lesson):
     class Placeholders(BySignature):
         def parameters_of(self, root_fn):
             return [p for p in super().parameters_of(root_fn) if p.kind not in STARS]
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(fails="test_variadic_parameters_are_one_placeholder_each", says="lost their stars")
-def the_stars_are_lost(lesson):
-    """The target is the bare name, so that generated code has an ordinary parameter."""
-
-    class Placeholders(BySignature):
-        def placeholder(self, parameter):
-            return self.create_proxy("placeholder", parameter.name, self.default(parameter), {})
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_a_placeholder_is_made_by_the_most_derived_method",
-    says="('placeholder', 'rest')",
-    never="the graph was asked for placeholders",
-)
-def the_stars_are_lost_on_the_way(lesson):
-    """The tracer makes the placeholder, under the bare name."""
-
-    class Placeholders(BySignature):
-        def placeholder(self, parameter):
-            return self.create_proxy("placeholder", parameter.name, self.default(parameter), {})
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_the_placeholders_are_your_own",
-    says="('y', (), None)",
-    never="a parameter was left out",
-)
-def defaults_are_dropped(lesson):
-    """Every parameter has a placeholder, and none has a default."""
-
-    class Placeholders(BySignature):
-        def default(self, parameter):
-            return ()
 
     lesson.Placeholders = Placeholders
 
@@ -227,60 +153,12 @@ def defaults_are_copied(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(
-    fails="test_a_placeholder_has_the_parameters_name_as_its_target",
-    says="the target is the name of the node",
-)
-def the_target_is_the_nodes_name(lesson):
-    """Gives each placeholder the name of its node as the target."""
-
-    class Placeholders(BySignature):
-        def placeholder(self, parameter):
-            proxy = super().placeholder(parameter)
-            if parameter.kind not in STARS:
-                proxy.node.target = proxy.node.name
-            return proxy
-
-    lesson.Placeholders = Placeholders
-
-
 def annotated(call: Callable) -> Callable:
     def wrapper(*args):
         return call(*args)
 
     wrapper.__annotations__ = {"return": Any}
     return wrapper
-
-
-@wrong(
-    fails="test_a_trace_with_it_is_the_trace_of_torch",
-    says="the function that you return is annotated",
-    never="a container was lost",
-)
-def the_returned_function_is_annotated(lesson):
-    """A wrapper with ``-> Any``: that becomes the type of the output."""
-
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            return annotated(super().by_position(root_fn, count))
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_a_concrete_argument_has_no_annotation",
-    says="the function that you return is annotated",
-    never="was given the type of the whole",
-)
-def the_function_for_containers_is_annotated(lesson):
-    """The same, where containers are put together."""
-
-    class Placeholders(lesson.Placeholders):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
-            return annotated(call), args
-
-    lesson.Placeholders = Placeholders
 
 
 @wrong(
@@ -323,22 +201,6 @@ def a_false_default_is_no_default(lesson):
     lesson.Placeholders = Placeholders
 
 
-@wrong(fails="test_a_default_is_kept", says="a default went to another parameter")
-def defaults_go_to_the_first_parameters(lesson):
-    """``__defaults__`` is paired with the names from the left; it belongs to the last ones."""
-
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            parameters = super().parameters_of(root_fn)
-            defaults = inspect.unwrap(root_fn).__defaults__ or ()
-            paired = zip(parameters, defaults, strict=False)
-            first = [parameter.replace(default=default) for parameter, default in paired]
-            rest = [p.replace(default=Parameter.empty) for p in parameters[len(first) :]]
-            return first + rest
-
-    lesson.Placeholders = Placeholders
-
-
 @wrong(
     fails="test_an_annotation_becomes_the_type_of_the_node",
     says="the annotation wasn't handed to `create_proxy`",
@@ -349,20 +211,6 @@ def annotations_are_dropped(lesson):
     class Placeholders(BySignature):
         def type_of(self, parameter):
             return None
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_an_annotation_becomes_the_type_of_the_node",
-    says="no annotation is None, not `Parameter.empty`",
-)
-def no_annotation_is_an_annotation(lesson):
-    """The mark for "none given", ``Parameter.empty``, becomes the type."""
-
-    class Placeholders(BySignature):
-        def type_of(self, parameter):
-            return parameter.annotation
 
     lesson.Placeholders = Placeholders
 
@@ -380,37 +228,6 @@ def variadic_parameters_are_packed(lesson):
     class Placeholders(BySignature):
         def by_position(self, root_fn, count):
             return root_fn
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_the_function_that_was_given_stays_as_it_is",
-    says="the code of the caller's own function was changed",
-)
-def the_callers_function_is_changed(lesson):
-    """New code is put into the function that was given."""
-
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            if takes_more(root_fn.__code__):
-                root_fn.__code__ = all_by_position(root_fn.__code__, count)
-            return root_fn
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_a_variadic_function_keeps_its_closure_and_globals",
-    says="the new function lost its globals",
-)
-def globals_are_lost(lesson):
-    """The new function lives in an empty world."""
-
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            code = all_by_position(root_fn.__code__, count)
-            return FunctionType(code, {}, None, None, root_fn.__closure__)
 
     lesson.Placeholders = Placeholders
 
@@ -456,80 +273,12 @@ def variadic_parameters_lose_the_decorator(lesson):
 
 
 @wrong(
-    fails="test_a_decorator_survives_keyword_only_parameters",
-    says="the wrapper was given all by position",
-)
-def a_decorator_is_given_all_by_position(lesson):
-    """The wrapper stays as it is, and the function inside insists on keywords."""
-    lesson.Placeholders = BySignature
-
-
-@wrong(
     fails="test_a_concrete_argument_decides_the_branch",
     says="`concrete_args` wasn't used for this parameter",
 )
 def concrete_arguments_are_ignored(lesson):
     """Every parameter is a proxy, known or not."""
     lesson.Placeholders = BySignature
-
-
-@wrong(
-    fails="test_the_placeholders_are_your_own", says="handed on to torch's own method: `super()`"
-)
-def the_question_is_handed_on(lesson):
-    """A right answer, and torch's."""
-
-    class Placeholders:
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            return super().create_args_for_root(root_fn, is_module, concrete_args)
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_a_placeholder_is_made_by_the_most_derived_method",
-    says="the graph was asked for placeholders",
-)
-def the_graph_is_asked_for_placeholders(lesson):
-    """``graph.placeholder`` makes the same node, and an overridden ``create_node`` misses it."""
-
-    class Placeholders(BySignature):
-        def placeholder(self, parameter):
-            target = STARS.get(parameter.kind, "") + parameter.name
-            return Proxy(
-                self.graph.placeholder(target, self.type_of(parameter), parameter.default), self
-            )
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_an_annotation_of_variadic_parameters_is_left_out",
-    says="says that each element is an int",
-)
-def elements_give_the_type_of_all(lesson):
-    """``*rest: int`` is read as if ``rest`` were an int."""
-
-    class Placeholders(BySignature):
-        def type_of(self, parameter):
-            return None if parameter.annotation is Parameter.empty else parameter.annotation
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_the_annotation_of_the_result_reaches_the_output",
-    says="a copy, or a wrapper, without the annotations",
-)
-def every_function_goes_through_a_lambda(lesson):
-    """The lambda computes the same, and says nothing of its result."""
-
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            function = super().by_position(root_fn, count)
-            return lambda *args: function(*args)
-
-    lesson.Placeholders = Placeholders
 
 
 class ByCode(BySignature):
@@ -543,21 +292,6 @@ class ByCode(BySignature):
             return root_fn
         code = self.changed(root_fn.__code__, count)
         return FunctionType(code, root_fn.__globals__, None, None, root_fn.__closure__)
-
-
-@wrong(
-    fails="test_inside_the_function_variadic_parameters_are_proxies",
-    says="a flag that is left asks for one more variable",
-)
-def only_args_get_new_code(lesson):
-    """``**kwargs`` keep their flag, and are counted among the ordinary parameters too."""
-
-    class Placeholders(ByCode):
-        def changed(self, code, count):
-            flags = code.co_flags & ~inspect.CO_VARARGS
-            return all_by_position(code, count).replace(co_flags=flags)
-
-    lesson.Placeholders = Placeholders
 
 
 @wrong(fails="test_a_variadic_function_keeps_its_local_variables", says="has lost its other flags")
@@ -574,70 +308,6 @@ def all_flags_are_taken_out(lesson):
 # --- wrong: concrete arguments, where the reference does the rest -------------------------------
 
 
-@wrong(fails="test_concrete_arguments_may_be_a_tuple", says="stands for the parameters in order")
-def a_tuple_begins_with_self(lesson):
-    """The names are off by one for a module: ``self`` is given the first value."""
-
-    class Placeholders(lesson.Placeholders):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            if isinstance(concrete_args, tuple):
-                concrete_args = dict(
-                    zip(inspect.signature(root_fn).parameters, concrete_args, strict=False)
-                )
-            return super().create_args_for_root(root_fn, is_module, concrete_args)
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_concrete_arguments_are_those_of_one_trace",
-    says="concrete arguments were kept for the next one",
-)
-def concrete_arguments_are_kept(lesson):
-    """The tracer adds to what it was told before."""
-
-    class Placeholders(lesson.Placeholders):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            self.told = {**getattr(self, "told", {}), **(concrete_args or {})}
-            return super().create_args_for_root(root_fn, is_module, self.told)
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_the_function_gets_the_structure_that_was_given",
-    says="the function got another container",
-)
-def a_container_of_one_is_its_element(lesson):
-    """One leaf is taken for a plain value: ``[x]`` becomes ``x``."""
-
-    class Placeholders(lesson.Placeholders):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            if isinstance(concrete_args, dict):
-                leaves = {name: tree_leaves(value) for name, value in concrete_args.items()}
-                concrete_args = {
-                    name: leaves[name][0] if len(leaves[name]) == 1 else value
-                    for name, value in concrete_args.items()
-                }
-            return super().create_args_for_root(root_fn, is_module, concrete_args)
-
-    lesson.Placeholders = Placeholders
-
-
-@wrong(
-    fails="test_a_placeholder_leaves_what_is_the_nodes_own",
-    says="attributes were copied that are the node's own",
-)
-def all_attributes_are_copied(lesson):
-    """What the user wrote on the placeholder goes over what the node is."""
-
-    def hand_over_attributes(placeholder, node):
-        for key, value in vars(placeholder).items():
-            setattr(node, key, value)
-
-    lesson.hand_over_attributes = hand_over_attributes
-
-
 # --- right --------------------------------------------------------------------------------------
 
 
@@ -645,37 +315,6 @@ def all_attributes_are_copied(lesson):
 def by_signature(lesson):
     """A class of small steps around ``inspect.signature``."""
     lesson.Placeholders = BySignature
-
-
-@right(core_only=True)
-def by_the_code_object(lesson):
-    """One method that counts names in ``co_varnames`` and has no use for ``inspect.signature``."""
-
-    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-        inner = inspect.unwrap(root_fn)
-        code, annotations = inner.__code__, inner.__annotations__
-        positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        if is_module and named == 0:
-            raise RuntimeError("forward needs a parameter for `self`")
-        defaults = dict(inner.__kwdefaults__ or {})
-        values = inner.__defaults__ or ()
-        names = code.co_varnames
-        defaults |= zip(names[positional - len(values) : positional], values, strict=True)
-
-        args = [self.root] if is_module else []
-        for name in names[len(args) : named]:
-            default = (defaults[name],) if name in defaults else ()
-            annotation = annotations.get(name)
-            args.append(self.create_proxy("placeholder", name, default, {}, None, annotation))
-        stars = [s for s, flag in (("*", 4), ("**", 8)) if code.co_flags & flag]
-        for star, name in zip(stars, names[named:], strict=False):
-            args.append(self.create_proxy("placeholder", star + name, (), {}))
-
-        if root_fn is inner and takes_more(code):
-            root_fn = rebuilt(root_fn, all_by_position(code, len(args)))
-        return root_fn, args
-
-    lesson.Placeholders = type("Placeholders", (), {"create_args_for_root": create_args_for_root})
 
 
 def rebuilt(function: FunctionType, code) -> FunctionType:

@@ -94,15 +94,6 @@ def attributes_are_fetched_at_once(lesson):
 
 
 @wrong(
-    fails="test_an_attribute_that_nobody_uses_leaves_no_node",
-    says="the node was made when the attribute was read",
-)
-def an_attribute_is_its_value(lesson):
-    """Records ``getattr`` and returns that proxy: no ``Attribute`` is made at all."""
-    lesson.Proxy.__getattr__ = lambda self, attr: lesson.record_call(getattr, self, attr)
-
-
-@wrong(
     fails="test_an_attribute_that_is_used_twice_is_one_node",
     says="each use made a node of its own",
 )
@@ -119,16 +110,6 @@ def a_method_of_the_attribute(lesson):
 
     def __call__(self, *args, **kwargs):
         return self.tracer.create_proxy("call_method", self.attr, (self, *args), kwargs)
-
-    lesson.Attribute.__call__ = __call__
-
-
-@wrong(fails="test_a_method_is_a_method_call", says="call_function")
-def a_method_is_an_attribute_that_is_called(lesson):
-    """``x.relu()`` becomes ``getattr(x, "relu")`` and a call of that."""
-
-    def __call__(self, *args, **kwargs):
-        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     lesson.Attribute.__call__ = __call__
 
@@ -168,27 +149,6 @@ def the_length_is_an_error(lesson):
     lesson.Proxy.__len__ = lambda self: self.refusal(RuntimeError, "no length", "take `shape`")
 
 
-@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
-def the_index_is_an_error(lesson):
-    """Returns the error: Python raises a ``TypeError`` of its own, so only the words are lost."""
-    lesson.Proxy.__index__ = lambda self: self.refusal(TypeError, "no value", "index a tensor")
-
-
-@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="it has a `yield`")
-def iteration_is_a_generator(lesson):
-    """Yields the elements: the tracer is asked when somebody wants the first one."""
-
-    def yielding(self):
-        caller = sys._getframe(1)
-        at = caller.f_lasti
-        opcode, number = caller.f_code.co_code[at : at + 2]
-        if dis.opname[opcode] == "UNPACK_SEQUENCE":
-            yield from map(self.__getitem__, range(number))
-        return self.tracer.iter(self)
-
-    lesson.Proxy.__iter__ = yielding
-
-
 @wrong(fails="test_the_elements_of_a_proxy_are_refused", says="it was iterated over")
 def iteration_ends_at_once(lesson):
     """Takes a proxy for empty."""
@@ -208,12 +168,6 @@ def the_first_unpacking_of_the_function_counts(lesson):
         return map(self.__getitem__, range(first.argval))
 
     lesson.Proxy.__iter__ = __iter__
-
-
-@wrong(fails="test_unpacking_into_names_is_indexing", says="TraceError")
-def unpacking_is_refused(lesson):
-    """Refuses ``a, b = x`` as well, where the number of names is known."""
-    lesson.Proxy.__iter__ = lambda self: self.tracer.iter(self)
 
 
 @wrong(fails="test_a_proxy_as_an_index_is_refused", says="it was taken as an int")

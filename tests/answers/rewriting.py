@@ -46,79 +46,6 @@ def arguments_that_are_nodes_match(lesson):
     lesson.Matcher.match_value = match_value
 
 
-@wrong(fails="test_a_pattern_does_not_match_what_differs", says="compare the types too")
-def literals_are_compared_by_value(lesson):
-    """Takes ``1``, ``1.0`` and ``True`` for one literal."""
-    lesson.same_value = lambda expected, actual: expected == actual
-
-
-@wrong(
-    fails="test_a_pattern_does_not_match_what_differs",
-    says="the keyword arguments differ",
-)
-def keyword_arguments_are_ignored(lesson):
-    """Looks at ``args`` alone."""
-    call_of = lesson.Matcher.call_of
-    lesson.Matcher.call_of = lambda self, node: call_of(self, node)[:-1]
-
-
-@wrong(fails="test_a_pattern_does_not_match_what_differs", says="one list is longer")
-def lists_are_compared_as_far_as_they_go(lesson):
-    """Uses ``zip``, which stops with the shorter list."""
-
-    def match_value(self, expected, actual, nodes_map):
-        if is_node(expected):
-            return self.match_node(expected, actual, nodes_map)
-        if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-            pairs = zip(expected, actual, strict=False)
-            return all(match_value(self, *pair, nodes_map) for pair in pairs)
-        return lesson.same_value(expected, actual)
-
-    lesson.Matcher.match_value = match_value
-
-
-def matching(lesson, *, looks_up=True, keeps_apart=True):
-    """``match_node`` of the reference, but for one of its checks."""
-
-    def match_node(self, expected, actual, nodes_map):
-        if looks_up and expected in nodes_map:
-            return lesson.same_value(nodes_map[expected], actual)
-        if keeps_apart and is_node(actual) and actual in nodes_map.values():
-            return nodes_map.get(expected) is actual
-        nodes_map[expected] = actual
-        return expected.op == "placeholder" or (
-            is_node(actual) and self.match_value(*map(self.call_of, (expected, actual)), nodes_map)
-        )
-
-    lesson.Matcher.match_node = match_node
-
-
-@wrong(fails="test_a_pattern_does_not_match_what_differs", says="`x` matches `a` and `b`")
-def placeholders_match_something_else_each_time(lesson):
-    """Adds each pair to ``nodes_map``, and never looks it up."""
-    matching(lesson, looks_up=False)
-
-
-@wrong(
-    fails="test_a_pattern_does_not_match_what_differs",
-    says="two nodes of the pattern match one of the graph",
-)
-def two_nodes_match_one(lesson):
-    """Doesn't check whether a node of the graph is matched already."""
-    matching(lesson, keeps_apart=False)
-
-
-@wrong(fails="test_a_pattern_matches", says="expected")
-def placeholders_match_nodes_only(lesson):
-    """Accepts only a node for a placeholder: ``x + y`` doesn't find ``a + 2``."""
-    match_node = lesson.Matcher.match_node
-
-    def nodes_only(self, expected, actual, nodes_map):
-        return is_node(actual) and match_node(self, expected, actual, nodes_map)
-
-    lesson.Matcher.match_node = nodes_only
-
-
 # --- wrong: places --------------------------------------------------------------------------------
 
 
@@ -205,19 +132,6 @@ def inputs_are_passed_in_the_order_of_nodes_map(lesson):
             node.graph.erase_node(node)
 
     lesson.replace_match = replace_match
-
-
-@wrong(fails="test_a_pattern_is_replaced", says="recompile")
-def the_module_is_not_recompiled(lesson):
-    """Edits the graph, and leaves the code as it was."""
-
-    def replace_pattern(gm, pattern, replacement):
-        matches, new = lesson.match(pattern, gm.graph), lesson.symbolic_trace(replacement).graph
-        for found in reversed(matches):
-            lesson.replace_match(found, new)
-        return matches
-
-    lesson.replace_pattern = replace_pattern
 
 
 @wrong(fails="test_a_diamond_is_erased_whole", says="nodes of the match are still there")

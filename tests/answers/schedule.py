@@ -25,22 +25,6 @@ def alternates_from_the_start(lesson):
     lesson.gpipe = gpipe
 
 
-@wrong(
-    fails="test_gpipe_runs_all_forwards_then_all_backwards",
-    says="the backwards begin with the last micro-batch",
-)
-def goes_back_the_way_it_came(lesson):
-    """Runs the backwards in the reverse order of the forwards."""
-
-    def gpipe(stages, microbatches):
-        every = range(microbatches)
-        order = [lesson.Action("F", each) for each in every]
-        order += [lesson.Action("B", each) for each in reversed(every)]
-        return [list(order) for _ in range(stages)]
-
-    lesson.gpipe = gpipe
-
-
 @wrong(fails="test_each_stage_has_an_order_of_its_own", says="both stages have the same list")
 def shares_one_order(lesson):
     """Repeats one list."""
@@ -72,15 +56,6 @@ def runs_micro_batches_that_are_not_there(lesson):
 def fills_one_too_many(lesson):
     """Runs one forward more than needed before the first backward."""
     one_f_one_b(lesson, lambda stage, stages, count: min(stages - stage + (stage > 2), count))
-
-
-@wrong(
-    fails="test_1f1b_alternates_from_the_first_backward_on",
-    says="the first stage runs no forwards ahead",
-)
-def counts_stages_from_the_wrong_end(lesson):
-    """Lets the last stage run the most forwards ahead."""
-    one_f_one_b(lesson, lambda stage, stages, count: min(stage + 1, count))
 
 
 # --- the clock
@@ -137,47 +112,6 @@ def counts_all_forwards(lesson):
 # --- the stages
 
 
-@wrong(
-    fails="test_what_the_model_returns_goes_to_the_last_stage",
-    says="the output uses values too",
-)
-def forgets_what_the_model_returns(lesson):
-    """Lets the output belong to the last stage, and sends nothing for it."""
-    record = lesson._record_crossing
-    stages_of = lesson.stages_of
-
-    def without_output(gm):
-        outputs = set(gm.graph.find_nodes(op="output")[0].all_input_nodes)
-
-        def crossing(value, maker, user):
-            if not (value in outputs and user.nodes[-1].op == "output"):
-                record(value, maker, user)
-
-        lesson._record_crossing = crossing
-        return stages_of(gm)
-
-    lesson.stages_of = without_output
-
-
-@wrong(
-    fails="test_a_value_that_is_used_twice_is_sent_once", says="each use sends the value once more"
-)
-def sends_a_value_for_each_use(lesson):
-    """Records a crossing for each argument."""
-    stages_of = lesson.stages_of
-
-    def repeating(gm):
-        stages = stages_of(gm)
-        for stage in stages:
-            for to, values in stage.sends.items():
-                user = next(n for n in stages[to].nodes if n.op in ("call_module", "output"))
-                uses = [value for value in values for _ in range(user.args.count(value) or 1)]
-                stage.sends[to] = stages[to].receives[stage.number] = uses
-        return stages
-
-    lesson.stages_of = repeating
-
-
 # --- the engine
 
 
@@ -204,22 +138,6 @@ def keeps_losses_with_their_history(lesson):
             engine.losses[-1] = engine.held[microbatch].loss
 
     lesson.Engine.forward = keeping
-
-
-@wrong(
-    fails="test_a_stage_holds_as_many_micro_batches_as_alive_says",
-    says="after its backward, a micro-batch isn't in `held`",
-)
-def holds_everything_until_the_end(lesson):
-    """Reads what is held, and leaves it there."""
-    backward = lesson.Engine.backward
-
-    def keeping(engine, microbatch):
-        held = engine.held[microbatch]
-        backward(engine, microbatch)
-        engine.held[microbatch] = held
-
-    lesson.Engine.backward = keeping
 
 
 @wrong(

@@ -1,12 +1,11 @@
 """Answers to ``split_module``: mistakes that the suite must explain, and other ways to be right."""
 
 import copy
-from operator import attrgetter, getitem
 
 from torch import SymInt
 
 from tests.suite.answers import right, wrong
-from tests.suite.engine import graph_module, map_arg, new_graph
+from tests.suite.engine import map_arg
 
 
 @wrong(fails="test_the_callback_is_asked_once_about_each_call", says="asked again")
@@ -35,43 +34,6 @@ def partitions_are_sorted_by_number(lesson):
     lesson.assign_nodes = sort
 
 
-@wrong(
-    fails="test_answers_are_the_same_if_their_text_is_the_same",
-    says="the text of the answer is the key",
-)
-def answers_are_compared_as_they_come(lesson):
-    """Keeps a dict from answers to partitions, in which True is 1."""
-
-    def assign_nodes(graph, split_callback, partition_affix=None):
-        partitions = {}
-        for node in graph.nodes:
-            if node.op.startswith("call_"):
-                number = split_callback(node)
-                partitions.setdefault(number, lesson.Partition(str(number)))
-                partitions[number].nodes.append(node)
-        return list(partitions.values())
-
-    lesson.assign_nodes = assign_nodes
-
-
-@wrong(
-    fails="test_the_original_is_left_as_it_was",
-    says="what a step finds out belongs to the partition",
-)
-def the_partition_is_noted_in_meta(lesson):
-    """Uses the caller's meta as a notebook."""
-    assign_nodes = lesson.assign_nodes
-
-    def leave_notes(*arguments):
-        partitions = assign_nodes(*arguments)
-        for partition in partitions:
-            for node in partition.nodes:
-                node.meta["partition"] = partition.name
-        return partitions
-
-    lesson.assign_nodes = leave_notes
-
-
 def collect_with(values_of):
     """``collect_crossings`` that finds the values of a node in its own way."""
 
@@ -87,23 +49,6 @@ def collect_with(values_of):
                     maker.outputs[value] = None
 
     return collect_crossings
-
-
-@wrong(
-    fails="test_every_partition_that_uses_a_value_takes_it",
-    says="only the first user takes the value",
-)
-def one_user_is_enough(lesson):
-    """Takes a value out of its partition once, for the first that uses it."""
-    record_use, passed = lesson._record_use, set()
-
-    def record_first_use(value, maker, user):
-        if maker is None or maker is user or value not in passed:
-            record_use(value, maker, user)
-        if maker is not user:
-            passed.add(value)
-
-    lesson._record_use = record_first_use
 
 
 @wrong(
@@ -154,56 +99,6 @@ def the_output_uses_nothing(lesson):
     lesson.collect_crossings = collect_with(
         lambda node: [] if node.op == "output" else node.all_input_nodes
     )
-
-
-@wrong(
-    fails="test_of_several_ready_partitions_the_first_in_the_graph_runs_first",
-    says="one waits that comes earlier in the graph",
-)
-def the_last_ready_goes_first(lesson):
-    """Takes the partition that became ready last, as torch does."""
-
-    def last_ready_first(partitions):
-        waiting, ordered = list(partitions), []
-        while waiting:
-            ready = [p for p in waiting if not set(p.dependencies) - set(ordered)]
-            ordered.append(ready[-1])
-            waiting.remove(ready[-1])
-        return ordered
-
-    lesson._first_ready_first = last_ready_first
-
-
-@wrong(fails="test_a_cycle_may_lead_through_many_partitions", says="a circle of three")
-def only_pairs_are_cycles(lesson):
-    """Looks for two partitions that wait for each other, and not for three."""
-
-    def order_partitions(partitions, keep_original_order=False):
-        for one in partitions:
-            for two in partitions:
-                if one in two.dependencies and two in one.dependencies:
-                    raise RuntimeError(f"cycle: {one.submod_name} and {two.submod_name}")
-        return partitions
-
-    lesson.order_partitions = order_partitions
-
-
-@wrong(
-    fails="test_a_partition_outside_the_cycle_is_not_accused",
-    says="to name the partitions of the circle, and no others",
-)
-def everybody_is_accused_of_the_cycle(lesson):
-    """Names everything that is left when the sort gets stuck."""
-    order_partitions = lesson.order_partitions
-
-    def accuse_all(partitions, keep_original_order=False):
-        try:
-            return order_partitions(partitions, keep_original_order)
-        except RuntimeError:
-            names = ", ".join(partition.submod_name for partition in partitions)
-            raise RuntimeError(f"cycle between {names}") from None
-
-    lesson.order_partitions = accuse_all
 
 
 def copy_with(lesson, make):
@@ -258,51 +153,6 @@ def every_submodule_returns_a_tuple(lesson):
     lesson.Partition.returns_single = False
 
 
-@wrong(
-    fails="test_defaults_are_not_copied_into_a_submodule",
-    says="the default that it has in the model",
-)
-def defaults_travel_along(lesson):
-    """Copies the model's placeholders as they are."""
-    build_submodule = lesson.build_submodule
-
-    def copy_placeholders(partition, m, *options):
-        submodule = build_submodule(partition, m, *options)
-        for value in partition.inputs:
-            if value.op == "placeholder":
-                partition.environment[value].args = value.args
-        submodule.recompile()
-        return submodule
-
-    lesson.build_submodule = copy_placeholders
-
-
-def after_building(lesson, change):
-    """Let ``change`` spoil the submodules that the reference has built."""
-    build_submodule = lesson.build_submodule
-
-    def build_and_change(partition, m, *options):
-        submodule = build_submodule(partition, m, *options)
-        change(submodule, m)
-        return submodule
-
-    lesson.build_submodule = build_and_change
-
-
-@wrong(
-    fails="test_the_example_has_the_modules_as_printed",
-    says="holds more than its nodes call",
-)
-def every_submodule_holds_the_whole_model(lesson):
-    """Gives each submodule all modules: every stage of the pipeline has all parameters."""
-
-    def add_all(submodule, m):
-        for name, child in m.named_children():
-            submodule.add_module(name, child)
-
-    after_building(lesson, add_all)
-
-
 def after_stitching(lesson, change):
     """Let ``change`` spoil the module that the reference has stitched."""
     stitch_graph = lesson.stitch_graph
@@ -328,20 +178,6 @@ def the_model_itself_is_run(lesson):
 def parameters_are_copied(lesson):
     """Gives the pipeline parameters of its own."""
     after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
-
-
-@wrong(
-    fails="test_the_annotation_of_the_output_stays_behind",
-    says="copied together with its type",
-    never="was not carried over",
-)
-def the_output_is_copied_as_it_is(lesson):
-    """Carries the annotation over, as everywhere else."""
-
-    def annotate(split, m):
-        split.graph.output_node().type = m.graph.output_node().type
-
-    after_stitching(lesson, annotate)
 
 
 @wrong(
@@ -375,36 +211,6 @@ def gradients_are_reentered_before_autocast(lesson):
             partition.reentered.sort(key=at.__getitem__)
 
     lesson.propagate_regions = sort
-
-
-@wrong(
-    fails="test_a_cycle_is_refused_and_its_partitions_are_named",
-    says="the cycle was not found",
-)
-def the_original_order_is_not_looked_at(lesson):
-    """Returns before the sort where nothing is to be sorted."""
-    order_partitions = lesson.order_partitions
-
-    def order_unless_kept(partitions, keep_original_order=False):
-        return partitions if keep_original_order else order_partitions(partitions)
-
-    lesson.order_partitions = order_unless_kept
-
-
-@wrong(
-    fails="test_a_parameter_waits_for_its_partition_in_the_original_order",
-    says="the parameter is read twice",
-)
-def parameters_are_read_by_each_partition(lesson):
-    """Reads a parameter before every partition that takes it."""
-
-    def read_again(values, graph, environment):
-        for value in values:
-            if value.op == "get_attr":
-                lesson._copy_node(value, graph, environment, value.target)
-        return tuple(environment[value] for value in values)
-
-    lesson._new_values = read_again
 
 
 @wrong(fails="test_resnet18_is_cut_as_torch_cuts_it", says="metadata")
@@ -510,43 +316,3 @@ def order_by_looking_again_and_again(lesson):
         return partitions if keep_original_order else ordered
 
     lesson.order_partitions = order_partitions
-
-
-def outputs_of(graph, call, values):
-    """The new node of each value that a call returns."""
-    if len(values) == 1:
-        return dict.fromkeys(values, call)
-    return {value: graph.call_function(getitem, (call, at)) for at, value in enumerate(values)}
-
-
-@right(core_only=True)
-def one_frame_for_everything(lesson):
-    """Stitches in one plain loop, and lets the outer module compile its children again."""
-
-    def stitch_graph(m, submodules, keep_original_order=False, keep_original_node_name=False):
-        graph, values, parts = new_graph(), {}, {}
-
-        def bring(nodes):
-            for node in nodes:
-                if node.op in {"placeholder", "get_attr"} and node not in values:
-                    values[node] = graph.node_copy(node)
-                if node.op == "placeholder" and keep_original_node_name:
-                    values[node].target = node.name
-                if node.op == "get_attr":
-                    parts[node.target] = attrgetter(node.target)(m)
-            return tuple(values.get(node) for node in nodes)
-
-        late = {"get_attr"} if keep_original_order else set()
-        bring([node for node in m.graph.nodes if node.op not in late])
-        for partition, submodule in submodules.items():
-            parts[partition.submod_name] = submodule
-            call = graph.call_module(partition.submod_name, bring(partition.inputs))
-            values |= outputs_of(graph, call, partition.outputs)
-        output = m.graph.output_node()
-        bring(output.all_input_nodes)
-        graph.output(map_arg(output.args[0], values.__getitem__))
-        split = graph_module(parts, graph)
-        split.meta["partition_names"] = {partition.submod_name for partition in submodules}
-        return split
-
-    lesson.stitch_graph = stitch_graph

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from torch.nn.modules import module as hooks_of_modules
 
 from kata.layers import suites
 from kata.stubs import ROOT
@@ -189,10 +190,20 @@ class InTurn:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
                 if answer.fails and self.verdict.count("failed"):
                     break
+            forget_hooks()
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.verdict.pytest_runtest_logreport(report)
+
+
+def forget_hooks() -> None:
+    """Remove the hooks on all modules that an answer has left in torch."""
+    for hooks in (
+        hooks_of_modules._global_forward_hooks,
+        hooks_of_modules._global_forward_pre_hooks,
+    ):
+        hooks.clear()
 
 
 def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Function]:
