@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from kata.verdict import PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
 from lessons import FINALE, LESSONS, Lesson

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.reasons import Reason, other_reasons
-from kata.steps import next_step
+from kata.failure_reasons import Reason, other_reasons
+from kata.steps_left import next_step
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.workspace import is_pristine

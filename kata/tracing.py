@@ -15,8 +15,8 @@ from torch import nn
 
 from kata import workspace
 from kata.lending import lending
-from kata.naming import near
-from kata.stubs import CORES, ROOT, STUBS
+from kata.lesson_names import near
+from kata.paths import CORES, ROOT, STUBS
 
 
 class GraphError(RuntimeError):

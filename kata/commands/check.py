@@ -12,8 +12,8 @@ from rich.console import Console
 
 from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.lesson_names import NAMES, add_lesson, lesson_name
 from kata.milestones import milestone
-from kata.naming import NAMES, add_lesson, lesson_name
 from kata.showing import show
 from kata.terminal import open_console
 from kata.workspace import is_pristine

@@ -11,9 +11,9 @@ from rich.console import Console
 from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
+from kata.lesson_names import NAMES, add_lesson
 from kata.milestones import milestone
-from kata.naming import NAMES, add_lesson
-from kata.saves import Saves, can_type, line_typed
+from kata.saved_files import Saves, can_type, line_typed
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled, show_prose
 from kata.verdict import PASSED

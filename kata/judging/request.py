@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kata.stubs import STUBS
+from kata.paths import STUBS
 
 GIGABYTE = 2**30
 

@@ -15,8 +15,8 @@ import pytest
 from kata import progress
 from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
-from kata.naming import NAMES
-from kata.stubs import CORES, ROOT, SOLUTIONS
+from kata.lesson_names import NAMES
+from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, everything_in, play
 from tests.suite.answers import Answer

@@ -12,7 +12,7 @@ from pathlib import Path
 import markdown
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.examples import all_pages, faults, rewrite
 from tools.pages.fences import FenceError, fences
 

@@ -16,7 +16,7 @@ import pytest
 from kata import progress, terminal
 from kata.commands import check, hint, overview
 from kata.judging import End, Ending, Report, Verdict
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kata.command_line import COMMANDS
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tests.project.limits import LINES_OF_THE_RUNNER
 
 KATA = ROOT / "kata"

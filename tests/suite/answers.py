@@ -31,8 +31,7 @@ from types import ModuleType
 
 import pytest
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 from lessons import LESSONS
 from tests.suite.implementations import Implementation, fresh_reference
 from tests.suite.plugin import LOADER

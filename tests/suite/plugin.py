@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import nn
 
-from kata.stubs import ROOT, STUBS
+from kata.paths import ROOT, STUBS
 from lessons import FINALE, LESSONS
 from tests import zoo
 from tests.suite import engine, finale, scoreboard

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 
 ROW = "<tr><td>{}</td><td>{}</td></tr>"
 
