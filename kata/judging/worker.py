@@ -197,6 +197,7 @@ def arguments(run: RunFiles, request: Request) -> list[str]:
     return [
         f"--lessons={run.lessons}",
         f"--reports={run.events}",
+        f"--step={request.step}",
         "-m",
         request.marks,
         *first,
