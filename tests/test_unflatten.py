@@ -622,7 +622,6 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
 @pytest.mark.parametrize(
     ("model", "modules"),
     [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
-    ids=["in a row", "with another between"],
 )
 def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
     wait_for_sharing(lesson)

@@ -164,6 +164,7 @@ def plan(graph: Any) -> Plan:
     In torch: ``torch._inductor.codegen.memory_planning``.
 
     >>> from solutions.capture import capture
+    >>> import torch
     >>> flat = capture(lambda x: x.sin().cos().sin().cos(), (torch.ones(1000),))
     >>> found = plan(flat.graph)
     >>> found.all, found.size, found.least
