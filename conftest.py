@@ -19,7 +19,7 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--impl``, ``--lessons`` and ``--shuffle``."""
+    """Add ``--impl``, ``--lessons``, ``--step`` and ``--shuffle``."""
     group = parser.getgroup("fx-kata")
     group.addoption(
         "--impl",
@@ -32,6 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lessons",
         metavar="DIR",
         help="where the lessons lie, if not in lessons/",
+    )
+    group.addoption(
+        "--step",
+        metavar="N",
+        type=int,
+        default=0,
+        help="run the tests of this step alone",
     )
     group.addoption(
         "--shuffle",

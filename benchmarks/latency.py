@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from kata.naming import NAMES, lesson_name
-from kata.stubs import CORES, ROOT
+from kata.lesson_names import NAMES, lesson_name
+from kata.paths import CORES, ROOT
 
 # Seconds from save to verdict, in 95 of 100 saves: the first failure, and the whole green core.
 TARGETS = 1.0, 2.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from browser.visits import Visitor
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 SITE = ROOT / "site"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.visits import Visit, Visitor
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 PAGES = ["index.html", "lessons/tracer.html", "lessons/split_module.html"]
 SIZE = ".fx-figure:not(.fx-steps) .fx-view > svg"

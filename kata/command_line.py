@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from kata.naming import near
+from kata.lesson_names import near
 from kata.terminal import open_console
 
 # Imported only when they are called: most need no torch, and torch takes seconds.

@@ -16,7 +16,8 @@ from importlib.util import spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from kata.stubs import CORES, is_stub
+from kata.paths import CORES
+from kata.stubs import is_stub
 from lessons import LESSONS
 
 PACKAGE = "lessons"

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from kata import progress
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 
 def milestone(lesson: str) -> str:

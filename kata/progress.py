@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from kata.verdict import PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
 from lessons import COURSE, TOGETHER, Lesson
@@ -54,13 +54,13 @@ class Result:
 
 
 def remember(verdict: Verdict, key: str) -> None:
-    """Keep what a run of all the lesson's tests said.
+    """Keep what a run said, if it was of all the lesson's tests.
 
     Args:
         verdict: what it said.
         key: ``key_of`` the lesson before the run: a file saved meanwhile wasn't judged.
     """
-    if verdict.ending.how in NO_RESULT:
+    if verdict.ending.how in NO_RESULT or verdict.step:
         return
     before = recall(verdict.lesson)
     is_green = verdict.count(stretch=False).is_green

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.reasons import Reason, other_reasons
-from kata.steps import next_step
+from kata.failure_reasons import Reason, other_reasons
+from kata.steps_left import next_step
+from kata.suite_steps import steps_of
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.workspace import unwritten
@@ -38,11 +39,11 @@ def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone
         stretch: whether the stretch was asked for.
         milestone: what to say of a lesson whose core is green.
     """
-    if verdict.state in PASSED and verdict.is_finished and not stretch:
+    if verdict.state in PASSED and verdict.is_finished and not (stretch or verdict.step):
         show_green(console, verdict, milestone)
     else:
         show_failures(console, verdict)
-        show_score(console, verdict, stretch=stretch)
+        show_score(console, verdict, stretch=stretch, green="green" if verdict.step else "")
 
 
 def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
@@ -177,6 +178,9 @@ def score(verdict: Verdict) -> str:
         if verdict.lesson in TOGETHER:
             return f"{name}write these first: {', '.join(unwritten(verdict.lesson))}"
         return f"{name}not started: open lessons/{verdict.lesson}.py"
+    if verdict.step:
+        title = steps_of(verdict.lesson)[verdict.step].title
+        return f"{name}step {verdict.step}: {verdict.count(stretch=False)} ({title})"
     return name + counts(verdict.count(stretch=False), verdict.count(stretch=True))
 
 

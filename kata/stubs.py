@@ -13,17 +13,13 @@ import re
 import textwrap
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
+from kata.paths import CORES
 from lessons import LESSONS
 
 LINE_LENGTH = 100
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-ROOT = Path(__file__).resolve().parent.parent
-CORES = ROOT / "solutions"
-SOLUTIONS = CORES / "stretch"
-STUBS = ROOT / "lessons"
 GIVEN = re.compile(r"#\s*given\b")
 OMITTED = re.compile(r"#\s*reference only\b")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

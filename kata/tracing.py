@@ -19,8 +19,8 @@ from torch import nn
 
 from kata import workspace
 from kata.lending import lending
-from kata.naming import near
-from kata.stubs import CORES, ROOT, STUBS
+from kata.lesson_names import near
+from kata.paths import CORES, ROOT, STUBS
 
 # What a lesson raises where the model, and not the lesson, is at fault.
 REFUSALS = {

@@ -152,6 +152,7 @@ class Verdict:
         lent: the pieces that came from the reference.
         borrowed: what in the lesson is the reference's own, or torch's.
         seconds: how long the run took.
+        step: the step whose tests alone were to run; 0 for all tests.
     """
 
     lesson: str
@@ -161,6 +162,7 @@ class Verdict:
     lent: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
     seconds: float = 0.0
+    step: int = 0
 
     def of(self, outcome: str) -> tuple[Report, ...]:
         """The reports of one outcome."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kata.stubs import ROOT, STUBS, is_stub
+from kata.paths import ROOT, STUBS
+from kata.stubs import is_stub
 from lessons import TOGETHER
 
 

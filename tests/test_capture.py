@@ -344,7 +344,7 @@ def test_a_random_program_of_views_and_writes_gives_the_numbers_of_eager(lesson,
     written_as_eager(lesson, seed)
 
 
-# --- step 4: which module ran it? -----------------------------------------------------------------
+# --- step 4: which module ran it ------------------------------------------------------------------
 
 
 def test_a_node_knows_the_modules_that_ran_it(lesson):

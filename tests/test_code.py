@@ -18,7 +18,7 @@ from tests.models.code import Nested, Same, call, freed_early, nested, runnable,
 from tests.suite import equal, holds, is_value, same_numbers
 from tests.suite.versions import that_run
 
-# --- paths and names ------------------------------------------------------------------------------
+# --- step 1: paths and names ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_global_is_not_called_like_a_node(lesson):
     holds(name != "math_sqrt", "another name than the node's", got=name, hint="see `node_names`")
 
 
-# --- arguments ------------------------------------------------------------------------------------
+# --- step 2: arguments ----------------------------------------------------------------------------
 
 VALUES = zoo.PLAIN | {"nan": math.nan, "minus_infinity": -math.inf, "bytes": b"text"}
 VALUES |= {"one": (1,), "none": (), "function": len, "sqrt": math.sqrt, "type": int, "minus": -1}
@@ -129,7 +129,7 @@ def unused(x):
     return x + 1
 
 
-# --- the last use of each value -------------------------------------------------------------------
+# --- step 3: the last use of each value -----------------------------------------------------------
 
 
 def test_the_last_uses_are_those_of_torch(lesson):
@@ -158,7 +158,7 @@ def test_a_value_that_nobody_takes_is_last_used_by_its_own_node(lesson):
     equal(lesson.last_uses(graph)[sine], [sine], hint="it is the last that needs itself")
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- step 4: lines --------------------------------------------------------------------------------
 
 CALLS = {
     "operator": call(operator.add, "x", 1),
@@ -236,7 +236,7 @@ def test_a_node_and_what_it_calls_may_have_one_name(lesson):
     equal(runnable(lesson, graph)(4.0), 2.0)
 
 
-# --- values are freed -----------------------------------------------------------------------------
+# --- step 5: values are freed ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_values_are_freed_after_their_last_use(lesson, function):
     same_code(lesson.python_code(graph)[0], graph, hint=hint)
 
 
-# --- a module that runs ---------------------------------------------------------------------------
+# --- step 6: a module that runs -------------------------------------------------------------------
 
 
 def test_a_module_runs_its_code(lesson):
@@ -359,7 +359,7 @@ def test_recompile_follows_an_edit_of_the_graph(lesson):
     holds("torch.cos" in module.code, "`code` is the new source", got=module.code)
 
 
-# --- whole models ---------------------------------------------------------------------------------
+# --- the whole: models ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))

@@ -41,6 +41,9 @@ def tracer(request, lesson):
     return tracer_at(lesson, Model(), request.param)
 
 
+# --- step 1: values that need no model ------------------------------------------------------------
+
+
 def test_a_proxy_becomes_its_node(tracer):
     x = proxy(tracer)
     got = tracer.create_arg(x)
@@ -190,7 +193,7 @@ DATACLASS = [
 ]
 
 
-# --- what the model holds ------------------------------------------------------------------------
+# --- step 2: what the model holds -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["weight", "child.mean", "child.inner.table"])
@@ -350,7 +353,7 @@ def test_another_root_has_its_own_paths(tracer):
     )
 
 
-# --- constants -----------------------------------------------------------------------------------
+# --- step 3: constants ----------------------------------------------------------------------------
 
 
 IN_USE = {
@@ -523,7 +526,7 @@ def test_a_constant_lives_as_long_as_the_graph(tracer):
     )
 
 
-# --- whose work it is ----------------------------------------------------------------------------
+# --- the whole: whose work it is ------------------------------------------------------------------
 
 
 def test_elements_are_converted_by_the_most_derived_method(lesson):
@@ -594,7 +597,7 @@ def test_every_use_has_a_node_of_its_own(tracer):
     )
 
 
-# --- inside the real engine ----------------------------------------------------------------------
+# --- the whole: inside the real engine ------------------------------------------------------------
 
 
 IN_THE_ENGINE = [

@@ -25,7 +25,7 @@ from tests.suite.engine import graph_module
 
 TABLE = Path(__file__).parent / "data" / "resnet18_modules.txt"
 
-# --- LowerReluTracer ------------------------------------------------------------------------------
+# --- step 1: LowerReluTracer ----------------------------------------------------------------------
 
 LEAF_HINT = "say no for the ReLUs, and ask `super().is_leaf_module` for the rest"
 
@@ -89,7 +89,7 @@ def test_resnet18_without_relu_modules_computes_the_same(lesson):
     same_numbers(graph_module(specimen.model, graph)(*specimen.inputs), specimen.eager())
 
 
-# --- TaggingTracer --------------------------------------------------------------------------------
+# --- step 2: TaggingTracer ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
@@ -136,7 +136,7 @@ def test_tagging_leaves_the_graph_as_it_is(lesson, name):
     )
 
 
-# --- ModulePathTracer -----------------------------------------------------------------------------
+# --- step 3: ModulePathTracer ---------------------------------------------------------------------
 
 PATHS_HINT = "set the path before the call, and put the caller's back after it"
 UNSET = (lambda found: not any(found), "every node has the root's path: it is never another one")

@@ -34,7 +34,7 @@ from tests.models.exec_order import (
 )
 from tests.suite import equal, holds, is_value, refuses, same_graph
 
-# --- the block ------------------------------------------------------------------------------------
+# --- step 1: the block ----------------------------------------------------------------------------
 
 
 def test_there_is_no_record_before_a_trace_and_a_new_one_for_each(lesson):
@@ -174,7 +174,7 @@ def test_a_call_that_returns_none_returns_none_while_it_is_watched(lesson):
     )
 
 
-# --- a module is called ---------------------------------------------------------------------------
+# --- step 2: a module is called -------------------------------------------------------------------
 
 
 def test_modules_come_in_the_order_of_their_calls(lesson):
@@ -232,7 +232,7 @@ def test_after_a_failure_the_record_tells_where(lesson):
     )
 
 
-# --- a node is made -------------------------------------------------------------------------------
+# --- step 3: a node is made -----------------------------------------------------------------------
 
 
 def test_a_parameter_comes_at_its_first_use_and_only_there(lesson):
@@ -298,7 +298,7 @@ def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
     )
 
 
-# --- the oddities of the original -----------------------------------------------------------------
+# --- the whole: the oddities of the original ------------------------------------------------------
 
 
 def test_parameters_passed_by_keyword_are_not_seen(lesson):
@@ -334,7 +334,7 @@ def test_an_input_named_like_a_parameter_is_taken_for_it(lesson):
     )
 
 
-# --- any tracer -----------------------------------------------------------------------------------
+# --- the whole: any tracer ------------------------------------------------------------------------
 
 
 def test_two_watchers_can_watch_one_tracer(lesson):
@@ -417,7 +417,7 @@ def test_concrete_arguments_go_into_the_trace(lesson):
     same_names("parameters", readable(info, model)["parameters"], ["left"])
 
 
-# --- the same record as torch ---------------------------------------------------------------------
+# --- the whole: the same record as torch ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*OWN, *SMALL, *GROWN, *RESNET18])
@@ -425,7 +425,7 @@ def test_the_record_is_the_one_of_torch(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
 
 
-# --- fetch ahead ----------------------------------------------------------------------------------
+# --- step 4: fetch ahead --------------------------------------------------------------------------
 
 
 def plan(lesson, sizes, budget: int) -> list[tuple[int, int]]:

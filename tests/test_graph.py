@@ -13,7 +13,7 @@ from tests.models import graph as cases
 from tests.models.graph import diamond, same_edits, same_script, same_state
 from tests.suite import equal, holds, refuses
 
-# --- names ----------------------------------------------------------------------------------------
+# --- step 1: names --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("candidates", cases.CANDIDATES.values(), ids=cases.CANDIDATES)
@@ -25,7 +25,7 @@ def test_names_are_legal_and_there_is_one_of_each(lesson, candidates):
         holds(got == expected, f"{expected!r} for {candidate!r} of {candidates}", got=got)
 
 
-# --- arguments and users --------------------------------------------------------------------------
+# --- step 2: arguments and users ------------------------------------------------------------------
 
 
 def nodes(lesson, *names):
@@ -100,7 +100,7 @@ def test_all_users_change_over(lesson):
     equal(users_of(y, one), [[], ["one", "other"]], hint="a user may become its own")
 
 
-# --- the list -------------------------------------------------------------------------------------
+# --- step 3: the list -----------------------------------------------------------------------------
 
 
 def test_nodes_come_in_the_order_in_which_they_were_created(lesson):
@@ -130,7 +130,7 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
     same_edits(lesson, edit)
 
 
-# --- creating and erasing -------------------------------------------------------------------------
+# --- step 4: creating and erasing -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])
@@ -253,7 +253,7 @@ def test_a_node_that_is_replaced_stays_in_the_graph(lesson):
     same_edits(lesson, edit)
 
 
-# --- whole graphs ---------------------------------------------------------------------------------
+# --- step 5: whole graphs -------------------------------------------------------------------------
 
 
 def test_a_copy_has_everything_but_the_place(lesson):

@@ -49,7 +49,7 @@ LEFT = (bool, "calls of the target are left")
 LEFT_HINT = "look at every `call_module` node whose target it is"
 UNNAMED = (lambda error: error is not None, "the error doesn't name the node")
 
-# --- inline_function: one node --------------------------------------------------------------------
+# --- step 1: inline_function, one node ------------------------------------------------------------
 
 
 def test_a_function_is_replaced_by_another(lesson):
@@ -142,7 +142,7 @@ def test_after_a_refusal_another_function_can_be_inlined(lesson):
     )
 
 
-# --- inline_module: every call of one target ------------------------------------------------------
+# --- step 2: inline_module, every call of one target ----------------------------------------------
 
 
 def test_relu_is_replaced_by_the_function_it_calls(lesson):
@@ -359,7 +359,7 @@ def test_after_a_refusal_nothing_is_patched(lesson):
     same_numbers(nn.ReLU()(X), F.relu(X))
 
 
-# --- what the callee returns ----------------------------------------------------------------------
+# --- step 3: what the callee returns --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", [UsesAPair, UsesNames, UsesAPoint, PassesAPairOn])
@@ -405,7 +405,7 @@ def test_a_result_that_is_an_earlier_call_is_replaced(lesson):
     same_as(lesson.inline_all(traced(model)), model, X)
 
 
-# --- batch norm -----------------------------------------------------------------------------------
+# --- step 4: batch norm ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -485,7 +485,7 @@ def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
     )
 
 
-# --- inline_all: all the way down -----------------------------------------------------------------
+# --- step 5: inline_all, all the way down ---------------------------------------------------------
 
 
 def test_everything_is_inlined_all_the_way_down(lesson):

@@ -30,7 +30,7 @@ MODELS = that_run([name for name in zoo.SMALL if name != "Variadic"])
 ONE = torch.tensor(1.0)
 
 
-# --- one method an opcode -------------------------------------------------------------------------
+# --- step 1: one method per opcode ----------------------------------------------------------------
 
 
 def test_a_function_is_called(lesson):
@@ -96,7 +96,7 @@ def test_a_module_with_two_names_is_called_by_the_second(lesson):
     same_numbers(interpreter.run(x), model.first(x))
 
 
-# --- one node -------------------------------------------------------------------------------------
+# --- step 2: one node -----------------------------------------------------------------------------
 
 
 ARRANGED = {
@@ -133,7 +133,7 @@ def test_a_node_is_run_by_the_method_of_its_opcode(lesson):
     equal(got, ("sum", (ONE,), {"dim": -1}), hint="call the method of the subclass: `self.…`")
 
 
-# --- the whole graph ------------------------------------------------------------------------------
+# --- step 3: the whole graph ----------------------------------------------------------------------
 
 
 def test_a_second_run_knows_nothing_of_the_first(lesson):
@@ -183,7 +183,7 @@ def test_an_error_names_the_node_it_comes_from(lesson):
     holds("%mm" in words, "the error names the node mm", got=words, hint="call `self.explain`")
 
 
-# --- values are freed -----------------------------------------------------------------------------
+# --- step 4: values are freed ---------------------------------------------------------------------
 
 
 def test_a_value_is_kept_until_its_last_use(lesson):
@@ -229,7 +229,7 @@ def test_values_are_kept_on_request(lesson):
     equal([str(node) for node in interpreter.env], ["x", "neg", "tanh", "output"])
 
 
-# --- real models ----------------------------------------------------------------------------------
+# --- the whole: real models -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -243,7 +243,7 @@ def test_resnet18_gives_what_it_gives_when_called(lesson):
     same_numbers(lesson.Interpreter(run.module).run(*run.values), run.expected)
 
 
-# --- Transformer ----------------------------------------------------------------------------------
+# --- step 5: Transformer --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "NestedContainers", "Buffers"])
@@ -304,7 +304,7 @@ def test_a_subclass_rewrites_the_graph(lesson):
     same_numbers(transformed(x), torch.tanh(module.linear(x * module.scale)).mul(2).sum(dim=-1))
 
 
-# --- ShapeProp ------------------------------------------------------------------------------------
+# --- step 6: ShapeProp ----------------------------------------------------------------------------
 
 
 def test_resnet18_has_the_shapes_that_torch_says(lesson):
@@ -324,7 +324,7 @@ def test_a_value_without_tensors_has_a_type_only(lesson):
     equal(meta, {"type": int}, cause=cause)
 
 
-# --- profile --------------------------------------------------------------------------------------
+# --- step 7: profile ------------------------------------------------------------------------------
 
 
 def test_the_time_of_a_node_is_its_own(lesson):

@@ -10,6 +10,8 @@ from tests import random_models, zoo
 from tests.models.path_of_module import Equal, is_refused, path_of, plugged, tracer_at
 from tests.suite import barred, equal, holds, is_value, own, same_graph
 
+# --- step 1: one name -----------------------------------------------------------------------------
+
 
 def test_the_root_is_the_empty_string(lesson):
     root = nn.Sequential(nn.ReLU())
@@ -91,6 +93,9 @@ def test_a_foreign_module_is_refused(lesson):
     )
 
 
+# --- step 2: several names, names without a module, cycles ----------------------------------------
+
+
 def test_the_first_of_two_names_is_the_path(lesson):
     root = nn.Module()
     root.first = root.second = nn.Linear(2, 2)
@@ -147,6 +152,9 @@ def test_a_foreign_module_is_refused_by_a_tree_with_a_cycle(lesson):
     root.child.parent = root
     got = path_of(tracer_at(lesson, root), nn.ReLU())
     holds(is_refused(got), "NameError", got=got, hint="go into each module once")
+
+
+# --- the whole: inside the real engine ------------------------------------------------------------
 
 
 def test_the_path_follows_the_root(lesson):

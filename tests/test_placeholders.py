@@ -26,6 +26,8 @@ from tests.models.placeholders import (
 )
 from tests.suite import barred, equal, holds, is_value, noting, own, refuses, same_numbers
 
+# --- step 1: a placeholder per parameter ----------------------------------------------------------
+
 
 def test_each_parameter_becomes_a_placeholder_in_order(lesson):
     def function(first, second, third):
@@ -249,7 +251,7 @@ def test_variadic_parameters_are_one_placeholder_each(lesson):
     )
 
 
-# --- self ----------------------------------------------------------------------------------------
+# --- step 2: self ---------------------------------------------------------------------------------
 
 
 def test_the_root_takes_the_place_of_self(lesson):
@@ -300,7 +302,7 @@ def test_forward_without_self_is_refused(lesson):
         arguments_for(lesson, Careless.forward, model)
 
 
-# --- the function that is called -----------------------------------------------------------------
+# --- step 3: the function that is called ----------------------------------------------------------
 
 
 def test_the_annotation_of_the_result_reaches_the_output(lesson):
@@ -424,7 +426,7 @@ def test_a_variadic_function_keeps_its_local_variables(lesson):
     )
 
 
-# --- decorated functions -------------------------------------------------------------------------
+# --- step 4: decorated functions ------------------------------------------------------------------
 
 
 def test_a_decorated_function_is_seen_through(lesson):
@@ -476,7 +478,7 @@ def test_a_decorated_function_still_runs_its_decorator(lesson):
     )
 
 
-# --- whose work it is ----------------------------------------------------------------------------
+# --- the whole: whose work it is ------------------------------------------------------------------
 
 
 def test_the_placeholders_are_your_own(lesson):
@@ -504,7 +506,7 @@ def test_a_placeholder_is_made_by_the_most_derived_method(lesson):
 BYPASSED = "the graph was asked for placeholders, not the tracer"
 
 
-# --- inside the real engine ----------------------------------------------------------------------
+# --- the whole: inside the real engine ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

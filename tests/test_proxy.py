@@ -30,7 +30,7 @@ def same_record(lesson, function, inputs: str = "xy", **words) -> None:
     same_graph(recorded(lesson, function, inputs), expected(function, inputs), **words)
 
 
-# --- operators ------------------------------------------------------------------------------------
+# --- step 1: operators ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
@@ -87,7 +87,7 @@ def test_the_tracer_of_the_first_proxy_creates_the_node(lesson):
     holds(asked == [x.tracer], "for `x + y` the tracer of `x` creates the node", cause=last)
 
 
-# --- torch's functions ----------------------------------------------------------------------------
+# --- step 2: torch's functions --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
     equal((call.args[1], call.kwargs), (x, {"alpha": 3}))
 
 
-# --- attributes and methods -----------------------------------------------------------------------
+# --- step 3: attributes and methods ---------------------------------------------------------------
 
 
 def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
@@ -248,7 +248,7 @@ def test_a_dataclass_that_holds_a_proxy_is_made_by_a_node(lesson):
     same_record(lesson, lambda x: x.store(Pair(x + 1)), "x")
 
 
-# --- what has no answer ---------------------------------------------------------------------------
+# --- step 4: what has no answer -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["__bool__", "__iter__", "__len__", "__index__"])
@@ -369,7 +369,7 @@ def test_a_tracer_may_know_the_truth_and_the_elements(lesson):
     equal([first.node.args[1], second.node.args[1]], [0, 1], hint="ask `self.tracer.iter(self)`")
 
 
-# --- inside torch's tracer ------------------------------------------------------------------------
+# --- the whole: inside torch's tracer -------------------------------------------------------------
 
 
 def test_all_ways_at_once_inside_torchs_tracer(lesson):

@@ -36,7 +36,7 @@ from tests.suite.versions import that_run
 torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
 
 
-# --- is_leaf_module -----------------------------------------------------------------------------
+# --- step 1: is_leaf_module -----------------------------------------------------------------------
 
 
 def test_a_class_is_at_home_where_it_was_written(lesson):
@@ -59,7 +59,7 @@ def test_a_sequential_is_no_leaf(lesson):
     )
 
 
-# --- patched_modules ----------------------------------------------------------------------------
+# --- step 2: patched_modules ----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_after_an_error_in_the_block_all_is_as_it_was(patching):
     )
 
 
-# --- getattr and call_module, without a trace ---------------------------------------------------
+# --- step 3: getattr, create_node and call_module -------------------------------------------------
 
 
 def standing_at(tracer: torch.fx.Tracer, root: nn.Module) -> Proxy:
@@ -219,7 +219,7 @@ def test_call_module_needs_no_trace(lesson):
     )
 
 
-# --- trace: a function ----------------------------------------------------------------------------
+# --- step 4: trace a function ---------------------------------------------------------------------
 
 
 def test_a_function_is_traced(lesson):
@@ -325,7 +325,7 @@ def test_while_it_traces_torch_says_so(lesson):
     )
 
 
-# --- trace: calls of modules ----------------------------------------------------------------------
+# --- step 5: trace calls of modules ---------------------------------------------------------------
 
 
 def test_a_module_of_torch_is_one_node(lesson):
@@ -476,7 +476,7 @@ def test_another_method_than_forward_may_be_traced(lesson):
     )
 
 
-# --- trace: attributes of modules -----------------------------------------------------------------
+# --- step 6: trace attributes of modules ----------------------------------------------------------
 
 
 def test_a_parameter_read_twice_is_one_node(lesson):
@@ -568,7 +568,7 @@ def test_a_buffer_that_is_none_stays_none(lesson):
     )
 
 
-# --- whole models ---------------------------------------------------------------------------------
+# --- step 7: symbolic_trace, whole models ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
@@ -649,7 +649,7 @@ def test_resnet18_traced_computes_the_same(lesson):
     )
 
 
-# --- a subclass decides ---------------------------------------------------------------------------
+# --- the whole: a subclass decides ----------------------------------------------------------------
 
 
 def test_a_subclass_decides_what_is_a_leaf(lesson):
@@ -786,7 +786,7 @@ def graph_or_refusal(tracer: torch.fx.Tracer, function: Callable) -> Graph | Val
         return error
 
 
-# --- nothing stays behind -------------------------------------------------------------------------
+# --- the whole: nothing stays behind --------------------------------------------------------------
 
 
 def test_after_a_trace_modules_are_called_as_before(lesson):

@@ -73,6 +73,7 @@ from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import export, exported, program_of
 
 
+# --- step 1: outline ------------------------------------------------------------------------------
 def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
     program = program_of(block_and_tanh, x())
     equal(
@@ -169,6 +170,7 @@ def test_a_number_at_the_end_of_a_path_is_cut_off(lesson):
     equal([call.name for call in root.walk()], expected, cause=cause, hint=hint)
 
 
+# --- step 2: state_names and infer_inputs ---------------------------------------------------------
 def test_all_names_of_a_tensor_are_known(lesson):
     names = lesson.state_names(program_of(Tied, x()))
     equal(
@@ -215,9 +217,7 @@ def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
     )
 
 
-@pytest.mark.parametrize(
-    "make", [hands_on_to_joins, hands_on_to_finds], ids=["in a list", "by keyword"]
-)
+@pytest.mark.parametrize("make", [hands_on_to_joins, hands_on_to_finds])
 def test_inputs_are_found_wherever_they_stand_among_the_arguments(lesson, make):
     calls = settled(lesson, program_of(make, x(3), x(3).argsort()))
     equal(
@@ -299,11 +299,7 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [Block, Nested, one_tanh, HandsItsParameterDown],
-    ids=lambda model: model.__name__,
-)
+@pytest.mark.parametrize("model", [Block, Nested, one_tanh, HandsItsParameterDown])
 def test_after_two_steps_a_plain_model_runs(lesson, model):
     eager, program = exported(model, x())
     plain = lesson.unflatten_plain(program)
@@ -314,6 +310,7 @@ def test_after_two_steps_a_plain_model_runs(lesson, model):
     )
 
 
+# --- step 3: infer_outputs ------------------------------------------------------------------------
 def test_a_call_returns_what_is_needed_after_it(lesson):
     equal(
         returned(lesson, program_of(block_and_tanh, x())),
@@ -349,6 +346,7 @@ def test_a_call_may_return_nothing(lesson):
     )
 
 
+# --- step 4: CallGraph ----------------------------------------------------------------------------
 def test_a_call_that_lacks_a_value_is_refused(lesson):
     program = program_of(one_tanh, x())
     root = lesson.outline(program.graph)
@@ -406,6 +404,7 @@ def test_several_results_travel_as_a_list(lesson):
     )
 
 
+# --- step 5: restore_state and Attribute.register -------------------------------------------------
 @pytest.mark.parametrize("names", ALIASES, ids=lambda names: names[0])
 def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
     state = lesson.restore_state(program_of(Aliased, x()))
@@ -498,6 +497,7 @@ def test_an_attribute_is_registered_as_what_it_is(lesson):
     )
 
 
+# --- step 6: InterpreterModule and UnflattenedModule ----------------------------------------------
 def test_a_module_runs_its_graph(lesson):
     graph = torch.fx.Graph()
     left, right = graph.placeholder("left"), graph.placeholder("right")
@@ -547,6 +547,7 @@ def test_the_root_runs_its_graph_on_the_leaves(lesson):
     )
 
 
+# --- step 7: make_modules and attach --------------------------------------------------------------
 def test_every_call_has_a_module(lesson):
     program = program_of(CalledDifferently, x())
     calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
@@ -596,6 +597,7 @@ def test_modules_stand_where_the_eager_models_do(lesson):
     )
 
 
+# --- step 8: graph_key and share_equal_bodies -----------------------------------------------------
 def test_equal_graphs_have_equal_keys(lesson):
     calls = prepared(lesson, program_of(CalledTwice, x()))
     graphs = [lesson.CallGraph(calls[name]).graph for name in ("block.linear", "block.linear@1")]
@@ -617,6 +619,34 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     )
 
 
+@pytest.mark.parametrize(
+    ("model", "modules"),
+    [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
+)
+def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
+    wait_for_sharing(lesson)
+    tree = lesson.unflatten(program_of(model, x()))
+    equal(
+        [name for name, _ in tree.named_modules()],
+        modules,
+        cause=(lambda got: any("@" in name for name in got), "every call kept a module of its own"),
+        hint="compare the graphs node by node, not by name; let the call sites call the first",
+    )
+
+
+@pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
+def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
+    wait_for_sharing(lesson)
+    run = like_eager(lesson, model, x())
+    holds(
+        len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
+        "two bodies for three calls: the third does what one of the others does",
+        got=[name for name, _ in run.tree.named_modules()],
+        hint="look for a twin among all bodies of the module, not just the first or the last",
+    )
+
+
+# --- the whole: unflatten -------------------------------------------------------------------------
 def test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model(lesson, strict=False):
     run = like_eager(lesson, Owner, x(), strict=strict)
     equal(
@@ -655,34 +685,6 @@ def test_it_runs_like_the_eager_model(lesson, model, strict=False):
         names(run.tree),
         names(run.eager),
         hint="register a module for every path of the module call graph, in its order",
-    )
-
-
-@pytest.mark.parametrize(
-    ("model", "modules"),
-    [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
-    ids=["in a row", "with another between"],
-)
-def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
-    wait_for_sharing(lesson)
-    tree = lesson.unflatten(program_of(model, x()))
-    equal(
-        [name for name, _ in tree.named_modules()],
-        modules,
-        cause=(lambda got: any("@" in name for name in got), "every call kept a module of its own"),
-        hint="compare the graphs node by node, not by name; let the call sites call the first",
-    )
-
-
-@pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
-def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
-    wait_for_sharing(lesson)
-    run = like_eager(lesson, model, x())
-    holds(
-        len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
-        "two bodies for three calls: the third does what one of the others does",
-        got=[name for name, _ in run.tree.named_modules()],
-        hint="look for a twin among all bodies of the module, not just the first or the last",
     )
 
 
@@ -815,7 +817,6 @@ def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson):
 @pytest.mark.parametrize(
     ("shape", "words"),
     [((1, 3), (">= 3", "1")), ((9, 3), ("<= 8", "9")), ((4, 4), ("3", "4")), ((3,), ("dim",))],
-    ids=["too small", "too large", "static", "rank"],
 )
 def test_an_input_out_of_range_is_refused(lesson, shape, words):
     tree = lesson.unflatten(program_of(Block, x(4, 3), dynamic_shapes=BATCH))

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from lessons import LESSONS
 
 TEMPLATES = ROOT / "tools/templates"

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kata.stubs import ROOT, STUBS
+from kata.paths import ROOT, STUBS
 from lessons import LESSONS
 from tools.pages.fences import fences
 from tools.pages.lesson import LessonPage

@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from kata.stubs import STUBS, stubs
+from kata.paths import STUBS
+from kata.stubs import stubs
 
 
 def write(folder: Path) -> list[str]:

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from kata import progress, workspace
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.lesson_names import NAMES, add_lesson, add_step, check_step, lesson_name
 from kata.milestones import milestone
-from kata.naming import NAMES, add_lesson, lesson_name
 from kata.showing import show
 from kata.terminal import open_console
 from kata.verdict import PASSED
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     words = "the lessons to judge, `finale` or `chain` (default: all)"
     add_lesson(parser, nargs="*", type=partial(lesson_name, known=JUDGED), help=words)
+    add_step(parser)
     parser.add_argument("--stretch", action="store_true", help="the stretch has to be green too")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
@@ -36,8 +37,10 @@ def main(arguments: argparse.Namespace) -> int:
     """Judge the lessons; the exit code is 0 only if all of them are green (a todo isn't)."""
     console = open_console(plain=arguments.plain)
     lessons = tuple(dict.fromkeys(arguments.lesson)) or JUDGED
+    check_step(lessons, arguments.step)
     verdicts = []
-    for verdict in judged(lessons, open_console(plain=arguments.plain, stderr=True)):
+    notices = open_console(plain=arguments.plain, stderr=True)
+    for verdict in judged(lessons, notices, arguments.step):
         verdicts.append(verdict)
         if not arguments.json:
             is_news = verdict.state in PASSED and len(lessons) == 1
@@ -48,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
     return int(not all(verdict.count(stretch=arguments.stretch).is_green for verdict in verdicts))
 
 
-def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
+def judged(lessons: tuple[str, ...], notices: Console, step: int = 0) -> Iterator[Verdict]:
     """Judge one lesson after the other; a pristine stub is todo without a run."""
     started = {lesson for lesson in lessons if not is_pristine(lesson)}
     with Judge() if started else contextlib.nullcontext() as judge:
@@ -60,7 +63,7 @@ def judged(lessons: tuple[str, ...], notices: Console) -> Iterator[Verdict]:
             if notices.is_interactive:
                 notices.print(f"judging {lesson} …", style="quiet")
             yours = progress.siblings_of(lesson)
-            verdict = judge.run(Request(lesson, workspace.HERE.lessons, yours))
+            verdict = judge.run(Request(lesson, workspace.HERE.lessons, yours, step=step))
             progress.remember(verdict, key)
             yield verdict
 

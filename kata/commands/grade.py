@@ -13,7 +13,7 @@ from kata.grading.container import Container
 from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import GradingError, find_submissions
-from kata.naming import NAMES, lesson_name
+from kata.lesson_names import NAMES, lesson_name
 from kata.terminal import open_console
 
 WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.naming import add_lesson
-from kata.stubs import ROOT
+from kata.lesson_names import add_lesson
+from kata.paths import ROOT
 from kata.terminal import open_console, show_prose
 from kata.workspace import write
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kata import workspace
-from kata.naming import add_lesson
+from kata.lesson_names import add_lesson
 from kata.stubs import stub
 from kata.terminal import open_console, show_prose
 from kata.workspace import file_of, is_pristine, write, yours

@@ -6,10 +6,9 @@ import argparse
 import difflib
 
 from kata import workspace
-from kata.layers import lesson_files
-from kata.naming import add_lesson
+from kata.lesson_names import add_lesson
+from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from kata.progress import recall
-from kata.stubs import CORES, ROOT, SOLUTIONS
 from kata.terminal import harmless, open_console, show_prose
 
 STYLES = {"+": "green", "-": "red", "@": "code"}

@@ -11,9 +11,9 @@ from rich.console import Console
 from kata import progress, workspace
 from kata.commands.hint import next_hint, what_is_left
 from kata.judging import Judge, Report, Request, Running, Verdict
+from kata.lesson_names import NAMES, add_lesson, add_step, check_step
 from kata.milestones import milestone
-from kata.naming import NAMES, add_lesson
-from kata.saves import Saves, can_type, line_typed
+from kata.saved_files import Saves, can_type, line_typed
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled, show_prose
 from kata.verdict import PASSED
@@ -29,6 +29,7 @@ KEYS = "Enter: a hint · Ctrl-C: quit"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser, nargs="?", help="the lesson to watch (default: whichever is saved)")
+    add_step(parser)
     parser.add_argument(
         "--lessons",
         metavar="DIR",
@@ -42,9 +43,10 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.lessons:
         folder = arguments.lessons.resolve()
         workspace.HERE = Workspace(folder, folder.parent / ".kata")
+    check_step([arguments.lesson] if arguments.lesson else (), arguments.step)
     screen = Screen(open_console(plain=arguments.plain))
     with Judge() as judge, contextlib.closing(Saves(workspace.HERE.lessons.resolve())) as saves:
-        Watch(judge, screen, saves, arguments.lesson).run()
+        Watch(judge, screen, saves, arguments.lesson, arguments.step).run()
     return 0
 
 
@@ -99,7 +101,7 @@ class Screen:
             if verdict.first_failure and shown is None:
                 show_failure(self.console, verdict.lesson, verdict.first_failure, self.lines)
             show_rest(self.console, verdict, self.lines)
-            show_score(self.console, verdict)
+            show_score(self.console, verdict, green="green" if verdict.step else "")
         self.keys()
 
     def hint(self, lesson: str) -> None:
@@ -125,9 +127,13 @@ class Watch:
         screen: shows what they say.
         saves: tells which lessons are saved.
         lesson: the only lesson to judge; ``None`` for whichever is saved.
+        step: the number of the step whose tests alone run; 0 for all of them.
     """
 
-    def __init__(self, judge: Judge, screen: Screen, saves: Saves, lesson: str | None) -> None:
+    def __init__(
+        self, judge: Judge, screen: Screen, saves: Saves, lesson: str | None, step: int = 0
+    ) -> None:
+        self.step = step
         self.judge = judge
         self.screen = screen
         self.only = lesson
@@ -177,7 +183,7 @@ class Watch:
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
         yours = progress.siblings_of(lesson)
-        request = Request(lesson, workspace.HERE.lessons, yours, first=first)
+        request = Request(lesson, workspace.HERE.lessons, yours, first=first, step=self.step)
         self.running = self.judge.start(request)
         self.screen.judging(lesson)
 
@@ -187,7 +193,7 @@ class Watch:
         if self.shown is None and first is not None and not first.is_stretch:
             self.shown = first
             self.screen.first_failure(so_far.lesson, first)
-        elif not self.is_core_shown and so_far.count(stretch=False).is_green:
+        elif not (self.is_core_shown or self.step) and so_far.count(stretch=False).is_green:
             self.is_core_shown = True
             self.screen.core_is_green(so_far)
 
@@ -196,7 +202,8 @@ class Watch:
         before = progress.recall(verdict.lesson)
         was_green = before is not None and before.state in PASSED
         progress.remember(verdict, self.key)
-        is_news = verdict.state in PASSED and verdict.is_finished and not was_green
+        is_green = verdict.state in PASSED and verdict.is_finished
+        is_news = is_green and not (was_green or verdict.step)
         self.screen.verdict(verdict, shown=self.shown, is_news=is_news)
         failed = (each.nodeid for each in verdict.of("failed"))
         earlier = self.failed_before.get(verdict.lesson, ())

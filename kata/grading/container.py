@@ -12,7 +12,7 @@ from typing import Any
 from kata.grading.report import Failure, Grade, Limits, State
 from kata.grading.submissions import GradingError
 from kata.judging import Count
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 ENGINES = ("podman", "docker")
 IMAGE = "fx-kata"

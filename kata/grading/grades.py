@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kata.failure_reasons import CAUSE, labelled
 from kata.grading.report import Failure, Grade, State
 from kata.judging import End, Verdict
-from kata.reasons import CAUSE, labelled
 
 LINES, WIDTH, LONGEST, ALSO_RED = 30, 120, 200, 8
 STATES = {

@@ -26,7 +26,7 @@ from kata.grading.grades import grade_of, not_judged
 from kata.grading.report import GREEN, Grade, Limits, Person, State, Summary
 from kata.grading.submissions import Submission, stage
 from kata.judging import Judge, Request
-from kata.naming import NAMES
+from kata.lesson_names import NAMES
 
 # A submission, by its position, and those of its lessons that are judged in one go.
 Work = tuple[int, tuple[str, ...]]

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from kata.naming import NAMES
+from kata.lesson_names import NAMES
 from kata.stubs import is_stub, stubs
 
 LARGEST_FILE = 512 * 1024

@@ -13,7 +13,7 @@ from typing import Any
 
 from kata.judging.request import RunFiles
 from kata.judging.sandbox import FILE_BYTES, OUT_OF_MEMORY
-from kata.naming import NAMES
+from kata.lesson_names import NAMES
 from kata.stubs import is_given
 from kata.verdict import CodeLine, End, Ending, Report
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kata.stubs import STUBS
+from kata.paths import STUBS
 
 GIGABYTE = 2**30
 
@@ -22,6 +22,7 @@ class Request:
             for all that have been written.
         marks: pytest's ``-m``: which tests run.
         first: node ids of tests to run before the others.
+        step: the number of the step whose tests alone run; 0 for all of them.
         seconds: how long a test, or the import of the lesson, may compute or wait.
         total: how long the whole run may compute; ``None`` for as long as its tests do.
         memory: how many bytes the run may take beyond what torch takes; 0 for no limit.
@@ -33,6 +34,7 @@ class Request:
     yours: tuple[str, ...] | None = None
     marks: str = "not slow"
     first: tuple[str, ...] = ()
+    step: int = 0
     seconds: float = 10.0
     total: float | None = None
     memory: int = 4 * GIGABYTE

@@ -176,4 +176,5 @@ class Running:
             lent=self.log.lent,
             borrowed=self.log.borrowed,
             seconds=time.monotonic() - self.began,
+            step=self.request.step,
         )

@@ -12,7 +12,8 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from kata.stubs import ROOT, stub
+from kata.paths import ROOT
+from kata.stubs import stub
 from lessons import LESSONS
 
 PARTS = ("conftest.py", "pyproject.toml", "kata", "lessons/__init__.py", "solutions", "tests")

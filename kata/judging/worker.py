@@ -30,7 +30,7 @@ from kata.judging.preparing import Preparations
 from kata.judging.process import kill_group
 from kata.judging.request import Request, RunFiles
 from kata.judging.sandbox import OUT_OF_MEMORY, adopt_orphans, children_of, confine, limit
-from kata.layers import suites
+from kata.paths import suites
 
 # What a run needs of pytest; the rest costs time, or would answer in its place.
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
@@ -197,6 +197,7 @@ def arguments(run: RunFiles, request: Request) -> list[str]:
     return [
         f"--lessons={run.lessons}",
         f"--reports={run.events}",
+        f"--step={request.step}",
         "-m",
         request.marks,
         *first,

@@ -6,7 +6,8 @@ import inspect
 import re
 from pathlib import Path
 
-from kata.stubs import CORES, stubs
+from kata.paths import CORES
+from kata.stubs import stubs
 from lessons import LESSONS
 from tests.answers.path_of_module import ParentPointers, foreign
 from tests.suite.answers import Answer, all_answers

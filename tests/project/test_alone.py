@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kata.judging import Judge, Request, Verdict
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.stubs import write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a process is copied, by fork")

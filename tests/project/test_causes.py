@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.fx import Tracer
 
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph, warns_of
 from tests.suite.answers import judge_folder
 from tests.suite.expect import Mismatch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tests.suite import equal
 
 EXAMPLE = "examples/chain.py"

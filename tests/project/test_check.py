@@ -15,8 +15,8 @@ import pytest
 from kata import progress
 from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
-from kata.naming import NAMES
-from kata.stubs import CORES, ROOT, SOLUTIONS
+from kata.lesson_names import NAMES
+from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, everything_in, play
 from tests.suite.answers import Answer
@@ -79,7 +79,7 @@ def test_a_red_stretch_is_not_shown_until_the_core_is_green():
 def test_only_what_is_all_green_has_the_exit_code_of_success(
     verdicts, words, code, form, monkeypatch
 ):
-    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter(verdicts))
+    monkeypatch.setattr(check, "judged", lambda *asked: iter(verdicts))
     assert play("check", *words, *form).code == code
 
 
@@ -88,14 +88,14 @@ def test_only_what_is_all_green_has_the_exit_code_of_success(
     [([], "optional: failed (stretch)"), (["--stretch"], "--stretch asks for the stretch too")],
 )
 def test_a_stretch_that_is_red_is_told_as_what_was_asked_for(words, note, monkeypatch):
-    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter([GREEN]))
+    monkeypatch.setattr(check, "judged", lambda *asked: iter([GREEN]))
     *_, score, last = play("check", *words).screen.splitlines()
     assert "core 1 of 1" in score
     assert note in last
 
 
 def test_the_json_is_all_that_is_printed_and_says_what_the_screen_says(monkeypatch):
-    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter([RED, STARRED]))
+    monkeypatch.setattr(check, "judged", lambda *asked: iter([RED, STARRED]))
     content = json.loads(play("check", "--json").screen)
     assert (content["schema"], content["green"]) == (1, False)
     first, second = content["lessons"]

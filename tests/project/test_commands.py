@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from kata.command_line import COMMANDS
+from kata.paths import ROOT
 from kata.progress import Result, Standing, next_of
-from kata.stubs import ROOT
 from kata.verdict import Count
 from lessons import CHAIN, COURSE, FINALE, LESSONS, TOGETHER, Lesson
 from tests.project.stage import a_learner, play

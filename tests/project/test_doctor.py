@@ -13,7 +13,7 @@ import pytest
 
 from kata.commands import doctor
 from kata.commands.doctor import OK, PROBLEM, Finding, findings, imported, python
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 
 def diagnose(packages: Path) -> tuple[int, str]:

@@ -27,7 +27,7 @@ from drawing.lanes import LANE, Span, pack
 from drawing.page import STYLE
 from drawing.picture import OPCODES
 from drawing.steps import aligned
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.graph_fence import PICTURES, fence
 from tools.pictures.__main__ import stale_in
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kata.command_line import COMMANDS
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from lessons import LESSONS
 
 FILES = sorted([*(ROOT / ".vscode").glob("*.json"), ROOT / ".devcontainer/devcontainer.json"])

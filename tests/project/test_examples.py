@@ -12,13 +12,13 @@ from pathlib import Path
 import markdown
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.examples import all_pages, faults, rewrite
 from tools.pages.fences import FenceError, fences
 
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for room in ("solutions", "kata")
+    for room in ("solutions", "kata", "drawing", "tools")
     for path in (ROOT / room).rglob("*.py")
     if path.stem != "__main__"
 )

@@ -10,8 +10,8 @@ import pytest
 
 from kata.grading.grades import grade_of
 from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.paths import CORES, ROOT
 from kata.showing import show
-from kata.stubs import CORES, ROOT
 from kata.terminal import open_console
 from tests.project.terminal import terminal
 from tests.suite.answers import judge_folder

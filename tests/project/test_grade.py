@@ -20,7 +20,7 @@ from kata.grading.report import Grade, Limits, Person, State
 from kata.grading.session import Session
 from kata.grading.submissions import GradingError, find_submissions
 from kata.judging import End, Ending, Report, Request, Verdict
-from kata.naming import NAMES
+from kata.lesson_names import NAMES
 from tests.project.stage import a_learner, play
 from tests.project.submissions import ENDLESS, hand_in, solved, thirty_people, wrong_answers
 

@@ -13,8 +13,8 @@ import pytest
 
 from kata.grading.report import Failure, Grade, Person, State, Summary, to_csv, to_html, to_json
 from kata.judging import Count
-from kata.naming import NAMES
-from kata.stubs import ROOT
+from kata.lesson_names import NAMES
+from kata.paths import ROOT
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 FAILURE = Failure(f"a test {HOSTILE}", f"a cause {HOSTILE}", f"</pre>{HOSTILE}")

@@ -14,7 +14,7 @@ import pytest
 
 from kata import workspace
 from kata.command_line import run
-from kata.stubs import CORES, STUBS
+from kata.paths import CORES, STUBS
 from tools.stubs import write
 
 SMALL = "tools.pictures.models:Nested"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kata.commands.hint import hints_of, next_hint
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from lessons import LESSONS
 from tests.project.stage import a_learner, play, pristine
 

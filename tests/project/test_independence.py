@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 from torch.fx import _symbolic_trace as torch_fx
 
-from kata.layers import suites
+from kata.paths import suites
 from lessons import LESSONS
 from tests.suite.answers import run_suite
 from tests.suite.network import NetworkError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tests.project.terminal import terminal
 from tools.stubs import write
 

@@ -13,8 +13,8 @@ import pytest
 from kata.judging import End, Judge, Request, Verdict, sandbox
 from kata.judging.running import Timer
 from kata.judging.suite_copy import SuiteCopy
-from kata.naming import NAMES
-from kata.stubs import CORES, ROOT
+from kata.lesson_names import NAMES
+from kata.paths import CORES, ROOT
 from tests.project.submissions import STARRED
 from tools.stubs import write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kata import workspace
-from kata.stubs import CORES
+from kata.paths import CORES
 from lessons import FINALE
 from tests.project.stage import a_learner, play
 

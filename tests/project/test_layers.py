@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kata.layers import lesson_files, suites
-from kata.stubs import CORES, ROOT, SOLUTIONS, STUBS
+from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files, suites
 from lessons import LESSONS
 from tests.project.limits import LONGEST_SUITE, NODES_OF_A_CORE
 from tests.suite.sizes import bodies, code_lines, first_statement, functions, nodes

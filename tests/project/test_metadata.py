@@ -8,7 +8,7 @@ import tomllib
 import yaml
 
 import noxfile
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())

@@ -13,9 +13,9 @@ from kata import progress, workspace
 from kata.commands import check
 from kata.commands.watch import Screen, Watch
 from kata.judging import End, Ending, Judge, Report, Verdict
+from kata.lesson_names import NAMES
 from kata.milestones import milestone
-from kata.naming import NAMES
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from kata.terminal import open_console
 from kata.workspace import Workspace
 from lessons import CHAIN

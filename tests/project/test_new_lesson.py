@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT, stub_of
+from kata.paths import ROOT
+from kata.stubs import stub_of
 from tests.project.test_site import SECTIONS
 from tools import lesson
 from tools.pages.lesson import LessonPage

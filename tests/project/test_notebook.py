@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import CORES, ROOT
+from kata.paths import CORES, ROOT
 from tools import notebook
 from tools.pages.lesson import LessonPage
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 from tests.suite.answers import Verdict, judge_folder, test_name
 from tests.suite.expect import WIDTH
 from tests.suite.explain import LINES

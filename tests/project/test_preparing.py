@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from kata.judging.preparing import Preparations
-from kata.stubs import CORES
+from kata.paths import CORES
 from tests import test_unflatten
 from tests.suite import programs
 from tests.suite.answers import judge_folder

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from kata.failure_reasons import Reason, other_reasons, reason_of
 from kata.judging import End, Ending, Report, Verdict
-from kata.reasons import Reason, other_reasons, reason_of
 from kata.showing import show_rest
 from kata.terminal import open_console
 from tests.project.stage import an_ordinary_terminal

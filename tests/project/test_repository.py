@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from lessons import LESSONS
 from tools.lesson import lacking, places
 

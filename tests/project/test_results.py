@@ -13,7 +13,7 @@ import pytest
 
 from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools import results
 
 # What the two tools document: a field's types, and whether it has to be there.

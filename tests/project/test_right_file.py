@@ -16,8 +16,8 @@ import pytest
 
 from kata.commands import check
 from kata.judging import Judge, Request, Verdict
-from kata.naming import NAMES
-from kata.stubs import CORES
+from kata.lesson_names import NAMES
+from kata.paths import CORES
 from kata.terminal import open_console
 from kata.workspace import Workspace
 from tests.project.stage import a_learner

@@ -16,7 +16,7 @@ import pytest
 from kata import progress, terminal
 from kata.commands import check, hint, overview
 from kata.judging import End, Ending, Report, Verdict
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 
@@ -69,7 +69,7 @@ TODO = Verdict("inversion", (), Ending(End.FINISHED))
 def learner(monkeypatch) -> Iterator[Workspace]:
     """A learner whose surroundings are the same on every machine."""
     monkeypatch.setattr(hint, "PAGES", GOLDEN)
-    monkeypatch.setattr(check, "judged", lambda lessons, notices: iter([RED, HUNG, DONE, TODO]))
+    monkeypatch.setattr(check, "judged", lambda *asked: iter([RED, HUNG, DONE, TODO]))
     with a_learner() as place:
         yield place
 

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 DECLARE_LIKE_A_MATCHING_WHEEL = """
 import torch

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kata.layers import lesson_files
-from kata.stubs import CORES, ROOT, SOLUTIONS
+from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play
 from tools.pages.lesson import FRONT_MATTER, LessonPage

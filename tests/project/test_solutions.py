@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from lessons import LESSONS
 from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.torch_places import definitions, places_in

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from textwrap import dedent
 
-from kata.stubs import ROOT, stub_of
+from kata.paths import ROOT
+from kata.stubs import stub_of
 
 SOLUTION = '''\
 """Lesson: an example."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from kata.terminal import clipped, filled, harmless, open_console, show_prose, spelt
 
 ESCAPE = "\x1b["

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.torch_places import changes, definitions, places_in
 
 PAGE = """

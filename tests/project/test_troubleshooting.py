@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 from torch.fx.passes.split_module import split_module
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
 

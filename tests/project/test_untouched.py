@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 from lessons import LESSONS
 from tests.suite.answers import judge_folder
 from tools.stubs import stale_in, write

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kata.saves import Saves
-from kata.stubs import ROOT
+from kata.paths import ROOT
+from kata.saved_files import Saves
 from tests.project.submissions import STARRED
 from tests.project.terminal import Terminal, terminal
 from tools.stubs import write

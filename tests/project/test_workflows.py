@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import noxfile
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.fonts import copy_fonts
 
 FOLDER = ROOT / ".github/workflows"

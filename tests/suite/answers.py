@@ -32,8 +32,7 @@ from types import ModuleType
 import pytest
 from torch.nn.modules import module as hooks_of_modules
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 from lessons import LESSONS
 from tests.suite.implementations import Implementation, fresh_reference
 from tests.suite.plugin import LOADER
@@ -199,11 +198,9 @@ class InTurn:
 
 def forget_hooks() -> None:
     """Remove the hooks on all modules that an answer has left in torch."""
-    for hooks in (
-        hooks_of_modules._global_forward_hooks,
-        hooks_of_modules._global_forward_pre_hooks,
-    ):
-        hooks.clear()
+    for name, hooks in vars(hooks_of_modules).items():
+        if name.startswith("_global_forward_"):
+            hooks.clear()
 
 
 def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Function]:

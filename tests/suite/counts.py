@@ -13,8 +13,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 from lessons import LESSONS
 
 COLUMNS = ("curiosity", "slow", "beyond", "stretch", "core")

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
 from tests.suite.imports import (
     about_import,

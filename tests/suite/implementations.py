@@ -12,10 +12,19 @@ from types import ModuleType, SimpleNamespace, TracebackType
 import pytest
 import torch.fx
 
-from kata import layers
 from kata.lending import PACKAGE, LessonFinder, only_these_modules
-from kata.stubs import CORES, ROOT, SOLUTIONS
+from kata.paths import CORES, ROOT, SOLUTIONS
 from lessons import FINALE
+
+
+def reference_of(lesson: str) -> ModuleType:
+    """The whole reference of a lesson: its stretch, which stands on its core."""
+    return importlib.import_module(f"solutions.stretch.{lesson}")
+
+
+def core_of(lesson: str) -> ModuleType:
+    """The core of a lesson's reference."""
+    return importlib.import_module(f"solutions.{lesson}")
 
 
 @dataclass
@@ -62,12 +71,12 @@ def star_import(module: ModuleType) -> SimpleNamespace:
 
 def reference(lesson: str) -> Implementation:
     """The lesson as solved in ``solutions/``: the stretch, which stands on the core."""
-    return Implementation(lesson, SOLUTIONS, layers.reference(lesson))
+    return Implementation(lesson, SOLUTIONS, reference_of(lesson))
 
 
 def core(lesson: str) -> Implementation:
     """The core of the reference alone."""
-    return Implementation(lesson, CORES, layers.core(lesson), engine=layers.core("tracer"))
+    return Implementation(lesson, CORES, core_of(lesson), engine=core_of("tracer"))
 
 
 def torch_itself(lesson: str) -> Implementation:
@@ -111,8 +120,8 @@ def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:
     """A fresh copy of the reference, or of its core, for an answer to change."""
     importlib.import_module("solutions")
     with only_these_modules("solutions", {}) as modules:
-        module = layers.core(lesson) if core else layers.reference(lesson)
-        engine = layers.core("tracer") if core else torch.fx
+        module = core_of(lesson) if core else reference_of(lesson)
+        engine = core_of("tracer") if core else torch.fx
         return Implementation(
             lesson, CORES, module, modules=modules(), package="solutions", engine=engine
         )

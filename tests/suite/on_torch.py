@@ -11,7 +11,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from kata.stubs import CORES
+from kata.paths import CORES
 
 PACKAGE = "reference_on_torch"
 

@@ -18,7 +18,8 @@ import pytest
 import torch
 from torch import nn
 
-from kata.stubs import ROOT, STUBS
+from kata.paths import ROOT, STUBS
+from kata.suite_steps import steps_of
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine, scoreboard, together
@@ -104,6 +105,8 @@ def pytest_collection() -> Iterator[object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
     items[:] = [item for item in items if is_asked(item, config.getoption("--impl"))]
+    if step := config.getoption("--step"):
+        items[:] = [item for item in items if is_of_step(item, step)]
     for item in items:
         if STRETCH in item.path.parents:
             item.add_marker(pytest.mark.stretch)
@@ -143,6 +146,14 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
     if impl == "core":
         return lesson_of(item) is not None
     return impl != "lessons" or item.get_closest_marker("curiosity") is None
+
+
+def is_of_step(item: pytest.Item, step: int) -> bool:
+    """Whether a test of a core's suite is below the heading of a step."""
+    if STRETCH in item.path.parents or not isinstance(item, pytest.Function):
+        return False
+    section = steps_of(lesson_of(item) or "").get(step)
+    return section is not None and item.function.__code__.co_firstlineno in section.lines
 
 
 def is_beyond_torch(item: pytest.Item) -> bool:

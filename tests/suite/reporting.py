@@ -19,7 +19,7 @@ from typing import TextIO
 
 import pytest
 
-from kata.borrowed import borrowed
+from kata.provenance import borrowed
 from tests.suite.plugin import LOADER, lesson_of
 from tests.suite.scoreboard import content_of, sentence
 

@@ -11,22 +11,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kata import layers
 from kata.lending import PACKAGE, LessonFinder, is_written, only_these_modules
-from kata.stubs import CORES, SOLUTIONS
+from kata.paths import CORES, SOLUTIONS
 from lessons import FINALE, TOGETHER
-from tests.suite.implementations import Implementation
+from tests.suite.implementations import Implementation, core_of, reference_of
 
 
 def core(name: str) -> Implementation:
     """The pieces of the reference's cores."""
-    return Implementation(name, CORES, joined(map(layers.core, TOGETHER[name].needs)))
+    return Implementation(name, CORES, joined(map(core_of, TOGETHER[name].needs)))
 
 
 def engine() -> Implementation:
     """The finale of the whole reference: the core's tracer, which makes the stretch's objects."""
-    pieces = joined(map(layers.reference, FINALE.needs))
-    tracer = layers.core("tracer").Tracer
+    pieces = joined(map(reference_of, FINALE.needs))
+    tracer = core_of("tracer").Tracer
 
     class Tracer(tracer, pieces.TracerBase):  # type: ignore[misc, valid-type, name-defined]
         def new_graph(self) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import unquote, urlsplit
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.markup import Markup, addresses_in_style, is_external
 
 SITE = ROOT / "site"

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from kata.layers import suites
-from kata.stubs import ROOT
+from kata.paths import ROOT, suites
 
 ROW = "<tr><td>{}</td><td>{}</td></tr>"
 
@@ -22,7 +21,7 @@ def differences(lesson: str) -> Iterator[tuple[str, str]]:
     """Yield what each test marked ``beyond`` says about ours, and what torch does instead.
 
     >>> next(differences("path_of_module"))[0]
-    'A module without a hash has a path'
+    'A module registered during the trace is found'
     """
     texts = [(ROOT / file).read_text(encoding="utf-8") for file in suites(lesson)]
     body = [statement for text in texts for statement in ast.parse(text).body]

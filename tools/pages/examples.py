@@ -21,7 +21,7 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.abstract import DocTestStringParser
 
 from kata.lending import lending
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.fences import Fence, FenceLexer
 
 Evaluator = Callable[[Example], str | None]

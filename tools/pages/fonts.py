@@ -9,7 +9,7 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 PACKAGE, FAMILY = "font_roboto", "Roboto"
 CACHE = ROOT / ".cache/plugin/social/fonts"

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.fences import Fence, fences
 from tools.pages.torch_places import places_in
 

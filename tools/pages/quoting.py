@@ -16,7 +16,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from kata.stubs import CORES, DEFINITIONS, bound_names, first_line
+from kata.paths import CORES
+from kata.stubs import DEFINITIONS, bound_names, first_line
 
 REMARK = re.compile(r"\s*#\s*(given|reference only|type: ignore|noqa)\b.*$")
 

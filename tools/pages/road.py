@@ -43,8 +43,8 @@ NAMES = {"lessons": "lesson", "solutions": "solution", "api": "API"}
 def signposted(text: str) -> str:
     """Return a page with its number and its links; a page of no lesson stays as it is.
 
-    >>> print(signposted("# Where a module lives: the solution").splitlines()[0])
-    # Solution 2 · Where a module lives
+    >>> print(signposted("# A graph becomes Python again: the solution").splitlines()[0])
+    # Solution 3 · A graph becomes Python again
     """
     heading, _, rest = text.partition("\n")
     for number, lesson in enumerate(LESSONS, start=1):

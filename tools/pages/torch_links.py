@@ -11,7 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 from tools.pages.torch_places import NAME, ROW, lines_of
 
 REPOSITORIES = {"torch": "pytorch/pytorch", "torchvision": "pytorch/vision"}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from kata.stubs import ROOT
+from kata.paths import ROOT
 
 DOCS = ROOT / "docs"
 PACKAGES = ("torch", "torchvision")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from kata.suite_steps import steps_of
 from lessons import LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)
@@ -28,6 +29,27 @@ def near(word: str, known: Collection[str]) -> str:
     """What to add to an error about an unknown word: the nearest ones, or all."""
     matches = get_close_matches(word, known, n=3, cutoff=0.5)
     return f": did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(known)})"
+
+
+def add_step(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a step of one lesson, by its number."""
+    parser.add_argument("--step", type=int, default=0, metavar="N", help="this step's tests alone")
+
+
+def check_step(lessons: Collection[str], step: int) -> None:
+    """Refuse a step that isn't one of the one lesson given.
+
+    Raises:
+        OSError: There is no such step, or not one lesson; the command line prints the message.
+    """
+    if step:
+        if len(lessons) != 1:
+            raise OSError("--step needs one lesson: `kata check graph --step 2`")
+        (lesson,) = lessons
+        steps = steps_of(lesson)
+        if step not in steps:
+            known = "\n".join(f"  {number}: {each.title}" for number, each in steps.items())
+            raise OSError(f"{lesson} has no step {step}; its steps are\n{known}")
 
 
 def add_lesson(parser: argparse.ArgumentParser, **options: object) -> None:

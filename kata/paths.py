@@ -1,22 +1,13 @@
-"""The layers of a lesson: its core and its stretch, the reference's and the suite's."""
+"""Where things are in the repository."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
-from kata.stubs import ROOT
-
-
-def reference(lesson: str) -> ModuleType:
-    """The whole reference of a lesson: its stretch, which stands on its core."""
-    return import_module(f"solutions.stretch.{lesson}")
-
-
-def core(lesson: str) -> ModuleType:
-    """The core of a lesson's reference."""
-    return import_module(f"solutions.{lesson}")
+ROOT = Path(__file__).resolve().parent.parent
+CORES = ROOT / "solutions"
+SOLUTIONS = CORES / "stretch"
+STUBS = ROOT / "lessons"
 
 
 def suites(lesson: str) -> list[str]:

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from watchfiles import PythonFilter, watch
 
-from kata.naming import NAMES
+from kata.lesson_names import NAMES
 
 # How long changes are gathered, and between two looks at them, in milliseconds.
 DEBOUNCE, STEP = 50, 10
