@@ -32,6 +32,7 @@ def learner() -> Iterator[Workspace]:
 @pytest.mark.parametrize("lesson", NAMES)
 def test_the_steps_of_a_lesson_are_numbered_from_one_and_each_has_tests(lesson: str):
     steps = steps_of(lesson)
+    assert steps
     assert sorted(steps) == list(range(1, len(steps) + 1))
     lines = (ROOT / f"tests/test_{lesson}.py").read_text().splitlines()
     for section in steps.values():

@@ -19,8 +19,8 @@ from typing import TextIO
 
 import pytest
 
-from kata.provenance import borrowed
 from tests.suite.plugin import LOADER, lesson_of
+from tests.suite.provenance import borrowed
 from tests.suite.scoreboard import content_of, sentence
 
 
