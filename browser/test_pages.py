@@ -109,8 +109,8 @@ def test_a_page_follows_the_system_until_the_reader_chooses(visitor: Visitor, sc
 
 
 def test_a_cell_of_a_card_stands_behind_the_name_of_its_column(visitor: Visitor):
-    with visitor.visit("index.html", width=375) as visit:
-        cell = visit.page.locator("td[data-label=minutes]").first
+    with visitor.visit("setup.html", width=375) as visit:
+        cell = visit.page.locator("td[data-label=download]").first
         shown = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
-        assert shown == '"minutes: "'
+        assert shown == '"download: "'
         assert not visit.page.locator("thead").first.is_visible()

@@ -100,6 +100,26 @@ def test_a_trace_is_gone_through_with_slider_keys_and_button(
         assert figure.locator("[data-node]:not(.later)").count() == nodes
 
 
+def test_the_player_of_the_home_page_begins_empty_and_plays_once(visitor: Visitor):
+    with visitor.visit("index.html") as visit:
+        figure = visit.page.locator(".fx-once")
+        status = figure.locator("[role=status]")
+        shown = figure.locator("[data-node]:not(.later)")
+        status.filter(has_text="1 of ").wait_for()
+        assert shown.count() == 1
+        status.filter(has_text="6 of 6").wait_for()
+        assert shown.count() == 6
+        assert figure.get_by_role("button", name="Play", exact=True).is_visible()
+
+
+def test_the_player_of_the_home_page_keeps_still_with_reduced_motion(visitor: Visitor):
+    with visitor.visit("index.html", calm=True) as visit:
+        figure = visit.page.locator(".fx-once")
+        visit.page.wait_for_timeout(1500)
+        assert figure.locator("[role=status]").inner_text() == ""
+        assert figure.locator("[data-node].later").count() == 0
+
+
 CHANGES = {
     # How many rows the first step has, and the last.
     "lessons/inlining.html": (6, 11),

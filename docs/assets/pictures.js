@@ -142,6 +142,12 @@ function play(figure, view) {
   const [button, slider] = bar.children;
   let at = steps.length - 1, timer = 0;
 
+  function start(from) {
+    go(from);
+    button.textContent = "Pause";
+    timer = setInterval(() => go(at + 1), figure.matches(".fx-change") ? 2000 : 1200);
+  }
+
   function stop() {
     clearInterval(timer);
     timer = 0;
@@ -168,13 +174,25 @@ function play(figure, view) {
 
   button.addEventListener("click", () => {
     if (timer) return stop();
-    go(at < steps.length - 1 ? at : 0);
-    button.textContent = "Pause";
-    timer = setInterval(() => go(at + 1), figure.matches(".fx-change") ? 2000 : 1200);
+    start(at < steps.length - 1 ? at : 0);
   });
   slider.addEventListener("input", () => jump(slider.value - 1));
+  slider.addEventListener("keydown", stop);
   onArrows(view, (by) => jump(at + by));
   if (figure.matches(".fx-change")) go(0);
+  if (figure.matches(".fx-once") && !calm.matches) {
+    view.classList.add("fx-lit");
+    all(view, "[data-node], [data-edge]").forEach((each) => each.classList.add("later"));
+    // Touched before it began: the reader has taken over.
+    figure.addEventListener("pointerdown", () => seen.disconnect());
+    figure.addEventListener("focusin", () => seen.disconnect());
+    const seen = new IntersectionObserver(([entry]) => {
+      if (!entry.isIntersecting) return;
+      seen.disconnect();
+      start(0);
+    }, { threshold: 0.6 });
+    seen.observe(view);
+  }
 }
 
 for (const figure of document.querySelectorAll(".fx-figure")) {
