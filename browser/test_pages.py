@@ -30,8 +30,8 @@ BROKEN = """() => {
     }
     return broken;
 }"""
-# What has to be scrolled sideways; a table that is asked for may.
-WIDER = """() => [...document.querySelectorAll(".fx-view, .md-typeset__scrollwrap")]
+# What has to be scrolled sideways; a table that is asked for may, and a graph, to be readable.
+WIDER = """() => [...document.querySelectorAll(".md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth && !each.closest("details"))
     .map(each => each.textContent.trim().slice(0, 40))"""
 # Links within a text that are told from it by their colour alone.
