@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Seconds without a request, after which a page is taken to have asked for all that it needs.
 QUIET = 0.3
-HEIGHTS = {1440: 900, 375: 812}
+HEIGHTS = {1440: 900, 390: 844, 375: 812}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # Of these, the ones that compare the colours of texts.
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -152,12 +152,14 @@ class Visitor:
         scheme: str = "light",
         scripts: bool = True,
         calm: bool = False,
+        has_touch: bool = False,
     ) -> Iterator[Visit]:
         """Open a page in a context of its own, and close it at the end."""
         visit = self.tab(
             width,
             color_scheme=scheme,
             java_script_enabled=scripts,
+            has_touch=has_touch,
             reduced_motion="reduce" if calm else "no-preference",
         )
         try:

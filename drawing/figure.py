@@ -12,7 +12,7 @@ from drawing.table import table
 ZOOMS = (100, 150, 200, 300)
 
 
-def figure(picture: Picture, name: str, caption: str = "") -> str:
+def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool = False) -> str:
     """Compose the figure as HTML; it needs no script, and with one it moves.
 
     Where the picture has a source, that stands beside the graph, and both are small: no zoom. What
@@ -22,11 +22,12 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
         picture: what to draw.
         name: begins all ids, and so is unique on a page.
         caption: the line below; the picture's title if there is none.
+        plays_once: whether a script plays it when a reader first sees it.
     """
     drawing = draw(picture, name)
     title = escape(picture.title)
     return (
-        f'<figure class="{classes(picture)}" data-search-exclude="" '
+        f'<figure class="{classes(picture, plays_once=plays_once)}" data-search-exclude="" '
         f'style="--fx-width:{drawing.width}px">'
         f"{source(picture.source) or zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
@@ -38,8 +39,13 @@ def figure(picture: Picture, name: str, caption: str = "") -> str:
     )
 
 
-def classes(picture: Picture) -> str:
-    names = {"fx-figure": True, "fx-steps": picture.source, "fx-change": picture.changes}
+def classes(picture: Picture, *, plays_once: bool) -> str:
+    names = {
+        "fx-figure": True,
+        "fx-steps": picture.source,
+        "fx-change": picture.changes,
+        "fx-once": plays_once,
+    }
     return " ".join(name for name, holds in names.items() if holds)
 
 

@@ -24,7 +24,6 @@ TABLES = {
     "lessons/__init__.py": ('name="LESSON"',),
     "tests/project/limits.py": ('"LESSON": ',),
     "README.md": ("](docs/lessons/LESSON.md)",),
-    "docs/index.md": ("](lessons/LESSON.md)",),
     "docs/instructors.md": ("](lessons/LESSON.md)",),
     "docs/api/index.md": ("](LESSON.md)",),
     "mkdocs.yml": (

@@ -9,8 +9,8 @@ const endsOf = (edge) => edge.dataset.edge.split(" ");
 const titleOf = (node) => node.querySelector("title").textContent;
 
 // A paragraph that is read aloud when its words change.
-function addStatus(figure) {
-  const said = figure.insertBefore(document.createElement("p"), figure.querySelector("figcaption"));
+function addStatus(figure, before) {
+  const said = figure.insertBefore(document.createElement("p"), before);
   said.className = "fx-said";
   said.setAttribute("role", "status");
   return said;
@@ -30,23 +30,42 @@ function light(view, node) {
   return near.map(endsOf).filter(([from]) => from === name).map(([, to]) => to).join(", ");
 }
 
-function onArrows(view, move) {
+// Calls `go` with where a key leads: one on or back, to the first or to the last.
+function onKeys(view, go, at, last, onSpace) {
   view.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
+    const to = { ArrowRight: at() + 1, ArrowLeft: at() - 1, Home: 0, End: last }[event.key];
+    if (to === undefined && (event.key !== " " || !onSpace)) return;
     event.preventDefault();
-    move(by);
+    if (to === undefined) onSpace();
+    else go(to);
   });
 }
 
+// A node is lit while the mouse points at it, and after a tap until the next one beside it.
+function onNodes(view, show, hide) {
+  view.addEventListener("pointerover", ({ target }) => {
+    const node = target.closest("[data-node]");
+    if (node) show(node);
+  });
+  view.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && hide());
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (!view.contains(target) || !target.closest("[data-node]")) hide();
+  });
+}
+
+// What a node is, and who takes it; lights both.
+function tell(view, node) {
+  const users = light(view, node);
+  return titleOf(node) + (users && ` · used by ${users}`);
+}
+
 function explore(figure, view) {
-  const nodes = nodesIn(view), said = addStatus(figure);
+  const nodes = nodesIn(view), said = addStatus(figure, figure.querySelector("figcaption"));
   let at = -1;
 
-  function go(to) {
-    at = Math.max(0, Math.min(nodes.length - 1, to));
-    const users = light(view, nodes[at]);
-    said.textContent = titleOf(nodes[at]) + (users && ` · used by ${users}`);
+  function show(node) {
+    at = nodes.indexOf(node);
+    said.textContent = tell(view, node);
   }
 
   function hide() {
@@ -55,13 +74,10 @@ function explore(figure, view) {
     said.textContent = "";
   }
 
-  view.addEventListener("pointerover", ({ target }) => {
-    const node = target.closest("[data-node]");
-    if (node) go(nodes.indexOf(node));
-  });
-  view.addEventListener("pointerleave", hide);
+  onNodes(view, show, hide);
   view.addEventListener("blur", hide);
-  onArrows(view, (by) => go(at + by));
+  const go = (to) => show(nodes[Math.max(0, Math.min(nodes.length - 1, to))]);
+  onKeys(view, go, () => at, nodes.length - 1);
 }
 
 // The steps of a trace: each shows one more node.
@@ -83,7 +99,11 @@ function growth(view) {
 function change(figure, view) {
   const drawings = figure.querySelector("template").content.firstElementChild;
   const stage = drawings.cloneNode(false);
-  view.replaceChildren(stage);
+  // On paper, the first step and the last.
+  const paper = figure.insertBefore(document.createElement("div"), view);
+  paper.className = "fx-paper";
+  paper.append(...view.childNodes);
+  view.append(stage);
   figure.classList.add("fx-live");
   let shown = -1;
   return [...drawings.children].map((drawing, at) => ({
@@ -131,16 +151,24 @@ function morph(stage, next, moves) {
     .forEach((each) => run(each, { opacity: 0 }, { opacity: 0 }, { opacity: 1 }));
 }
 
-// Goes through steps with a button, a slider and the arrow keys.
+// Goes through steps with buttons, a slider and keys.
 function play(figure, view) {
-  const steps = figure.matches(".fx-change") ? change(figure, view) : growth(view);
-  const said = addStatus(figure);
-  const bar = figure.insertBefore(document.createElement("div"), said);
+  const moves = figure.matches(".fx-change");
+  const steps = moves ? change(figure, view) : growth(view);
+  const bar = figure.insertBefore(document.createElement("div"), figure.firstChild);
+  const said = addStatus(figure, bar.nextSibling);
   bar.className = "fx-player";
-  bar.innerHTML = `<button type="button">Play</button>
+  bar.innerHTML = `<button type="button" aria-label="Step back">‹</button>
+    <button type="button">Play</button><button type="button" aria-label="Step on">›</button>
     <input type="range" min="1" max="${steps.length}" value="${steps.length}" aria-label="Step">`;
-  const [button, slider] = bar.children;
-  let at = steps.length - 1, timer = 0;
+  const [back, button, on, slider] = bar.children;
+  let at = steps.length - 1, timer = 0, words = "";
+
+  function start(from) {
+    go(from);
+    button.textContent = "Pause";
+    timer = setInterval(() => go(at + 1), moves ? 2000 : 1200);
+  }
 
   function stop() {
     clearInterval(timer);
@@ -151,7 +179,7 @@ function play(figure, view) {
   function go(to) {
     at = Math.max(0, Math.min(steps.length - 1, to));
     const { line, says, show } = steps[at];
-    const words = `${at + 1} of ${steps.length}${line && `, line ${line}`}: ${says}`;
+    words = `${at + 1} of ${steps.length}${line && `, line ${line}`}: ${says}`;
     show();
     slider.value = at + 1;
     slider.setAttribute("aria-valuetext", words);
@@ -166,18 +194,73 @@ function play(figure, view) {
     go(to);
   }
 
-  button.addEventListener("click", () => {
-    if (timer) return stop();
-    go(at < steps.length - 1 ? at : 0);
-    button.textContent = "Pause";
-    timer = setInterval(() => go(at + 1), figure.matches(".fx-change") ? 2000 : 1200);
-  });
+  function toggle() {
+    if (timer) stop();
+    else start(at < steps.length - 1 ? at : 0);
+  }
+
+  // What a node says, until the step's words come back.
+  function show(node) {
+    stop();
+    said.textContent = tell(view, node);
+  }
+
+  function hide() {
+    if (said.textContent === words) return;
+    if (moves) view.classList.remove("fx-lit");
+    else if (words) steps[at].show();
+    said.textContent = words;
+  }
+
+  back.addEventListener("click", () => jump(at - 1));
+  button.addEventListener("click", toggle);
+  on.addEventListener("click", () => jump(at + 1));
   slider.addEventListener("input", () => jump(slider.value - 1));
-  onArrows(view, (by) => jump(at + by));
-  if (figure.matches(".fx-change")) go(0);
+  slider.addEventListener("keydown", stop);
+  onKeys(view, jump, () => at, steps.length - 1, toggle);
+  onNodes(view, show, hide);
+  if (moves) go(0);
+  if (figure.matches(".fx-once") && !calm.matches) {
+    view.classList.add("fx-lit");
+    all(view, "[data-node], [data-edge]").forEach((each) => each.classList.add("later"));
+    const seen = new IntersectionObserver(([entry]) => {
+      if (!entry.isIntersecting) return;
+      seen.disconnect();
+      start(0);
+    }, { threshold: 0.6 });
+    seen.observe(view);
+    // A reader who takes over before it began isn't interrupted.
+    ["pointerdown", "focusin"].forEach((kind) => figure.addEventListener(kind, () => seen.disconnect()));
+  }
 }
 
-for (const figure of document.querySelectorAll(".fx-figure")) {
+// On a phone, panels go below each other: no panel is smaller than its words can be read.
+function stack(drawing) {
+  const panels = all(drawing, ":scope > .panel"), narrow = matchMedia("(max-width: 44.98em)");
+  if (panels.length < 2 || !narrow.matches) return;
+  const legend = all(drawing, ":scope > .legend");
+  const boxes = panels.map((panel) => panel.getBBox());
+  const width = Math.max(...boxes.map((box) => box.x + box.width)) + 12;
+  let top = 6;
+  panels.forEach((panel, number) => {
+    panel.setAttribute("transform", `translate(6 ${top - boxes[number].y})`);
+    top += boxes[number].height + 24;
+  });
+  legend.forEach((entry) => {
+    entry.setAttribute("transform", `translate(6 ${top})`);
+    top += 20;
+  });
+  all(drawing, ".link").forEach((link) => link.remove());
+  const size = { viewBox: `0 0 ${width} ${top}`, width, height: top };
+  Object.entries(size).forEach(([name, value]) => drawing.setAttribute(name, value));
+  drawing.style.setProperty("--fx-width", `${width}px`);
+}
+
+const figures = all(document, ".fx-figure");
+for (const figure of figures) {
   const view = figure.querySelector(".fx-view");
+  if (!figure.matches(".fx-steps")) stack(view.firstElementChild);
   (figure.matches(".fx-steps") ? play : explore)(figure, view);
 }
+figures[0]?.querySelector("figcaption").insertAdjacentHTML("afterend",
+  `<p class="fx-hint">Point at a node or tap it to see its users. Arrow keys work, too.</p>`);

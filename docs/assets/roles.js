@@ -7,7 +7,10 @@ function complete() {
     each.setAttribute("role", "none");
     each.removeAttribute("aria-label");
   });
-  // A wide table is in a box that scrolls. A reader without a mouse has to get there too.
+  // Wide code and wide tables scroll. A reader without a mouse has to get there too.
+  for (const code of document.querySelectorAll("pre > code")) {
+    if (code.scrollWidth > code.clientWidth && !code.closest("[tabindex='0']")) code.tabIndex = 0;
+  }
   for (const box of document.querySelectorAll(".md-typeset__scrollwrap")) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;

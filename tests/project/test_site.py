@@ -16,6 +16,7 @@ import yaml
 from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play
+from tools.pages import home
 from tools.pages.lesson import FRONT_MATTER, LessonPage
 from tools.pages.road import KINDS, signposted
 from tools.pages.torch_links import UnknownPlaceError, installed, linked
@@ -223,7 +224,8 @@ def test_another_generator_could_build_the_site():
     plugins = {entry if isinstance(entry, str) else next(iter(entry)) for entry in entries}
     assert plugins == {"search", "offline", "social", "autorefs", "mkdocstrings"}
     assert "hooks" not in settings()
-    assert "custom_dir" not in settings()["theme"]
+    theme = ROOT / settings()["theme"]["custom_dir"]
+    assert [path.name for path in theme.rglob("*") if path.is_file()] == ["404.html"]
 
 
 def test_no_address_is_written_where_a_fork_has_another():
@@ -270,9 +272,41 @@ def test_every_lesson_has_its_page_in_the_reference():
 
 
 def test_the_home_page_lists_the_lessons_in_order():
-    home = (ROOT / "docs/index.md").read_text()
-    rows = re.findall(r"^\| \d+ \| \[(.*?)\]\(lessons/(\w+)\.md\) \|", home, re.MULTILINE)
-    assert rows == [(lesson.title, lesson.name) for lesson in LESSONS]
+    rows = re.findall(r"- (\d+) · \[(.*?)\]\(lessons/(\w+)\.md\) <small>(\d+) min", home.path())
+    assert rows == [
+        (str(number), lesson.title, lesson.name, str(lesson.minutes))
+        for number, lesson in enumerate(LESSONS, start=1)
+    ]
+
+
+def test_the_home_page_has_a_band_for_each_part_with_its_hours():
+    heads = re.findall(r"^-   ### (.*)\n\n    about (\d+) hours", home.path(), re.MULTILINE)
+    minutes = Counter[str]()
+    for lesson in LESSONS:
+        minutes[lesson.part.capitalize()] += lesson.minutes
+    assert [(part, int(hours)) for part, hours in heads] == [
+        (part, round(total / 60)) for part, total in minutes.items()
+    ]
+    assert set(home.BANDS) == {lesson.part for lesson in LESSONS}
+
+
+def test_the_home_page_starts_with_a_clone_where_its_address_is_known(monkeypatch):
+    monkeypatch.delenv("REPO_URL", raising=False)
+    assert "git clone" not in home.start()
+    assert home.start().startswith("In your copy of the repository:")
+    monkeypatch.setenv("REPO_URL", "https://example.org/fx-kata")
+    commands = [line for line in home.start().splitlines() if line.startswith("$ ")]
+    assert commands == [
+        "$ git clone https://example.org/fx-kata fx-kata",
+        "$ cd fx-kata",
+        "$ pip install nox",
+        "$ nox -s kata",
+    ]
+
+
+def test_every_comment_of_the_home_page_becomes_its_piece():
+    page = (ROOT / "docs/index.md").read_text()
+    assert set(re.findall(r"<!-- (\w+) -->", page)) == set(home.PIECES)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)
@@ -284,7 +318,7 @@ def test_no_page_is_a_stub(path: Path):
 
 def test_what_the_build_imports_of_ours_needs_no_torch():
     modules = "tools.pages." + ", tools.pages.".join(
-        ("audit", "cards", "doctests", "quoting", "graph_fence", "road")
+        ("audit", "cards", "doctests", "home", "quoting", "graph_fence", "road")
     )
     without = "import sys; sys.modules.update(torch=None, torchvision=None)"
     subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)

@@ -7,12 +7,15 @@ In ``mkdocs.yml``, below ``pymdownx.superfences``::
         class: fx-graph
         format: !!python/name:tools.pages.graph_fence.fence
 
-and on a page, the caption being optional::
+and on a page, the options being optional::
 
     ```fx-graph
     resnet18
     caption: Seventy-one nodes.
+    plays: once
     ```
+
+What `plays: once` begins empty, and plays when a reader first sees it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from drawing.figure import figure
 from drawing.picture import PictureError, load
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
-OPTIONS = ("caption",)
+OPTIONS = ("caption", "plays")
 
 
 class Request(NamedTuple):
@@ -50,7 +53,8 @@ def fence(
         picture = load(request.name, PICTURES)
     except PictureError as error:
         raise SuperFencesException(f"{language}: {error}") from error
-    return figure(picture, unique_id(request.name, md), request.options.get("caption", ""))
+    caption, plays = (request.options.get(option, "") for option in OPTIONS)
+    return figure(picture, unique_id(request.name, md), caption, plays_once=plays == "once")
 
 
 def parse_request(source: str) -> Request:

@@ -1,0 +1,113 @@
+"""A Markdown extension: the home page's facts and its path come from the table of lessons.
+
+Each is a comment on a line of its own: ``<!-- facts -->``, ``<!-- start -->``, ``<!-- path -->``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+from lessons import LESSONS, Lesson
+from tools.pages.road import BEFORE_FENCES
+
+
+class Band(NamedTuple):
+    """What the table of lessons doesn't say about a part of the course.
+
+    Attributes:
+        gives: What you can do after it.
+        end: The page with which it ends; empty where it ends with its last lesson.
+    """
+
+    gives: str
+    end: str = ""
+
+
+BANDS = {
+    "the engine": Band(
+        "Your own `torch.fx`: record a model as a graph, print the graph as Python, run it.",
+        "[the finale: ResNet18 on your engine](finale.md)",
+    ),
+    "transforms": Band(
+        "Change models with it: choose what is recorded, inline, invert, find and replace."
+    ),
+    "below the modules": Band(
+        "Go where `torch.export` and `torch.compile` go: operators, module trees, fused kernels."
+    ),
+    "many machines": Band(
+        "Cut a model into stages, and keep several processes busy with it.",
+        "[the chain: from a model to two training processes](chain.md)",
+    ),
+}
+
+
+def facts() -> str:
+    """Return how long the course is, in a line."""
+    hours = round(sum(lesson.minutes for lesson in LESSONS) / 60)
+    first = f"{LESSONS[0].minutes} minutes to your first green test"
+    return f"{first} · {len(LESSONS)} lessons · about {hours} hours\n{{ .facts }}"
+
+
+def start() -> str:
+    """Return the commands that start the course; they clone it where its address is known."""
+    address = os.environ.get("REPO_URL", "")
+    commands = [f"git clone {address} fx-kata", "cd fx-kata"] if address else []
+    lines = "\n".join(f"$ {each}" for each in [*commands, "pip install nox", "nox -s kata"])
+    place = "" if address else "In your copy of the repository:\n\n"
+    return f"{place}```console\n{lines}\n```"
+
+
+def path() -> str:
+    """Return the course as a list with an item for each part, in the order of its lessons."""
+    parts = groupby(enumerate(LESSONS, start=1), key=lambda each: each[1].part)
+    return "\n".join(line for part, lessons in parts for line in band(part, list(lessons)))
+
+
+def band(part: str, lessons: list[tuple[int, Lesson]]) -> Iterator[str]:
+    """Yield the lines of one part: its hours, what it gives, its lessons, its end."""
+    hours = sum(lesson.minutes for _, lesson in lessons) / 60
+    about = BANDS[part]
+    yield f"-   ### {part.capitalize()}\n"
+    yield f"    about {hours:.0f} hours\n    {{ .hours }}\n"
+    yield f"    {about.gives}\n"
+    for number, lesson in lessons:
+        link = f"[{lesson.title}](lessons/{lesson.name}.md)"
+        yield f"    - {number} · {link} <small>{lesson.minutes} min</small>"
+    if about.end:
+        yield f"    - ◎ {about.end}"
+    yield ""
+
+
+PIECES: dict[str, Callable[[], str]] = {"facts": facts, "start": start, "path": path}
+
+
+class Home(Preprocessor):
+    """Put the pieces in the place of their comments."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines, with the pieces."""
+        text = "\n".join(lines)
+        for name, piece in PIECES.items():
+            if (comment := f"<!-- {name} -->") in text:
+                text = text.replace(comment, piece())
+        return text.split("\n")
+
+
+class HomeExtension(Extension):
+    """Register the preprocessor."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
+        """Run before the fences are looked for."""
+        md.preprocessors.register(Home(md), "home", BEFORE_FENCES)
+
+
+def makeExtension(**options: Any) -> HomeExtension:  # noqa: N802 (Markdown's name)
+    """Return the extension; Markdown finds it under this name."""
+    return HomeExtension(**options)
