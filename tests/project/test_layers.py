@@ -31,6 +31,12 @@ LEAST_STEPS, SHORT_LESSON = 3, 30
 NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|curiosity)\b|asking_more\(")
 KNOWN = {*sys.stdlib_module_names, "torch"}
 
+PIECES = set(
+    """
+    Graph Node map_arg Proxy TracerBase GraphModule Interpreter Transformer Tracer symbolic_trace
+    """.split()
+)
+
 LAYERS = CORES, SOLUTIONS
 NAMES = [lesson.name for lesson in LESSONS]
 every_core = pytest.mark.parametrize("lesson", NAMES)
@@ -139,6 +145,16 @@ def siblings_of(file: Path) -> Iterator[str]:
 def test_a_core_imports_torch_and_the_cores_of_its_siblings(lesson: str):
     modules = set(imported(CORES / f"{lesson}.py")) - set(NAMES)
     assert not {each for each in modules if each.split(".")[0] not in KNOWN}
+
+
+@every_core
+def test_a_core_imports_no_piece_from_torch_fx_that_a_lesson_writes(lesson: str):
+    imports = [
+        node
+        for node in statements(ast.parse(core_of(lesson)))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch.fx")
+    ]
+    assert not {alias.name for node in imports for alias in node.names} & PIECES
 
 
 @every_core

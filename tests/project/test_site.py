@@ -32,7 +32,7 @@ SECTIONS = [
     "In the real torch",
     "Time",
 ]
-# After the hints, on the pages that have it: what a green core is good for, and the stretch, folded.
+# After the hints, on the pages that have it: what a green core is good for; the stretch, folded.
 AFTER_GREEN = "What you can do now"
 every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 
