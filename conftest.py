@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fx-kata")
     group.addoption(
         "--impl",
-        choices=("lessons", "core", "solutions", "torch"),
+        choices=("lessons", "core", "full", "torch"),
         default="lessons",
         help="whose code runs: your lessons (the default), the reference (its cores, or whole), "
         "or torch itself",

@@ -53,8 +53,8 @@ shared = nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """Judge cores, solutions and torch; stubs are todo, and wrong answers rejected."""
     python = interpreter(session, "tests")
-    for implementation in ("core", "solutions", "torch"):
-        files = ABOUT_LESSONS if implementation == "solutions" else ()
+    for implementation in ("core", "full", "torch"):
+        files = ABOUT_LESSONS if implementation == "full" else ()
         # Answers first: both workers take some of what is left at the end, and who takes one answer
         # judges all of its lesson.
         judge(session, python, implementation, "not slow", *files, *suites())
@@ -65,7 +65,7 @@ def project(session: nox.Session) -> None:
     """Check runner, site and repository."""
     python = interpreter(session, "tests", "docs")
     others = [f"--ignore={file}" for file in ABOUT_LESSONS]
-    judge(session, python, "solutions", "not slow", "tests/project", *others)
+    judge(session, python, "full", "not slow", "tests/project", *others)
 
 
 @shared
@@ -75,14 +75,14 @@ def slow(session: nox.Session) -> None:
     A core has none of its own: what it's asked is quick.
     """
     python = interpreter(session, "tests", "docs")
-    for implementation in ("solutions", "torch"):
+    for implementation in ("full", "torch"):
         judge(session, python, implementation, "slow and not whole")
 
 
 @shared
 def diagnosis(session: nox.Session) -> None:
     """Let each wrong answer meet its lesson's whole suite: the screen still says why it's wrong."""
-    options = ("--impl", "solutions", "-n", "2", "--dist", "worksteal", "-m", "whole")
+    options = ("--impl", "full", "-n", "2", "--dist", "worksteal", "-m", "whole")
     run(session, interpreter(session, "tests"), "pytest", *options, *session.posargs)
 
 
@@ -98,7 +98,7 @@ def compat(session: nox.Session, torch: str) -> None:
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
     left_out = IF_POSIX if os.name == "nt" else ()
     rules = [f"tests/project/test_{rule}.py" for rule in RULES if rule not in left_out]
-    for implementation, files in {"solutions": [*suites(), *rules], "torch": suites()}.items():
+    for implementation, files in {"full": [*suites(), *rules], "torch": suites()}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
         run(session, "python", "pytest", *options, *session.posargs)
 
@@ -111,7 +111,7 @@ def mutants(session: nox.Session) -> None:
         session.error("name one lesson: `nox -s mutants -- proxy`")
     (lesson,) = session.posargs
     tests = f"tests/test_{lesson}.py tests/stretch/test_{lesson}.py"
-    judge = f"{python} -m pytest -x -q --impl solutions -m 'not slow' {tests}"
+    judge = f"{python} -m pytest -x -q --impl full -m 'not slow' {tests}"
     with TemporaryDirectory() as copy:  # the changes are written into the files
         session.run("git", "clone", "--quiet", str(ROOT), copy, external=True)
         session.chdir(copy)
@@ -242,7 +242,7 @@ def site(session: nox.Session) -> None:
     """Open every page in a browser, wide and narrow, light and dark; skips where there is none."""
     python = interpreter(session, "tests", "docs", "site")
     run(session, python, "mkdocs", "build", "--strict")
-    options = ("--impl", "solutions", "-n", "2", "-rs", "browser")
+    options = ("--impl", "full", "-n", "2", "-rs", "browser")
     run(session, python, "pytest", *options, *session.posargs)
 
 

@@ -38,7 +38,7 @@ def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
 
     Args:
         model: Any model.
-        impl: ``lessons``, ``solutions`` or ``torch``.
+        impl: ``lessons``, ``full`` or ``torch``.
 
     Raises:
         GraphError: The lesson is half-written, it fails, or the model cannot be traced.
@@ -55,7 +55,7 @@ def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Any, l
     Args:
         model: any model with one input.
         shape: the input's.
-        impl: ``lessons``, ``solutions`` or ``torch``.
+        impl: ``lessons``, ``full`` or ``torch``.
 
     Raises:
         GraphError: the capture fails.
@@ -93,7 +93,7 @@ def by_lesson(lesson: str, work: Callable[[ModuleType], Any]) -> tuple[Any, list
             graph = work(importlib.import_module(f"lessons.{lesson}"))
     except NotImplementedError as error:
         raise GraphError(
-            f"not written yet: {error}; --impl solutions shows the reference's graph"
+            f"not written yet: {error}; --impl full shows the reference's graph"
         ) from error
     except Exception as error:
         refusal = REFUSALS.get(type(error).__name__, f"your {lesson} raised")

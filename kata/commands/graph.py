@@ -18,7 +18,7 @@ from kata import workspace
 from kata.terminal import harmless, open_console
 from kata.tracing import GraphError, build, capture, trace
 
-WHOSE = {"lessons": "your tracer", "solutions": "the reference", "torch": "torch"}
+WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
 IMAGE = "1x3x224x224"  # what torchvision's classification models take
 
@@ -93,7 +93,7 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
         GraphError: the model isn't there, or it cannot be traced.
     """
     ours, lent = trace(build(model), impl)
-    whose = WHOSE["solutions" if "tracer" in lent else impl]
+    whose = WHOSE["full" if "tracer" in lent else impl]
     title = f"{model}: traced by {whose}"
     if compare:
         theirs, _ = trace(build(model), "torch")

@@ -1,7 +1,7 @@
 """The pieces on a device: ResNet18 through all of them, and what only a GPU can show.
 
 What a CPU can run too runs there in every run, so that no test here is new to its first GPU:
-``pytest --impl solutions -m gpu tests/project/test_devices.py``.
+``pytest --impl full -m gpu tests/project/test_devices.py``.
 """
 
 from __future__ import annotations

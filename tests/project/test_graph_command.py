@@ -99,7 +99,7 @@ CAPTURED = ["addmm", "add", "relu", "addmm_1"]
 NODES = ["x", "block_linear", "add", "block_relu", "flatten", "head", "output"]
 
 
-@pytest.mark.parametrize("impl", ["solutions", "torch"])
+@pytest.mark.parametrize("impl", ["full", "torch"])
 def test_the_graph_of_a_model_of_ones_own_is_drawn(graph, impl):
     code, says, nodes = graph(SMALL, "--impl", impl)
     assert (code, nodes) == (0, NODES)
@@ -107,7 +107,7 @@ def test_the_graph_of_a_model_of_ones_own_is_drawn(graph, impl):
 
 
 def test_the_reference_draws_the_graph_of_torch_for_a_model_of_torchvision(graph):
-    code, says, nodes = graph("resnet18", "--impl", "solutions", "--against", "torch")
+    code, says, nodes = graph("resnet18", "--impl", "full", "--against", "torch")
     assert (code, len(nodes)) == (0, 71)
     assert "the same graph as torch's, 71 nodes" in says
 
@@ -199,7 +199,7 @@ def test_a_model_in_a_file_of_ones_own_is_drawn(graph, tmp_path):
     assert (code, nodes) == (0, ["input_1", "_0", "_1", "output"])
 
 
-@pytest.mark.parametrize("impl", ["lessons", "solutions", "torch"])
+@pytest.mark.parametrize("impl", ["lessons", "full", "torch"])
 def test_a_model_that_cannot_be_traced_is_told_with_its_own_line(impl, graph, tmp_path):
     (tmp_path / "beside.py").write_text("size = 2\n")
     (tmp_path / "mine.py").write_text(MINE)
@@ -209,7 +209,7 @@ def test_a_model_that_cannot_be_traced_is_told_with_its_own_line(impl, graph, tm
     assert "mine.py:9: return x if x.sum() > 0 else -x" in says
 
 
-@pytest.mark.parametrize("impl", ["lessons", "solutions", "torch"])
+@pytest.mark.parametrize("impl", ["lessons", "full", "torch"])
 def test_what_the_dispatcher_runs_is_drawn_beside_what_the_tracer_records(graph, lessons, impl):
     code, says, nodes = graph(SMALL, "--capture", "2x4", "--impl", impl)
     assert (code, nodes[: len(NODES)]) == (0, NODES)
@@ -218,7 +218,7 @@ def test_what_the_dispatcher_runs_is_drawn_beside_what_the_tracer_records(graph,
 
 
 def test_an_input_of_another_shape_is_told(graph):
-    code, says, _ = graph(SMALL, "--capture", "2x5", "--impl", "solutions")
+    code, says, _ = graph(SMALL, "--capture", "2x5", "--impl", "full")
     assert code == 1 and says.startswith("error: this model cannot be captured: RuntimeError: ")
 
 

@@ -23,13 +23,13 @@ NAMES = [lesson.name for lesson in LESSONS]
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_passes_in_any_order(lesson: str, seed: int):
     options = ("-m", "not slow", f"--shuffle={seed}")
-    verdict = run_suite(*suites(lesson), *options, impl="solutions")
+    verdict = run_suite(*suites(lesson), *options, impl="full")
     assert not verdict.texts(), "\n".join(verdict.texts())
     assert verdict.count("passed") > 0
 
 
 def order(*arguments: str) -> list[str]:
-    verdict = run_suite("tests/test_path_of_module.py", *arguments, impl="solutions")
+    verdict = run_suite("tests/test_path_of_module.py", *arguments, impl="full")
     return [report.nodeid for report in verdict.reports]
 
 

@@ -1,7 +1,7 @@
 """What a participant sees, to the letter: ``tests/golden/<scene>/`` holds a lesson and its screen.
 
 After a wanted change of the screens, write them anew:
-``GOLDEN=write pytest --impl solutions tests/project/test_participant.py``.
+``GOLDEN=write pytest --impl full tests/project/test_participant.py``.
 """
 
 from __future__ import annotations

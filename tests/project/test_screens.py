@@ -2,7 +2,7 @@
 
 Each scene is played in 80 columns, in 40, and where the terminal has ASCII alone. After a wanted
 change, write the screens anew:
-``GOLDEN=write pytest --impl solutions tests/project/test_screens.py``.
+``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
 from __future__ import annotations

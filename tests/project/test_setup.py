@@ -63,7 +63,7 @@ import sys; sys.modules["torchvision"] = None
 import pytest
 names = ["create_arg", "placeholders"]
 tests = [f"tests/test_{name}.py" for name in names]
-code = pytest.main(["-q", "--impl=solutions", "-p", "no:xdist", *tests])
+code = pytest.main(["-q", "--impl=full", "-p", "no:xdist", *tests])
 assert code == 0, code
 """
     assert "passed" in run(code)

@@ -36,7 +36,7 @@ def main() -> int:
     counting = Counting()
     files = [str(ROOT / file) for lesson in LESSONS for file in suites(lesson.name)]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(["--collect-only", "-q", "--impl=solutions", *files], plugins=[counting])
+        pytest.main(["--collect-only", "-q", "--impl=full", *files], plugins=[counting])
     print(f"{'functions/cases':<16}" + "".join(f"{name:>12}" for name in (*COLUMNS[::-1], "all")))
     for lesson in LESSONS:
         print(line(lesson.name, counting.cases[lesson.name]))

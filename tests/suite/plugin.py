@@ -61,13 +61,13 @@ class Judged:
         return cache(lambda lesson: (self.pieces if lesson in TOGETHER else self.piece)(lesson))
 
     def piece(self, lesson: str) -> Implementation:
-        load = {"core": core, "solutions": reference, "torch": torch_itself}.get(self.impl)
+        load = {"core": core, "full": reference, "torch": torch_itself}.get(self.impl)
         return load(lesson) if load else learners(lesson, self.folder)
 
     def pieces(self, name: str) -> Implementation:
         if self.impl == "core":
             return together.core(name)
-        is_full = self.impl == "solutions"
+        is_full = self.impl == "full"
         return together.engine() if is_full else together.learners(name, self.folder)
 
 
@@ -87,7 +87,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     project = collection_path == PROJECT or PROJECT in collection_path.parents
     impl = config.getoption("--impl")
     if project:
-        return True if impl != "solutions" else None
+        return True if impl != "full" else None
     stretch = collection_path == STRETCH or STRETCH in collection_path.parents
     return True if stretch and impl == "core" else None
 
@@ -142,7 +142,7 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
     """Whether a test is meant for this code: a curiosity costs nobody a star."""
     lesson = lesson_of(item)
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
-        return impl in ("core", "lessons") or (impl == "solutions" and lesson != CHAIN.name)
+        return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
     if impl == "core":
         return lesson_of(item) is not None
     return impl != "lessons" or item.get_closest_marker("curiosity") is None
