@@ -305,6 +305,22 @@ def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str
     ]
 
 
+def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> list[list[str]]:
+    """What torch lets each process run that has several stages."""
+    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
+
+    dist.init_process_group("fake", rank=0, world_size=processes, store=fake.FakeStore())
+    try:
+        count, device = processes * rounds, torch.device("cpu")
+        numbers = range(0, count, processes)
+        own = [PipelineStage(nn.Linear(2, 2), number, count, device) for number in numbers]
+        orders = ScheduleInterleaved1F1B(own, microbatches, loss_fn=loss_of).pipeline_order
+    finally:
+        dist.destroy_process_group()
+    return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(processes)]
+
+
 def is_action(each: Any) -> bool:
     return each is not None and "REDUCE" not in str(each)
 

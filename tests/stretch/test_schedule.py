@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.models.schedule import (
     engines,
+    in_processes,
     kill_self,
     loss_of,
     results,
@@ -19,6 +20,7 @@ from tests.models.schedule import (
     sorted_by_name,
     task,
     torch_gradients,
+    torch_interleaved_orders,
     torch_orders,
     whole,
 )
@@ -86,6 +88,74 @@ def test_gradients_are_torch_s_to_the_bit(lesson, schedule, stages, microbatches
     equal(sorted(ours), sorted(theirs))
     different = [name for name in ours if not torch.equal(ours[name], theirs[name])]
     equal(different, [])
+
+
+# --- several stages per process
+
+INTERLEAVED = [(2, 2, 2), (2, 4, 2), (2, 6, 3), (3, 6, 2), (4, 4, 3), (4, 8, 2)]
+
+
+@pytest.mark.parametrize(("processes", "microbatches", "rounds"), INTERLEAVED)
+def test_interleaved_orders_are_torch_s(lesson, processes, microbatches, rounds):
+    theirs = torch_interleaved_orders(processes, microbatches, rounds)
+    ours = lesson.interleaved(processes, microbatches, rounds)
+    equal([list(map(str, order)) for order in ours], theirs)
+
+
+@pytest.mark.parametrize(("processes", "microbatches", "rounds"), INTERLEAVED)
+def test_more_rounds_make_the_bubble_shorter(lesson, processes, microbatches, rounds):
+    timeline = lesson.clock(lesson.interleaved(processes, microbatches, rounds))
+    expected = (processes - 1) / (rounds * microbatches + processes - 1)
+    holds(timeline.bubble == pytest.approx(expected), f"a bubble of {expected:.3f}")
+
+
+def test_orders_of_processes_that_wait_for_each_other_are_refused(lesson):
+    orders = lesson.interleaved(2, 2)
+    orders[0].reverse()
+    with refuses(RuntimeError, "deadlock", "0B1", "1F0"):
+        lesson.clock(orders)
+
+
+def test_micro_batches_that_make_no_equal_groups_are_refused(lesson):
+    with refuses(ValueError, "5 micro-batches", "multiple of 2"):
+        lesson.interleaved(2, 5)
+
+
+@pytest.mark.slow
+def test_interleaved_gradients_are_those_of_one_process(lesson, tmp_path):
+    processes, microbatches, stages = 2, 4, 4
+    batch = task(lesson, "Skip", stages=stages, microbatches=microbatches)
+    orders = lesson.interleaved(processes, microbatches)
+
+    def work(rank: int) -> tuple[list, dict]:
+        here: dict = {}
+        own = {
+            number: lesson.Engine(
+                batch.cut,
+                number,
+                lesson.SharedChannel(number, stages, processes, here),
+                batch.inputs,
+                batch.targets,
+                loss_of,
+            )
+            for number in range(rank, stages, processes)
+        }
+        lesson.Process(own).run(orders[rank])
+        named = batch.cut.named_parameters()
+        gradients = {name: each.grad for name, each in named if each.grad is not None}
+        return [loss for engine in own.values() for loss in engine.losses], gradients
+
+    parts = in_processes(processes, work, tmp_path)
+    inputs, targets = whole(batch)
+    expected = loss_of(batch.cut(*inputs), targets)
+    expected.backward()
+    same_numbers(torch.stack([loss for losses, _ in parts for loss in losses]).mean(), expected)
+    ours: dict = {}
+    for _, gradients in parts:
+        for name, gradient in gradients.items():
+            ours[name] = ours.get(name, 0) + gradient / microbatches
+    theirs = {name: each.grad for name, each in batch.cut.named_parameters()}
+    same_numbers(sorted_by_name(ours), sorted_by_name(theirs))
 
 
 # --- cuts by cost
