@@ -7,8 +7,8 @@ import importlib
 import os
 import sys
 
-from kata.lesson_names import near
-from kata.terminal import open_console
+from kata.lesson_names import UsageError, near
+from kata.terminal import harmless, open_console
 
 # Imported only when they are called: most need no torch, and torch takes seconds.
 COMMANDS = {
@@ -45,8 +45,9 @@ def carried_out(arguments: argparse.Namespace) -> int:
         # The reader has seen enough (`| head`); Python would complain again while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        open_console(plain=arguments.plain, stderr=True).print(f"error: {error}")
+    except (OSError, UsageError) as error:
+        errors = open_console(plain=arguments.plain, stderr=True)
+        errors.print(harmless(f"error: {error}"), soft_wrap=True)
         return 1
     return code
 

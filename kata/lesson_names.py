@@ -12,6 +12,10 @@ from lessons import LESSONS
 NAMES = tuple(lesson.name for lesson in LESSONS)
 
 
+class UsageError(Exception):
+    """What was asked for can't be done; the message says why, and what to do instead."""
+
+
 def lesson_name(text: str, known: tuple[str, ...] = NAMES) -> str:
     """The lesson that a word means: its name, or its file, as a shell completes it.
 
@@ -40,16 +44,16 @@ def check_step(lessons: Collection[str], step: int) -> None:
     """Refuse a step that isn't one of the one lesson given.
 
     Raises:
-        OSError: There is no such step, or not one lesson; the command line prints the message.
+        UsageError: There is no such step, or not one lesson.
     """
     if step:
         if len(lessons) != 1:
-            raise OSError("--step needs one lesson: `kata check graph --step 2`")
+            raise UsageError("--step needs one lesson: `kata check graph --step 2`")
         (lesson,) = lessons
         steps = steps_of(lesson)
         if step not in steps:
             known = "\n".join(f"  {number}: {each.title}" for number, each in steps.items())
-            raise OSError(f"{lesson} has no step {step}; its steps are\n{known}")
+            raise UsageError(f"{lesson} has no step {step}; its steps are\n{known}")
 
 
 def add_lesson(parser: argparse.ArgumentParser, **options: object) -> None:

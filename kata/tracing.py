@@ -19,7 +19,7 @@ from torch import nn
 
 from kata import workspace
 from kata.lending import lending
-from kata.lesson_names import near
+from kata.lesson_names import UsageError, near
 from kata.paths import CORES, ROOT, STUBS
 
 # What a lesson raises where the model, and not the lesson, is at fault.
@@ -29,7 +29,7 @@ REFUSALS = {
 }
 
 
-class GraphError(RuntimeError):
+class GraphError(UsageError):
     """A graph that cannot be shown; the message says why, and what to do."""
 
 

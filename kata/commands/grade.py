@@ -12,7 +12,7 @@ from rich.console import Console
 from kata.grading.container import Container
 from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
-from kata.grading.submissions import GradingError, find_submissions
+from kata.grading.submissions import find_submissions
 from kata.lesson_names import NAMES, lesson_name
 from kata.terminal import open_console
 
@@ -50,11 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Grade a folder of submissions; the exit code is 1 where nothing could be graded."""
     console = open_console(plain=arguments.plain)
-    try:
-        session = begun(arguments)
-    except GradingError as error:
-        open_console(plain=arguments.plain, stderr=True).print(f"error: {error}")
-        return 1
+    session = begun(arguments)
     if arguments.json:
         list(session.judge_everybody())
         sys.stdout.write(to_json(session.summary()))

@@ -16,7 +16,7 @@ from drawing.listing import panel, target_of
 from drawing.page import write_page
 from kata import workspace
 from kata.terminal import harmless, open_console
-from kata.tracing import GraphError, build, capture, trace
+from kata.tracing import build, capture, trace
 
 WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
@@ -60,16 +60,11 @@ def main(arguments: argparse.Namespace) -> int:
     """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
     name = re.sub(r"[^\w.-]+", "-", arguments.model)
     file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
-    try:
-        if arguments.capture:
-            shown = captured(arguments.model, arguments.impl, arguments.capture)
-        else:
-            shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
-        write_page(shown.picture, file)
-    except (GraphError, OSError) as error:
-        errors = open_console(plain=arguments.plain, stderr=True)
-        errors.print(harmless(f"error: {error}"), soft_wrap=True)
-        return 1
+    if arguments.capture:
+        shown = captured(arguments.model, arguments.impl, arguments.capture)
+    else:
+        shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
+    write_page(shown.picture, file)
     console = open_console(plain=arguments.plain)
     for line in (*shown.says, f"written to {file}"):
         console.print(harmless(line), soft_wrap=True)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from kata.lesson_names import NAMES
+from kata.lesson_names import NAMES, UsageError
 from kata.stubs import is_stub, stubs
 
 LARGEST_FILE = 512 * 1024
@@ -30,7 +30,7 @@ Opener = Callable[[], IO[bytes]]
 Members = dict[PurePosixPath, Opener]
 
 
-class GradingError(Exception):
+class GradingError(UsageError):
     """Nothing can be graded; the message says what is missing and what to do."""
 
 
