@@ -473,3 +473,23 @@ def test_the_first_row_of_a_change_stays_in_its_place(name: str):
 def test_a_step_past_the_source_is_refused():
     with pytest.raises(PictureError, match="step `a graph` has line 3, past the source"):
         replace(CHANGE, panels=(Panel((X,), "a graph", line=3),))
+
+
+def test_the_ring_says_what_the_graph_of_the_lesson_says():
+    steps = load("ring", PICTURES).panels
+    notes = {node.name: node.note for node in steps[-1].nodes}
+    assert notes == {
+        "root": "output ↔ x",
+        "x": "root ↔ neg, used by neg",
+        "neg": "x ↔ relu, used by relu",
+        "relu": "neg ↔ output, used by output",
+        "output": "relu ↔ root",
+    }
+    marked = [node.name for step in steps for node in step.nodes if node.mark]
+    assert marked == ["root"] * 4 + ["relu"] * 2 + ["root"] * 2
+
+
+def test_a_value_is_there_until_its_last_use():
+    steps = load("lifetimes", PICTURES).panels
+    alive = [[node.name for node in step.nodes[1:]] for step in steps]
+    assert alive[1:5] == [["x", "layers_0", "scale"], ["x", "mul"], ["x", "relu"], ["add"]]

@@ -8,6 +8,7 @@ from drawing import Picture
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.measured import memory
 from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
+from tools.pictures.stepped import lifetimes, reflected, ring
 from tools.pictures.traced import (
     arguments,
     generated,
@@ -27,6 +28,9 @@ from tools.pictures.transformed import (
 from tools.pictures.trees import exec_order, exported
 
 GALLERY: dict[str, Callable[[], Picture]] = {
+    "ring": ring,
+    "reflected": reflected,
+    "lifetimes": lifetimes,
     "edited": edited,
     "generated": generated,
     "memory": memory,

@@ -1,0 +1,162 @@
+"""Pictures of a function that runs: each step shows what is there after one more of its lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+
+from drawing import Node, Panel, Picture
+from drawing.listing import panel
+from solutions.graph import Graph
+from solutions.proxy import GraphAppendingTracer, Proxy
+from solutions.stretch.tracer import symbolic_trace
+from tools.pictures.changed import Steps, source_of
+from tools.pictures.models import Scaled
+
+
+def run_in_steps(
+    function: Callable, arguments: tuple, show: Callable[[dict[str, Any]], Panel]
+) -> list[tuple[int, Panel]]:
+    """Run a function, and show its variables after each line; the line is counted from 1."""
+    steps: list[tuple[int, Panel]] = []
+    code, running = function.__code__, 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal running
+        if frame.f_code is not code:
+            return None
+        if event in ("line", "return"):
+            if running:
+                steps.append((running, show(frame.f_locals)))
+            running = frame.f_lineno - code.co_firstlineno + 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function(*arguments)
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+def stepped(
+    title: str, description: str, source: str, says: list[str], steps: list[tuple[int, Panel]]
+) -> Picture:
+    """A picture of these steps, each with its words."""
+    picture = Steps()
+    for words, (line, shown) in zip(says, steps, strict=True):
+        picture.add(words, shown, line)
+    return picture.picture(title, description, source)
+
+
+def edit() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    relu = graph.call_function(torch.relu, (x,))
+    graph.output(relu)
+    with graph.inserting_before(relu):
+        neg = graph.call_function(torch.neg, (x,))
+    relu.args = (neg,)
+
+
+def ring() -> Picture:
+    """Nodes in a ring: who is before and after each, who uses it, and where the next one goes."""
+    says = [
+        "an empty graph is a root that is its own neighbour",
+        "x goes before the root, which is the end of the list",
+        "relu goes there too, and x has a user",
+        "so does the output",
+        "from now on, new nodes go before relu",
+        "neg goes before relu, and both neighbours point at it",
+        "after the block, new nodes go to the end again",
+        "relu takes neg instead of x, and both tables of users follow",
+    ]
+    return stepped(
+        "A graph is a ring of nodes",
+        "Left eight lines that build and edit a graph, right its nodes in order, below the root "
+        "that closes the ring. Beside each are the one before, the one after and its users. A mark "
+        "says where the next node goes: before the root, and within the block before relu.",
+        source_of(edit),
+        says,
+        run_in_steps(edit, (), lambda variables: ring_of(variables["graph"])),
+    )
+
+
+def ring_of(graph: Graph) -> Panel:
+    """The root and its nodes, each with its neighbours and users."""
+    root, place = graph._root, graph._insert.__self__  # type: ignore[attr-defined]
+    rows = (Node("root", "value"), *panel(graph).nodes)  # type: ignore[arg-type]
+    return Panel(
+        tuple(
+            replace(
+                row,
+                note=f"{node.prev.name or 'root'} ↔ {node.next.name or 'root'}"
+                + f", used by {', '.join(user.name for user in node.users)}" * bool(node.users),
+                mark="next above" if node is place else "",
+            )
+            for row, node in zip(rows, (root, *graph.nodes), strict=True)
+        )
+    )
+
+
+def twice(x: Proxy) -> Any:
+    answer = int.__mul__(2, x)  # type: ignore[operator]
+    if answer is NotImplemented:
+        answer = Proxy.__rmul__(x, 2)  # type: ignore[attr-defined]
+    return answer
+
+
+def reflected() -> Picture:
+    """What Python does for ``2 * x``."""
+    graph = Graph()
+    x = Proxy(graph.placeholder("x"), GraphAppendingTracer(graph))
+
+    def show(variables: dict[str, Any]) -> Panel:
+        answer = variables["answer"]
+        row = Node("answer", "value", note=repr(answer))
+        return Panel((*panel(graph).nodes, row))  # type: ignore[arg-type]
+
+    says = [
+        "int is asked first, and doesn't know proxies",
+        "so Python asks the other operand",
+        "the proxy records a call of operator.mul",
+        "and its proxy is what 2 * x returns",
+    ]
+    return stepped(
+        "Who answers 2 * x",
+        "Left what Python does for 2 * x, right the graph and the answer so far. int.__mul__ "
+        "returns NotImplemented. Then Proxy.__rmul__ puts the node mul into the graph.",
+        source_of(twice)
+        .replace("  # type: ignore[operator]", "")
+        .replace("  # type: ignore[attr-defined]", ""),
+        says,
+        run_in_steps(twice, (x,), show),
+    )
+
+
+def lifetimes() -> Picture:
+    """Which tensors a generated forward holds after each of its lines."""
+    gm = symbolic_trace(Scaled())
+    forward = type(gm).forward
+
+    def show(variables: dict[str, Any]) -> Panel:
+        alive = {name: each for name, each in variables.items() if isinstance(each, torch.Tensor)}
+        rows = (Node(name, "value", note=str(list(each.shape))) for name, each in alive.items())
+        return Panel((Node("self", "module"), *rows))
+
+    steps = run_in_steps(forward, (gm, torch.ones(2, 4)), show)
+    held = [len(shown.nodes) - 1 for _, shown in steps]
+    return stepped(
+        "A value lives until its last use",
+        "Left the generated code, right the tensors that it holds after each line. Where a line "
+        f"ends with `= None`, a value goes. There are never more than {max(held)} at once.",
+        gm.code.strip() + "\n",
+        [f"{count} tensor{'s' * (count != 1)} alive" for count in held],
+        steps,
+    )
