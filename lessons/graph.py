@@ -93,7 +93,7 @@ class Node:
         users: The nodes in whose arguments it occurs, as the keys of a dict, in the order in which
             they began to use it. Read it only: ``set_arguments`` writes it.
         meta: Whatever else is known about the step.
-        prev, next: Its neighbours in the list; the graph's root stands at both ends.
+        prev, next: Its neighbours in the list; the graph's root is at both ends.
 
     In torch: ``torch.fx.Node``.
     """
@@ -202,9 +202,9 @@ class Node:
         )
 
     def append(self, x: Node) -> None:
-        """Move a node of the same graph to the place behind this one.
+        """Move a node of the same graph to the place after this one.
 
-        It is taken out of its old place. Moving a node behind itself changes nothing.
+        It is taken out of its old place. Moving a node after itself changes nothing.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -213,11 +213,11 @@ class Node:
         [y, x]
         """
         raise NotImplementedError(
-            "graph: move a node of the same graph to the place behind this one"
+            "graph: move a node of the same graph to the place after this one"
         )
 
     def is_impure(self) -> bool:  # given
-        """Return whether the node is needed even if nobody uses its result."""
+        """Return whether the node is needed even if its result isn't used."""
         return self.op in ("placeholder", "output")
 
     def format_node(self) -> str:  # given
@@ -242,9 +242,9 @@ class NodeList:
         return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate from the first node, which is the one behind the root, to the last."""
+        """Iterate from the first node, which is the one after the root, to the last."""
         raise NotImplementedError(
-            "graph: iterate from the first node, which is the one behind the root, to the last"
+            "graph: iterate from the first node, which is the one after the root, to the last"
         )
 
     def __reversed__(self) -> Iterator[Any]:
@@ -358,9 +358,9 @@ class Graph:
         )
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes behind a node until the ``with`` block ends, even with an error.
+        """Insert new nodes after a node until the ``with`` block ends, even with an error.
 
-        Each goes directly behind it, so the one created last comes first.
+        Each goes directly after it, so the one created last comes first.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -370,7 +370,7 @@ class Graph:
         [x, z, y]
         """
         raise NotImplementedError(
-            "graph: insert new nodes behind a node until the ``with`` block ends, even with an error"
+            "graph: insert new nodes after a node until the ``with`` block ends, even with an error"
         )
 
     def erase_node(self, to_erase: Node) -> None:
@@ -429,7 +429,7 @@ class Graph:
         """Erase unused nodes, and those that become unused by it; return whether there were any.
 
         Args:
-            is_impure_node: Whether a node is needed even if nobody uses its result; by default
+            is_impure_node: Whether a node is needed even if its result isn't used; by default
                 ``Node.is_impure``.
         """
         raise NotImplementedError(

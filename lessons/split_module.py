@@ -295,7 +295,7 @@ def stitch_graph(
     1. the placeholders of the original, with their defaults and annotations, and a ``get_attr`` for
        each of the original's. With ``keep_original_order`` only the placeholders: each ``get_attr``
        is placed right before the first submodule call that uses it, or before the output;
-    2. a call of each submodule with its partition's inputs, even if nobody uses what it returns;
+    2. a call of each submodule with its partition's inputs, even if its result isn't used;
        and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
        for each value in the tuple;
     3. the original's output, of the same structure but without its type annotation.

@@ -764,7 +764,7 @@ def compiled(source: str) -> Callable[..., None]:
 
 
 def library_folder() -> Path:  # given
-    """Return the folder of compiled kernels: of this machine, and of nobody else."""
+    """Return the folder of compiled kernels: of this machine and this user."""
     folder = Path(tempfile.gettempdir(), f"fx-kata-kernels-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
@@ -817,7 +817,7 @@ def cpp_function(kernel: Kernel) -> Callable[..., None]:  # given
 def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
     """Return a function for each kernel: compiled from C++, or else all of them in Python.
 
-    Where there is no compiler, or it fails, one warning (``RuntimeWarning``) says so, with the
+    If there is no compiler, or it fails, one warning (``RuntimeWarning``) says so, with the
     message of the error.
     """
     try:

@@ -181,7 +181,7 @@ class CodeWriter:
         return repr(value)
 
     def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:  # given
-        """Return what stands in the brackets of a call."""
+        """Return the text between the brackets of a call."""
         by_name = (f"{name} = {self.argument(value)}" for name, value in kwargs.items())
         return ", ".join([*map(self.argument, args), *by_name])
 

@@ -101,7 +101,7 @@ class Node:
         users: The nodes in whose arguments it occurs, as the keys of a dict, in the order in which
             they began to use it. Read it only: ``set_arguments`` writes it.
         meta: Whatever else is known about the step.
-        prev, next: Its neighbours in the list; the graph's root stands at both ends.
+        prev, next: Its neighbours in the list; the graph's root is at both ends.
 
     In torch: ``torch.fx.Node``.
     """
@@ -217,9 +217,9 @@ class Node:
             x.prev.next = x.next.prev = x
 
     def append(self, x: Node) -> None:
-        """Move a node of the same graph to the place behind this one.
+        """Move a node of the same graph to the place after this one.
 
-        It is taken out of its old place. Moving a node behind itself changes nothing.
+        It is taken out of its old place. Moving a node after itself changes nothing.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -234,7 +234,7 @@ class Node:
         self.prev.next, self.next.prev = self.next, self.prev
 
     def is_impure(self) -> bool:  # given
-        """Return whether the node is needed even if nobody uses its result."""
+        """Return whether the node is needed even if its result isn't used."""
         return self.op in ("placeholder", "output")
 
     def format_node(self) -> str:  # given
@@ -259,7 +259,7 @@ class NodeList:
         return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate from the first node, which is the one behind the root, to the last."""
+        """Iterate from the first node, which is the one after the root, to the last."""
         node = self.root.next
         while node is not self.root:
             yield node
@@ -381,9 +381,9 @@ class Graph:
         return self._inserting(n.prepend)
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes behind a node until the ``with`` block ends, even with an error.
+        """Insert new nodes after a node until the ``with`` block ends, even with an error.
 
-        Each goes directly behind it, so the one created last comes first.
+        Each goes directly after it, so the one created last comes first.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -464,14 +464,14 @@ class Graph:
         for node in self.nodes:
             for each in node.all_input_nodes:
                 if each not in seen:
-                    raise RuntimeError(f"{node} uses {each}, which is no node before it")
+                    raise RuntimeError(f"{node} uses {each}, which isn't a node before it")
             seen.add(node)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Erase unused nodes, and those that become unused by it; return whether there were any.
 
         Args:
-            is_impure_node: Whether a node is needed even if nobody uses its result; by default
+            is_impure_node: Whether a node is needed even if its result isn't used; by default
                 ``Node.is_impure``.
         """
         is_impure = is_impure_node or methodcaller("is_impure")

@@ -123,7 +123,7 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
         count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
     A proxy can't be unpacked, so ``fn(*proxy)`` is not possible. But inside a function ``args`` is
-    a local variable like any other, stored right behind the named parameters. So it is enough to
+    a local variable like any other, stored right after the named parameters. So it is enough to
     create a code object that counts it among them. In torch: ``_patch_function``.
 
     >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)

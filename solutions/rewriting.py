@@ -95,7 +95,7 @@ class Matcher:
 
         Args:
             expected: The node of the pattern.
-            actual: What stands at the same place in the graph: a node or any other argument.
+            actual: The argument at the same place in the graph: a node or any other value.
             nodes_map: What the nodes of the pattern match so far. The pair is added to it.
         """
         if expected in nodes_map:

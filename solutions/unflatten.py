@@ -125,7 +125,7 @@ class ModuleCall:  # given
 
 
 def is_below(path: str, ancestor: str) -> bool:  # given
-    """Whether the name ``path`` lies below the module ``ancestor``.
+    """Whether the name ``path`` is below the module ``ancestor``.
 
     >>> is_below("encoder.0", "encoder"), is_below("encoder2", "encoder"), is_below("fc", "")
     (True, False, True)
@@ -134,7 +134,7 @@ def is_below(path: str, ancestor: str) -> bool:  # given
 
 
 def relative_to(ancestor: str, path: str) -> str:  # given
-    """The name of what lies below ``ancestor``, as seen from there; else a ``ValueError``.
+    """The name of a path below ``ancestor``, relative to it; else a ``ValueError``.
 
     >>> relative_to("encoder", "encoder.0.weight"), relative_to("", "fc")
     ('0.weight', 'fc')
@@ -244,7 +244,7 @@ def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
 
     A call needs the values from before it that its nodes use, and those that are inputs of the
     calls inside it; each once, in the order of first use. Such a value is *state* if one of its
-    names lies below the call's path: the module reads it from itself, under the rest of the
+    names is below the call's path: the module reads it from itself, under the rest of the
     first such name. Otherwise it is an *input*. The inputs of the root are those of the program:
     all placeholders that have no names, used or not, in the graph's order.
 
@@ -486,7 +486,7 @@ def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
 
     The program's ``graph_signature.input_specs`` know the ``kind`` of a name, their ``target``,
     and whether a buffer is ``persistent``. A name that isn't listed there is a parameter if it
-    holds one; if not, a buffer if it stands in the ``state_dict``, and a constant
+    holds one; if not, a buffer if it is in the ``state_dict``, and a constant
     (``InputKind.CONSTANT_TENSOR``) if it doesn't.
 
     >>> import torch
@@ -579,7 +579,7 @@ class InterpreterModule(nn.Module):
 class UnflattenedModule(InterpreterModule):
     """The root of the tree: it takes the eager model's arguments, and returns what that does.
 
-    How the program is called stands in ``_signature``: ``in_spec`` is the structure of
+    ``_signature`` says how the program is called: ``in_spec`` is the structure of
     ``(args, kwargs)``, ``out_spec`` that of the result.
     """
 
@@ -658,7 +658,7 @@ def make_modules(
 def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str]) -> None:
     """Register all modules and all state below the tree, ``root.module``.
 
-    A module stands at the ``name`` of its call. A name on ``paths``, or on the way to a module or
+    A module is at the ``name`` of its call. A name on ``paths``, or on the way to a module or
     to state, that no call has becomes a plain ``nn.Module``. Children are registered in the order
     of ``paths``; those that aren't listed come after.
 

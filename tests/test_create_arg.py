@@ -73,7 +73,7 @@ def test_a_plain_value_stays_itself(tracer, value):
         f"{value!r} itself",
         got=got,
         cause=(isinstance(got, Node), "a value that a graph can hold was turned into a node"),
-        hint="hand what is no tensor and no module to `super().create_arg(a)`",
+        hint="pass values that are neither tensors nor modules to `super().create_arg(a)`",
     )
 
 
@@ -304,7 +304,7 @@ def test_a_foreign_parameter_is_refused(tracer):
         "NameError",
         got=got,
         cause=(is_constant, "a parameter that the model doesn't have became a constant"),
-        hint="raise NameError: a graph that holds it would train a parameter nobody sees",
+        hint="raise NameError: training the graph would train a tensor that isn't the model's",
     )
 
 
@@ -590,7 +590,7 @@ def test_every_use_has_a_node_of_its_own(tracer):
         4,
         cause=(
             lambda different: different < 4,
-            "a node was kept and handed out again: it may stand behind its next user, or in "
+            "a node was kept and handed out again: it may come after its next user, or in "
             "another graph",
         ),
         hint="remember paths, and make a node for each use",

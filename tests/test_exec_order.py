@@ -201,7 +201,7 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
         [["inner", "last"], ["inner.0"]],
         cause=(
             lambda found: "inner" in found[1],
-            "a call stands in the list of the module that is called",
+            "a call is in the list of the module that is called",
         ),
         hint="note it in the caller's list, then make the callee the current module",
     )
@@ -443,7 +443,10 @@ def test_units_are_in_the_order_of_their_first_use(lesson):
         ["second" if unit is second else "first" if unit is first else "other" for unit in units],
         ["second", "first"],
         cause=[
-            (lambda got: "other" in got, "a module that is no unit, or isn't used, is in the list"),
+            (
+                lambda got: "other" in got,
+                "a module that isn't a unit, or isn't used, is in the list",
+            ),
             (lambda got: len(got) > 2, "a unit that is used twice is listed twice"),
             (is_value(["first", "second"]), "the units' own order was taken, or the last use"),
         ],

@@ -434,7 +434,7 @@ def test_batch_norm_in_training_goes_on_counting_batches(lesson):
         int(model[0].num_batches_tracked),
         2,
         cause=(is_value(0), "the counting isn't in the graph, or comes to nothing"),
-        hint="`add_` changes the buffer, though nobody uses its result",
+        hint="`add_` changes the buffer, even though its result isn't used",
     )
 
 

@@ -54,7 +54,7 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
     equal(
         {partition.name: names(partition.nodes) for partition in partitions},
         {"0": ["tanh", "relu"], "1": ["outer_0_0"]},
-        cause=(lambda got: {type(name) for name in got} == {int}, "the names are no text"),
+        cause=(lambda got: {type(name) for name in got} == {int}, "the names aren't text"),
         hint="append each node to the partition of the callback's answer",
     )
 
@@ -477,7 +477,7 @@ def test_copies_are_named_afresh_unless_asked(lesson):
         ["add", "add_1"],
         cause=[
             (is_value(["add", "add"]), "keep_original_node_name changes nothing"),
-            (is_value(["add_1", "add_1"]), "names are kept though nobody asked for that"),
+            (is_value(["add_1", "add_1"]), "names are kept, which wasn't asked for"),
         ],
         hint="pass name=None for a fresh name, node.name to keep it",
     )
@@ -590,7 +590,7 @@ def test_parameters_are_shared_and_not_copied(lesson):
         got=list(dict(split.named_parameters())),
         cause=(
             lambda got: "scale" in got,
-            "the parameter was copied: training one would leave the other behind",
+            "the parameter was copied: training one wouldn't change the other",
         ),
         hint="hand over the parameter as it is",
     )

@@ -253,7 +253,7 @@ def test_the_output_holds_nodes(lesson):
         "([x, {'constant': _tensor_constant0}],)",
         cause=(
             lambda got: "Proxy(" in got or "tensor(" in got,
-            "the result went into the output node as it was: a proxy or tensor is no node",
+            "the result went into the output node as it was: a proxy or tensor isn't a node",
         ),
         hint="`self.create_arg(result)` is what the output node holds",
     )
@@ -345,7 +345,7 @@ def test_a_sequential_is_traced_through(lesson):
         call_targets(lesson.Tracer().trace(nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())))),
         ["0", "1.0"],
         cause=(lambda got: "1" in got, "`nn.Sequential` was recorded as one call"),
-        hint="call `forward(*args, **kwargs)` where the module is no leaf",
+        hint="call `forward(*args, **kwargs)` where the module isn't a leaf",
     )
 
 
@@ -370,7 +370,10 @@ def test_a_leaf_may_have_children(lesson):
     equal(
         lesson.Tracer().is_leaf_module(nn.TransformerEncoderLayer(4, 2), "layer"),
         True,
-        cause=(is_value(False), "a module of torch.nn is no leaf, for it has modules inside"),
+        cause=(
+            is_value(False),
+            "a module of torch.nn isn't recorded as a leaf, for it has modules inside",
+        ),
         hint="where the class was written decides, and not what is in the module",
     )
 

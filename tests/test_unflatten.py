@@ -193,7 +193,7 @@ def test_a_module_reads_its_own_parameters(lesson):
             (lambda got: "0.linear.weight" in got[1].values(), "the name isn't relative"),
             (lambda got: not got[0], "a value that another call computed is an input as well"),
         ],
-        hint="a value is state of a call if one of its names lies below the call's path",
+        hint="a value is state of a call if one of its names is below the call's path",
     )
 
 
@@ -224,7 +224,7 @@ def test_inputs_are_found_wherever_they_stand_among_the_arguments(lesson, make):
         shown_values(calls["inner"].inputs),
         ["x", "y"],
         cause=(lambda got: len(got) < 2, "a value in a list, or a keyword, was overlooked"),
-        hint="Node.all_input_nodes has what stands in lists and keywords, too",
+        hint="Node.all_input_nodes also has the nodes in lists and keywords",
     )
 
 
@@ -245,7 +245,7 @@ def test_of_several_names_a_module_reads_the_first(lesson):
     equal(
         list(root.calls[0].state.values()),
         ["weight", "bias"],
-        hint="the names come in an order: take the first that lies below the call",
+        hint="the names come in an order: take the first that is below the call",
     )
 
 
@@ -264,7 +264,7 @@ def test_the_root_takes_all_inputs_of_the_program(lesson):
     equal(
         shown_values(calls[""].inputs),
         ["x", "y", "unused"],
-        cause=(lambda got: "unused" not in got, "an input that nobody uses was left out"),
+        cause=(lambda got: "unused" not in got, "an unused input was left out"),
         hint="the root's inputs are the placeholders that aren't state, in the graph's order",
     )
 
@@ -275,7 +275,7 @@ def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
         [list(calls["encoder"].state.values()), list(calls["decoder.0"].state.values())],
         [["weight", "bias"], ["weight"]],
         cause=(lambda got: got[1] == [] or len(got[0]) < 2, "only one name was looked at"),
-        hint="go through all names of a value and take one that lies below the call's path",
+        hint="go through all names of a value and take one that is below the call's path",
     )
 
 
@@ -341,7 +341,7 @@ def test_a_call_may_return_nothing(lesson):
     equal(
         returned(lesson, export(Idle(), x()))["counter"],
         [],
-        cause=(bool, "the last value was returned though nobody needs it"),
+        cause=(bool, "the last value was returned, though nothing uses it"),
         hint="no user after the call: no output",
     )
 
@@ -615,7 +615,7 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     equal(
         len({lesson.graph_key(graph) for graph in graphs}),
         2,
-        hint="compare all that stands in a node; 1 == 1.0, so compare how it is written",
+        hint="compare everything in a node; 1 == 1.0, so compare the text of values",
     )
 
 
@@ -852,7 +852,7 @@ def test_finalize_checks_the_graph(lesson):
     with refuses(
         Exception,
         "nowhere",
-        cause="the graph names an attribute that isn't there, and nobody noticed",
+        cause="the graph names an attribute that isn't there, and no error says so",
         hint="Graph.lint checks a graph against its owning module",
     ):
         lesson.InterpreterModule(graph).finalize()

@@ -56,7 +56,7 @@ def next_hint(lesson: str) -> str:
     # A memory that can't be written costs nobody the hint.
     with contextlib.suppress(OSError):
         write(level_file(lesson), f"{level}\n".encode())
-    again = "There are no more hints. The last one again:\n\n" if seen >= len(hints) else ""
+    again = "There are no more hints. Here is the last one again:\n\n" if seen >= len(hints) else ""
     hint = hints[level - 1]
     return f"{again}Hint {hint.level} of {len(hints)}: {hint.title}\n\n{hint.text}"
 

@@ -17,7 +17,7 @@ STYLES = {"+": "green", "-": "red", "@": "code"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser)
-    parser.add_argument("--stretch", action="store_true", help="show what stands on the core")
+    parser.add_argument("--stretch", action="store_true", help="show the stretch")
     parser.add_argument("--others", action="store_true", help="show other right answers")
     parser.add_argument("--show-me", action="store_true", help="show it before yours is green")
 

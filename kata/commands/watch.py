@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lessons",
         metavar="DIR",
         type=Path,
-        help="where the lessons lie, if not in lessons/; what is remembered lies beside them",
+        help="the folder of the lessons, if not lessons/; results are kept next to it",
     )
 
 

@@ -66,7 +66,7 @@ def find_submissions(folder: Path) -> list[Submission]:
         GradingError: there is no such folder, or nothing in it.
     """
     if not folder.is_dir():
-        raise GradingError(f"{folder} is no folder: give the one that holds a folder per person")
+        raise GradingError(f"{folder} isn't a folder: name one with a folder per person")
     entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
     found = [read_submission(path) for path in entries if not path.name.startswith((".", "__"))]
     if not found:
@@ -115,7 +115,7 @@ def regular(file: Path) -> IO[bytes]:
     if file.is_symlink():
         raise UnreadableError("it is a link")
     if not file.is_file():
-        raise UnreadableError("it is no regular file")
+        raise UnreadableError("it isn't a regular file")
     return file.open("rb")
 
 

@@ -208,7 +208,7 @@ def test_a_folder_without_submissions_is_refused(tmp_path: Path):
     with a_learner("path_of_module"):
         played = play("grade", str(tmp_path / "nowhere"))
     assert played.code == 1
-    assert "is no folder" in " ".join(played.screen.split())
+    assert "isn't a folder" in " ".join(played.screen.split())
 
 
 # --- what is flagged ----------------------------------------------------------------------------
