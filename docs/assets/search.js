@@ -7,7 +7,7 @@ addEventListener("input", ({ target }) => {
   target.setSelectionRange(caret, caret);
 }, true);
 
-// A question is asked in words that say nothing about its answer, and in words that we don't use.
+// A question has words that say nothing about its answer, and words that we don't use.
 {
   const asking = new Set(("a an and are as at be but by can could do does doing file for get have how i in is it its me "
     + "mean means my of on or should so that the there this to was take what when where which who why with would you").split(" "));
@@ -15,11 +15,11 @@ addEventListener("input", ({ target }) => {
     undo: "undo reset", colab: "notebook", jupyter: "notebook", skip: "leaf",
     submodule: "module", inline: "inlining", start: "setup start", install: "setup install",
     windows: "windows setup", long: "hours minutes", grade: "grade grading", answer: "solution",
-    stuck: "hint", teach: "workshop", bubble: "bubble busy",
+    stuck: "hint", bubble: "bubble busy",
   };
   const asked = (query) => {
     const words = query.split(/\s+/).filter(Boolean);
-    // One word is what is looked for, whatever it is; a message is longer than a question.
+    // One word is asked for, whatever it is, and a message is longer than a question.
     if (words.length < 2 || words.length > 9) return words.map((word) => ours[word.toLowerCase()] || word);
     const telling = words.filter((word) => !asking.has(word.toLowerCase()));
     return (telling.length ? telling : words).map((word) => ours[word.toLowerCase()] || word);
@@ -30,10 +30,10 @@ addEventListener("input", ({ target }) => {
   Worker.prototype.postMessage = function (message, ...others) {
     if (message?.type !== 2) return postMessage.call(this, message, ...others);
     words = asked(message.data);
-    postMessage.call(this, { ...message, data: words.join(" ") }, ...others);
+    postMessage.call(this, { type: 2, data: words.join(" ") });
     if (listening.has(this)) return;
     listening.add(this);
-    // Nothing found: once more, with one letter off.
+    // Nothing found? One letter off.
     this.addEventListener("message", ({ data }) => {
       if (data.type !== 3 || data.data.items.length || !words.length) return;
       const near = words.join(" ").split(" ").map((word) => (word.length > 3 ? `${word}~1` : word));
