@@ -234,7 +234,7 @@ function play(figure, view) {
   }
 }
 
-// On a phone, panels go below each other: no panel is smaller than its words can be read.
+// On a phone, panels go below each other, to be readable.
 function stack(drawing) {
   const panels = all(drawing, ":scope > .panel"), narrow = matchMedia("(max-width: 44.98em)");
   if (panels.length < 2 || !narrow.matches) return;
