@@ -42,8 +42,8 @@ class LowerReluTracer(Tracer):
         In torch: ``torch.fx.Tracer.is_leaf_module``.
 
         Args:
-            m: the module that is called.
-            module_qualified_name: its path.
+            m: The module that is called.
+            module_qualified_name: Its path.
 
         Returns:
             Whether it is a leaf.
@@ -62,8 +62,8 @@ class TaggingTracer(Tracer):
     In torch: a subclass of ``torch.fx.Tracer``.
 
     Args:
-        tag: what to put on the nodes; each tracer has its own.
-        **options: what ``Tracer`` takes.
+        tag: What to put on the nodes; each tracer has its own.
+        **options: What ``Tracer`` takes.
 
     >>> graph = TaggingTracer("encoder").trace(lambda x: x + 1)
     >>> [node.tag for node in graph.nodes]
@@ -79,8 +79,8 @@ class TaggingTracer(Tracer):
         In torch: ``torch.fx.proxy.TracerBase.create_node``.
 
         Args:
-            *args: what ``Tracer.create_node`` takes: kind, target, args, kwargs, name, type_expr.
-            **kwargs: the same, by name.
+            *args: What ``Tracer.create_node`` takes: kind, target, args, kwargs, name, type_expr.
+            **kwargs: The same, by name.
 
         Returns:
             The node.
@@ -99,12 +99,12 @@ class ModulePathTracer(Tracer):
     In torch: ``node.meta["nn_module_stack"]`` has all modules that are running, outermost first.
 
     Args:
-        **options: what ``Tracer`` takes.
+        **options: What ``Tracer`` takes.
 
     Attributes:
-        current_module_qualified_name: the path of the module whose ``forward`` is running; ``""``
+        current_module_qualified_name: The path of the module whose ``forward`` is running; ``""``
             for the root.
-        node_to_originating_module: the path for each node that ``create_proxy`` made: inputs,
+        node_to_originating_module: The path for each node that ``create_proxy`` made: inputs,
             operations, parameters that are read. The output has no entry. Each tracer has its own
             dict.
 
@@ -140,11 +140,11 @@ class ModulePathTracer(Tracer):
         In torch: ``torch.fx.Tracer.call_module``.
 
         Args:
-            m: the module that is called; its path is what ``path_of_module`` returns, whatever name
+            m: The module that is called; its path is what ``path_of_module`` returns, whatever name
                 the caller used.
-            forward: runs the module.
-            args: its positional arguments.
-            kwargs: its keyword arguments.
+            forward: Runs the module.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
 
         Returns:
             What the module returns.
@@ -159,8 +159,8 @@ class ModulePathTracer(Tracer):
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
 
         Args:
-            *args: what ``Tracer.create_proxy`` takes: kind, target, args, kwargs, name, …
-            **kwargs: the same, by name.
+            *args: What ``Tracer.create_proxy`` takes: kind, target, args, kwargs, name, …
+            **kwargs: The same, by name.
 
         Returns:
             The proxy; its node is ``proxy.node``.

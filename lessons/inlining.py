@@ -72,7 +72,7 @@ class CallRecorder(Tracer):
         values unchanged.
 
         Args:
-            call: what to record.
+            call: What to record.
 
         Returns:
             What the callee returns, converted to a node argument by ``create_arg``.
@@ -90,8 +90,8 @@ class CallRecorder(Tracer):
         """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
 
         Args:
-            m: the module that is called.
-            module_qualified_name: its path.
+            m: The module that is called.
+            module_qualified_name: Its path.
 
         Returns:
             Whether it is a leaf.
@@ -110,10 +110,10 @@ class CallRecorder(Tracer):
         method is replaced during the call; modules without it are not affected.
 
         Args:
-            m: the module that is called.
-            forward: runs it.
-            args: its positional arguments.
-            kwargs: its keyword arguments.
+            m: The module that is called.
+            forward: Runs it.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
 
         Returns:
             What the call returns.
@@ -131,8 +131,8 @@ def replace(call: Node, result: Any) -> None:
     place of ``call`` wherever it occurs in their arguments.
 
     Args:
-        call: the node to erase.
-        result: an argument for its users: a node, a constant, or a structure of both.
+        call: The node to erase.
+        result: An argument for its users: a node, a constant, or a structure of both.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(lambda x: x.max(dim=0)[1] + 1)
@@ -190,9 +190,9 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
     Args:
-        gm: the module to edit.
-        node: the call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
-        fn: the function to record; called with the arguments of the node.
+        gm: The module to edit.
+        node: The call to replace; a ``call_function``, ``call_method`` or ``call_module`` node.
+        fn: The function to record; called with the arguments of the node.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -228,8 +228,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
     torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
     Args:
-        gm: the module to edit.
-        target: the path of the submodule, as in ``node.target``.
+        gm: The module to edit.
+        target: The path of the submodule, as in ``node.target``.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -259,7 +259,7 @@ def inline_all(gm: GraphModule) -> GraphModule:
     torch has no function for this.
 
     Args:
-        gm: the module to edit.
+        gm: The module to edit.
 
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.

@@ -23,14 +23,14 @@ class Partition:  # given
     """The nodes that become one submodule, and the data that the steps below fill in.
 
     Attributes:
-        name: the partition number that the callback returned, as a string.
-        nodes: the calls in this partition, in the graph's order (set by ``assign_nodes``).
-        inputs: maps each value that the partition uses but doesn't compute to the partition that
+        name: The partition number that the callback returned, as a string.
+        nodes: The calls in this partition, in the graph's order (set by ``assign_nodes``).
+        inputs: Maps each value that the partition uses but doesn't compute to the partition that
             computes it, or to ``None`` for a placeholder or ``get_attr`` node
             (``collect_crossings``).
-        outputs: the values that are used outside; a dict as an ordered set (``collect_crossings``).
-        graph: the submodule's graph (``build_submodule``).
-        environment: maps each original node to its copy in ``graph`` (``build_submodule``).
+        outputs: The values that are used outside; a dict as an ordered set (``collect_crossings``).
+        graph: The submodule's graph (``build_submodule``).
+        environment: Maps each original node to its copy in ``graph`` (``build_submodule``).
 
     In torch: ``torch.fx.passes.split_module.Partition``.
     """
@@ -63,7 +63,7 @@ class Partition:  # given
 
     @property
     def returns_single(self) -> bool:
-        """Whether the submodule returns a single value instead of a tuple."""
+        """Return whether the submodule returns a single value instead of a tuple."""
         return len(self.outputs) == 1
 
 
@@ -84,15 +84,15 @@ def split_module(
     This function calls the five steps below in order. Write it last.
 
     Args:
-        m: the model to split.
-        root_m: the model that ``m`` was traced from. Unused; kept for compatibility with torch.
-        split_callback: returns the partition number of a node; called once for each call node, in
+        m: The model to split.
+        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
+        split_callback: Returns the partition number of a node; called once for each call node, in
             the order of the graph.
-        qualname_map: a dict to fill with the old path of every module called in the result:
+        qualname_map: A dict to fill with the old path of every module called in the result:
             ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. Existing entries are kept.
-        keep_original_order: call the submodules in the order in which the graph reaches them, and
+        keep_original_order: Call the submodules in the order in which the graph reaches them, and
             read parameters where they are needed.
-        keep_original_node_name: give the nodes of the submodules the names of the original nodes.
+        keep_original_node_name: Give the nodes of the submodules the names of the original nodes.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
@@ -139,8 +139,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
     something else the second time.
 
     Args:
-        graph: the graph to split; not modified.
-        split_callback: returns the partition number of a node.
+        graph: The graph to split; not modified.
+        split_callback: Returns the partition number of a node.
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
@@ -170,8 +170,8 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
     if no other partition uses it.
 
     Args:
-        m: the traced model; it is only read.
-        partitions: what ``assign_nodes`` returned. Their ``inputs`` and ``outputs`` are filled in,
+        m: The traced model; it is only read.
+        partitions: What ``assign_nodes`` returned. Their ``inputs`` and ``outputs`` are filled in,
             in the order of first use.
 
     Hint: ``node.all_input_nodes`` lists the nodes in a node's arguments, also nested ones.
@@ -200,8 +200,8 @@ def order_partitions(
     """Sort the partitions so that each runs after all those it depends on.
 
     Args:
-        partitions: what ``assign_nodes`` returned, after ``collect_crossings``.
-        keep_original_order: return them in the given order, which is not checked.
+        partitions: What ``assign_nodes`` returned, after ``collect_crossings``.
+        keep_original_order: Return them in the given order, which is not checked.
 
     Returns:
         The same partitions, each after those it depends on, unless ``keep_original_order``.
@@ -248,10 +248,10 @@ def build_submodule(
     original ones, not copies; the submodule holds those that it calls, and no others.
 
     Args:
-        partition: a partition, after ``collect_crossings``. Its ``graph`` and its
+        partition: A partition, after ``collect_crossings``. Its ``graph`` and its
             ``environment`` are filled in.
-        m: the traced model, for the modules it holds.
-        keep_original_node_name: give the copies the names of their originals. Otherwise the new
+        m: The traced model, for the modules it holds.
+        keep_original_node_name: Give the copies the names of their originals. Otherwise the new
             graph names them itself.
 
     Returns:
@@ -304,11 +304,11 @@ def stitch_graph(
     buffers are the original ones, not copies.
 
     Args:
-        m: the traced model; it is only read.
-        submodules: what ``build_submodule`` returned for each partition, in the order in which to
+        m: The traced model; it is only read.
+        submodules: What ``build_submodule`` returned for each partition, in the order in which to
             call them.
-        keep_original_order: read a parameter where it is first needed, not at the start.
-        keep_original_node_name: name the arguments of ``forward`` after the placeholder nodes
+        keep_original_order: Read a parameter where it is first needed, not at the start.
+        keep_original_node_name: Name the arguments of ``forward`` after the placeholder nodes
             (``input_1``), not after their targets (``input``).
 
     Returns:

@@ -25,7 +25,7 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
 
     It shares no tensor with the program, which isn't changed.
 
-    In torch: ``torch.export.unflatten``, always so.
+    In torch: ``torch.export.unflatten``.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -62,16 +62,16 @@ class ModuleCall:  # given
     ``outline`` makes it, and the later steps fill in the rest.
 
     Attributes:
-        path: the module's fully qualified name; empty for the root.
-        index: the number of the call, 0 for the module's first.
-        type_name: the class of the eager module.
-        first: the first node of the slice.
-        body: the nodes and the calls that the module itself makes, in order.
-        inputs: values from before the call that the caller hands in.
-        state: values that the module reads from itself, and their names below it.
-        outputs: values made in the call that are still needed after it.
-        module: the module that does the call.
-        caller: the call that makes this one, and ``call_node``, the node in its graph that does.
+        path: The module's fully qualified name; empty for the root.
+        index: The number of the call, 0 for the module's first.
+        type_name: The class of the eager module.
+        first: The first node of the slice.
+        body: The nodes and the calls that the module itself makes, in order.
+        inputs: Values from before the call that the caller hands in.
+        state: Values that the module reads from itself, and their names below it.
+        outputs: Values made in the call that are still needed after it.
+        module: The module that does the call.
+        caller: The call that makes this one, and ``call_node``, the node in its graph that does.
     """
 
     path: str
@@ -115,7 +115,7 @@ class ModuleCall:  # given
 
 
 def is_below(path: str, ancestor: str) -> bool:  # given
-    """Whether the name ``path`` is below the module ``ancestor``.
+    """Return whether the name ``path`` is below the module ``ancestor``.
 
     >>> is_below("encoder.0", "encoder"), is_below("encoder2", "encoder"), is_below("fc", "")
     (True, False, True)
@@ -124,13 +124,16 @@ def is_below(path: str, ancestor: str) -> bool:  # given
 
 
 def relative_to(ancestor: str, path: str) -> str:  # given
-    """The name of a path below ``ancestor``, relative to it; else a ``ValueError``.
+    """Return the name that ``path`` has inside the module ``ancestor``.
+
+    Raises:
+        ValueError: ``path`` isn't below ``ancestor``.
 
     >>> relative_to("encoder", "encoder.0.weight"), relative_to("", "fc")
     ('0.weight', 'fc')
     """
     if not is_below(path, ancestor):
-        raise ValueError(f"{path!r} doesn't lie below the module {ancestor!r}, which calls it")
+        raise ValueError(f"{path!r} isn't below the module {ancestor!r}, which calls it")
     return path.removeprefix(f"{ancestor}.")
 
 
@@ -142,17 +145,17 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. Neighbours whose stacks agree up to some depth lie in one call at
+    ``{key: (path, class)}``. Neighbours whose stacks agree up to some depth are in the same call at
     that depth.
 
     - The first path is empty: the root.
-    - For a second call of a module the key ends in ``@1``, and so on. A path may end so as well:
+    - The key of a module's second call ends in ``@1``, and so on. A path may end like that too:
       cut the ``@1`` off.
-    - A path that doesn't lie below the one before ends the stack: such a node belongs to the
+    - A path that isn't below the one before it ends the stack: such a node belongs to the
       caller.
     - Placeholders belong to no call, and the ``output`` node to the root.
-    - A node with the key ``NO_MODULE`` belongs wherever the node before it does; to the root if
-      it is the first.
+    - A node with the key ``NO_MODULE`` belongs to the same call as the node before it, or to the
+      root if it is the first.
 
     Returns:
         The root's call.
@@ -179,8 +182,8 @@ def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
     all placeholders that have no names, used or not, in the graph's order.
 
     Args:
-        root: the outline.
-        names: what ``state_names`` returns: for the placeholder of a parameter, buffer or
+        root: The outline.
+        names: What ``state_names`` returns: for the placeholder of a parameter, buffer or
             constant the fully qualified names of that tensor.
 
     >>> import torch
@@ -221,7 +224,7 @@ def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
     """Run a plain program call by call, with the first two steps alone.
 
     It makes two assumptions that the later steps drop: each module is called once, and returns its
-    last value. What is returned takes the leaves of the arguments, and returns a tuple of leaves.
+    last value. The function takes the leaves of the arguments and returns a tuple of leaves.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -331,8 +334,8 @@ class Attribute:
 
     Attributes:
         kind: ``InputKind.PARAMETER``, ``BUFFER``, or anything else for a plain attribute.
-        value: our copy.
-        persistent: whether a buffer belongs to the ``state_dict``.
+        value: Our copy.
+        persistent: Whether a buffer belongs to the ``state_dict``.
     """
 
     kind: InputKind
@@ -368,11 +371,11 @@ class InterpreterModule(nn.Module):
     """A module that runs its graph with your ``Interpreter``.
 
     Args:
-        graph: the graph; its placeholders are the module's parameters.
-        ty: the class of the eager module it stands for, as ``type_name()`` returns it.
-        owner: the module whose attributes the graph reads, if it isn't this one: ``_owner``.
+        graph: The graph; its placeholders are the module's parameters.
+        ty: The class of the eager module that it replaces, as ``type_name()`` returns it.
+        owner: The module whose attributes the graph reads, if it isn't this one: ``_owner``.
 
-    In torch: the class of the same name, always so; there, a module owns what its graph reads.
+    In torch: the class of the same name; there, a module owns what its graph reads.
 
     >>> import torch
     >>> graph = Graph()
@@ -421,7 +424,7 @@ class InterpreterModule(nn.Module):
 
 
 class UnflattenedModule(InterpreterModule):
-    """The root of the tree: it takes the eager model's arguments, and returns what that does.
+    """The root of the tree: it takes the eager model's arguments and returns its results.
 
     ``_signature`` says how the program is called: ``in_spec`` is the structure of
     ``(args, kwargs)``, ``out_spec`` that of the result.
@@ -484,14 +487,14 @@ def make_modules(
 def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str]) -> None:
     """Register all modules and all state below the tree, ``root.module``.
 
-    A module is at the ``name`` of its call. A name on ``paths``, or on the way to a module or
-    to state, that no call has becomes a plain ``nn.Module``. Children are registered in the order
-    of ``paths``; those that aren't listed come after.
+    Each call's module is registered under the ``name`` of the call. If a name in ``paths`` has no
+    call, or a parent is missing, register a plain ``nn.Module``. Children are registered in the
+    order of ``paths``; those that aren't listed come after.
 
     Args:
-        root: the outline, with a module for every call.
-        state: what to register, by fully qualified name.
-        paths: the modules of the eager model, in its order. Names with an ``@`` are export's: they
+        root: The outline, with a module for every call.
+        state: What to register, by fully qualified name.
+        paths: The modules of the eager model, in its order. Names with an ``@`` are export's: they
             are left out.
     """
     raise NotImplementedError(

@@ -142,8 +142,8 @@ class Recorder(TorchDispatchMode):
 
     Attributes:
         graph: The nodes so far.
-        values: What is known of each tensor, by the tensor's ``id``.
-        memories: What is known of each memory, by the ``storage_id`` of the tensors that show it.
+        values: The ``Value`` of each tensor, by the tensor's ``id``.
+        memories: The ``Memory`` of each storage, by the ``storage_id`` of its tensors.
         constants: The tensors that are neither inputs nor state, by the target of their node.
         running: The modules that run now, outermost first, as items of ``nn_module_stack``.
 
@@ -620,7 +620,7 @@ def failure(fault: str, way_out: str) -> CaptureError:  # given
 
 @dataclass(frozen=True)
 class Program:  # given
-    """A flat graph with what is known of its inputs; ``unflatten`` takes it.
+    """A flat graph and a description of its inputs; ``unflatten`` takes it.
 
     Attributes:
         graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.

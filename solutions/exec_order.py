@@ -2,8 +2,8 @@
 
 A model registers its layers in one order and uses them in another. A symbolic trace shows the
 second: a tracer enters modules and creates proxies in the same order as the real run. The tracer is
-the caller's object, so there is no subclass: two of its methods are replaced during the trace, and
-restored afterwards.
+the caller's object, so you can't subclass it. Instead, two of its methods are replaced during the
+trace and restored afterwards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ParamUsageInfo(NamedTuple):
 
 
 class ExecutionInfo:
-    """What is known of a forward pass: which modules and parameters were used, in which order.
+    """The record of a forward pass: which modules and parameters were used, in which order.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecutionInfo``.
     """
@@ -63,8 +63,8 @@ class TracingConfig:
     In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
 
     Attributes:
-        tracer: the tracer to use; a model may need one of its own kind.
-        concrete_args: arguments of ``forward`` that are values and not proxies.
+        tracer: The tracer to use; a model may need one of its own kind.
+        concrete_args: Arguments of ``forward`` that are values and not proxies.
 
     >>> TracingConfig(concrete_args={"mask": None}).concrete_args
     {'mask': None}
@@ -80,7 +80,7 @@ class ExecOrderTracer:
     In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
 
     Attributes:
-        exec_info: the record of the last trace; ``None`` before the first.
+        exec_info: The record of the last trace; ``None`` before the first.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> watcher, tracer = ExecOrderTracer(), Tracer()
@@ -101,15 +101,15 @@ class ExecOrderTracer:
         """Watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses.
 
         From the start, ``exec_info`` is a new record. Within the block, ``record_call`` is called
-        instead of the tracer's ``call_module``, with the record and the method itself in front of
-        the arguments; and ``record_node`` instead of ``create_proxy``, with the record, the root's
+        instead of the tracer's ``call_module``, with the record and the method itself before the
+        arguments; and ``record_node`` instead of ``create_proxy``, with the record, the root's
         parameters by name, and the method itself. That holds for this one object, not for its
         class; another watcher may watch it too. Afterwards the tracer has the methods that it had
         before, also if the block failed.
 
         Args:
-            tracer: any tracer; the block calls its ``trace``.
-            root_module: the module that the block traces.
+            tracer: Any tracer; the block calls its ``trace``.
+            root_module: The module that the block traces.
         """
         info = self.exec_info = ExecutionInfo(root_module)
         parameters = dict(root_module.named_parameters())
@@ -129,8 +129,8 @@ class ExecOrderTracer:
         """Give a module that is called an empty list of usages, also where it had one before.
 
         Args:
-            info: the record.
-            module: the module that is called.
+            info: The record.
+            module: The module that is called.
         """
         info.module_to_param_usage_infos[module] = []
 
@@ -152,10 +152,10 @@ class ExecOrderTracer:
         In torch: ``_ExecOrderTracer._patched_call_module``.
 
         Args:
-            info: the record.
-            call_module: the tracer's method.
-            module: the module that is called.
-            *how: the other arguments of ``call_module``: forward, args, kwargs.
+            info: The record.
+            call_module: The tracer's method.
+            module: The module that is called.
+            *how: The other arguments of ``call_module``: forward, args, kwargs.
 
         Returns:
             What ``call_module`` returns.
@@ -187,14 +187,14 @@ class ExecOrderTracer:
         In torch: ``_ExecOrderTracer._patched_create_proxy``.
 
         Args:
-            info: the record.
-            parameters: all parameters of the root by name.
-            create_proxy: the tracer's method; it gets all other arguments.
-            kind: the node's opcode.
-            target: what it calls or reads.
-            args: its positional arguments, proxies among them.
-            *more: the rest, by position.
-            **options: the rest, by name.
+            info: The record.
+            parameters: All parameters of the root by name.
+            create_proxy: The tracer's method; it gets all other arguments.
+            kind: The node's opcode.
+            target: What it calls or reads.
+            args: Its positional arguments, proxies among them.
+            *more: The rest, by position.
+            **options: The rest, by name.
 
         Returns:
             The proxy that ``create_proxy`` returns.
@@ -219,15 +219,15 @@ class ExecOrderTracer:
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
         ``call_function`` or ``call_method`` node uses those among its positional arguments, by
-        their names in the root: a proxy stands for a parameter if its node's target is the
+        their names in the root: a proxy counts as a parameter if its node's target is the
         parameter's name, of any opcode. Arguments nested in a list or passed by keyword are
         ignored. Other nodes use none.
 
         Args:
-            info: the record.
-            parameters: all parameters of the root by name.
-            node: the node.
-            args: its positional arguments as the model passed them, proxies among them.
+            info: The record.
+            parameters: All parameters of the root by name.
+            node: The node.
+            args: Its positional arguments as the model passed them, proxies among them.
 
         Returns:
             A new list of names and parameters, in order, repeated where an argument is.
@@ -242,8 +242,8 @@ def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedPar
     """Return the parameters that have the name of a node's target, with that name.
 
     Args:
-        parameters: all parameters of the root by name.
-        nodes: the nodes to look at.
+        parameters: All parameters of the root by name.
+        nodes: The nodes to look at.
 
     Returns:
         A new list of names and parameters, in the order of the nodes.
@@ -275,8 +275,8 @@ class Fetch(NamedTuple):
     """While one module runs, gather the parameters of another, which runs later.
 
     Attributes:
-        during: the module that runs.
-        module: the module to gather.
+        during: The module that runs.
+        module: The module to gather.
     """
 
     during: nn.Module
@@ -287,8 +287,8 @@ def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> 
     """Return the modules that are gathered as a whole, in the order of their first use.
 
     Args:
-        order: modules in the order of use, such as ``module_forward_order``.
-        units: the modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
+        order: Modules in the order of use, such as ``module_forward_order``.
+        units: The modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
 
     Returns:
         Each unit that is used, once.
@@ -309,12 +309,12 @@ def prefetch_plan(
     A module takes memory from the moment in which its gathering begins until it has run. While a
     module runs, it and all that were gathered ahead may take up ``budget`` bytes together. Modules
     are gathered in the order of use. One that doesn't fit while an earlier one runs is gathered
-    when it is its turn: then there is no fetch for it, and the budget doesn't matter.
+    when its turn comes: then there is no fetch for it, and the budget doesn't matter.
 
     Args:
-        order: the modules in the order of use, each once (``units_in_order``).
-        sizes: the bytes of each module's parameters.
-        budget: the bytes that may be gathered at the same time.
+        order: The modules in the order of use, each once (``units_in_order``).
+        sizes: The bytes of each module's parameters.
+        budget: The bytes that may be gathered at the same time.
 
     Returns:
         The fetches, in the order in which they begin.
@@ -343,7 +343,7 @@ def apply_prefetch(fetches: Iterable[Fetch]) -> None:
     its modules in order: a second call would replace the first.
 
     Args:
-        fetches: what ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
+        fetches: What ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
 
     In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
     """

@@ -39,7 +39,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
     In torch: no such function; its documentation has an example for functions of one argument.
 
     Args:
-        model: a module or function of one input. It isn't changed (a trace writes constants onto
+        model: A module or function of one input. It isn't changed (a trace writes constants onto
             its root, so your ``Tracer`` gets a copy). The inverse shares parameters and buffers.
 
     Returns:
@@ -148,11 +148,11 @@ def solve(
     """Solve ``result = function(*operands)`` for the operand at ``place``.
 
     Args:
-        function: a function of one operand with a registered inverse, or ``operator.add``,
+        function: A function of one operand with a registered inverse, or ``operator.add``,
             ``sub``, ``mul`` or ``truediv``.
-        operands: one or two; the one at ``place`` is the unknown.
+        operands: One or two; the one at ``place`` is the unknown.
         place: 0 or 1.
-        result: what the function returns.
+        result: What the function returns.
 
     Returns:
         The function to call, and its operands, to compute the unknown.
@@ -177,13 +177,13 @@ class InverseBuilder:
     """Build the inverse of a chain.
 
     Args:
-        root: the module whose attributes the chain's graph reads.
-        chain: the placeholder, the steps and the output node.
+        root: The module whose attributes the chain's graph reads.
+        chain: The placeholder, the steps and the output node.
 
     Attributes:
-        graph: the graph of the inverse.
-        copies: for each constant of the chain's graph its copy in the inverse.
-        values: for each constant of the chain's graph its value.
+        graph: The graph of the inverse.
+        copies: For each constant of the chain's graph its copy in the inverse.
+        values: For each constant of the chain's graph its value.
     """
 
     def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
@@ -235,9 +235,9 @@ class InverseBuilder:
         """Add to ``graph`` the node that computes a step's input from its result.
 
         Args:
-            step: a node of the chain.
-            source: the step's input, the node before it in the chain.
-            result: the node of ``graph`` that holds the step's result.
+            step: A node of the chain.
+            source: The step's input, the node before it in the chain.
+            result: The node of ``graph`` that holds the step's result.
 
         Raises:
             NotInvertibleError: the input isn't exactly one of the operands, or ``solve`` or
@@ -268,8 +268,8 @@ class InverseBuilder:
         """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
 
         Args:
-            value: a number or a tensor.
-            inverse: what undoes the step: it multiplies, divides, adds or subtracts.
+            value: A number or a tensor.
+            inverse: What undoes the step: it multiplies, divides, adds or subtracts.
         """
         if inverse in (operator.mul, operator.truediv) and torch.as_tensor(value == 0).any():
             raise NotInvertibleError("a factor is or contains zero, so the input is lost")

@@ -2,8 +2,8 @@
 
 A pattern is a small graph. The node whose value it returns is its *anchor*. To find the pattern,
 compare the anchor with every node of the large graph, then the arguments of both, and so on, back
-to the placeholders of the pattern, which match anything. There is no choice to make on the way: a
-value may have many users, but an argument has one place in its call.
+to the placeholders of the pattern, which match anything. You never have to choose on the way: a
+value may have many users, but a call has one list of arguments.
 
 To replace a match, copy another graph to where the anchor is, let the anchor's users use the result
 of the copy, and erase the nodes that were matched.
@@ -95,7 +95,7 @@ class Matcher:
 
         Args:
             expected: The node of the pattern.
-            actual: The argument at the same place in the graph: a node or any other value.
+            actual: The argument at the same position in the graph: a node or any other value.
             nodes_map: What the nodes of the pattern match so far. The pair is added to it.
         """
         if expected in nodes_map:
