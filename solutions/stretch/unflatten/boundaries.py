@@ -1,16 +1,17 @@
-"""Unlike the core: what replaces a value that may not cross the border of a preserved module."""
+"""Unlike the core: values that cross the border of a preserved module without being passed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.fx import Node
+from torch.types import py_sym_types
 
 from ...unflatten import ModuleCall
-from .mutations import form, is_view, owner, readers, write_back
+from .mutations import form, is_view, readers, write_back
 
 
 @dataclass
@@ -20,16 +21,16 @@ class BoundaryReplacements:
     Attributes:
         call: the call whose border it is.
         allowed: what may cross, as the signature says.
-        written: the last value of each placeholder that is mutated.
+        held: the values that each mutated placeholder holds one after the other.
         crosses: whether a value comes from the other side.
-        before: the node in front of which values are computed again.
-        stack: the module stack of what is computed there.
-        copies: what was computed again.
+        before: the node before which sizes are computed again.
+        stack: the module stack of the sizes computed there.
+        copies: the sizes computed again.
     """
 
     call: ModuleCall
     allowed: Sequence[Node]
-    written: Mapping[Node, Node]
+    held: Mapping[Node, Sequence[Node]]
     crosses: Callable[[Node], bool]
     before: Node
     stack: dict[str, Any]
@@ -46,24 +47,23 @@ class BoundaryReplacements:
             return value
         if _is_in_place(value):
             return self._of(value.all_input_nodes[0], reader)
-        source = self._copied_to(value, reader) or self._written_to(value, reader)
-        return source or self._copy(value)
+        if _is_size(value):
+            return self._copy(value)
+        return self._written_to(value, reader) or self._refuse(value)
 
-    def _copied_to(self, value: Node, reader: Node) -> Node | None:
-        """Return the buffer or input that the model copied the value to and that still holds it."""
-        for copied in value.users:
-            if copied.target is torch.ops.aten.copy_.default and copied < reader:
-                target = copied.all_input_nodes[0]
-                writers = [*_writers(target), *_writers(owner(value))]
-                changed = any(copied < writer < reader for writer in writers)
-                if target.op == "placeholder" and form(target) == form(value) and not changed:
-                    return target
-        return None
+    def _copy(self, value: Node) -> Node:
+        """Compute a size a second time."""
+        if value not in self.copies:
+            with value.graph.inserting_before(self.before):
+                copied = value.graph.node_copy(value, lambda node: self._of(node, self.before))
+            copied.meta["nn_module_stack"] = self.stack
+            self.copies[value] = copied
+        return self.copies[value]
 
     def _written_to(self, value: Node, reader: Node) -> Node | None:
         """Write the value to the buffer or input that holds it in eager mode, and return that."""
-        for target, last in self.written.items():
-            if value is max(held for held in _history(target, last) if held < reader):
+        for target, held in self.held.items():
+            if value is max(each for each in held if each < reader):
                 written = min(node for node in target.users if node > value and _is_in_place(node))
                 if written < reader:
                     return target
@@ -73,28 +73,17 @@ class BoundaryReplacements:
                     return target
         return None
 
-    def _copy(self, value: Node) -> Node:
-        """Compute the value a second time."""
-        if value not in self.copies:
-            obstacle = _obstacle(value, self.before)
-            if obstacle:
-                raise RuntimeError(
-                    f"the value {value.name!r} ({value.target}) crosses the border of "
-                    f"{self.call.name!r}, but is neither an argument nor a result of that call, "
-                    f"and it can't be computed twice, because {obstacle}; pass it, or don't "
-                    "preserve the signature of this module"
-                )
-            with value.graph.inserting_before(self.before):
-                copied = value.graph.node_copy(value, lambda node: self._of(node, self.before))
-            copied.meta["nn_module_stack"] = self.stack
-            self.copies[value] = copied
-        return self.copies[value]
+    def _refuse(self, value: Node) -> NoReturn:
+        raise RuntimeError(
+            f"the value {value.name!r} ({value.target}) crosses the border of "
+            f"{self.call.name!r}, but is neither an argument nor a result of that call: pass it, "
+            "return it, or don't preserve the signature of this module"
+        )
 
 
-def _history(target: Node, last: Node) -> list[Node]:
+def values_held(target: Node, last: Node) -> list[Node]:
     """Return the values that a buffer or input may hold one after the other."""
-    sources = {last}
-    made = {target}
+    sources, made = {last}, {target}
     for node in reversed(target.graph.nodes):
         if node in sources:
             sources.update(node.all_input_nodes)
@@ -104,25 +93,11 @@ def _history(target: Node, last: Node) -> list[Node]:
     return [node for node in made if form(node) == form(target) and not is_view(node)]
 
 
-def _obstacle(value: Node, before: Node) -> str:
-    """Return why a value can't be computed a second time; empty if it can."""
-    if torch.Tag.nondeterministic_seeded in getattr(value.target, "tags", ()):
-        return "it is random"
-    for source in (value, *value.all_input_nodes):
-        for writer in _writers(owner(source)):
-            if value < writer < before:
-                return f"{writer.name!r} has changed {source.name!r} by then"
-    return ""
-
-
-def _writers(value: Node) -> Iterator[Node]:
-    """Yield the operations that write to a value, directly or through views of it."""
-    for user in value.users:
-        if user.args and user.args[0] is value and is_view(user):
-            if _is_in_place(user):
-                yield user
-            yield from _writers(user)
-
-
 def _is_in_place(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_size(node: Node) -> bool:
+    """Return whether a node computes a number from sizes alone: the same one everywhere."""
+    reads_data = torch.Tag.data_dependent_output in getattr(node.target, "tags", ())
+    return isinstance(node.meta.get("val"), py_sym_types) and not reads_data

@@ -9,7 +9,7 @@ accordingly, and the steps of the core need not know about signatures.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
 from ...unflatten import ModuleCall
-from .boundaries import BoundaryReplacements
+from .boundaries import BoundaryReplacements, values_held
 from .graphs import outline
 
 
@@ -30,14 +30,13 @@ def preserve_signatures(
 ) -> None:
     """Edit the graph so that calls with a preserved signature take and return just what it says.
 
-    A value that crosses the border of such a call, and is neither an argument nor a result, is
-    replaced on the far side of the border:
+    Three kinds of values cross the border of an ordinary call without being an argument or a
+    result. On the far side of the border
 
-    - the result of an in-place operation by what it wrote to;
+    - the result of an in-place operation is replaced by what it wrote to;
     - the new value of a mutated buffer, in a functional graph, by the buffer, into which it is
       written where it is made;
-    - anything else (a size that export computes once for all modules, say) by a computation of
-      its own.
+    - a size, which export computes once for all modules, by a computation of its own.
 
     Parameters, buffers, constants and the program's inputs may cross as they are. Then arguments
     are packed before the call and unpacked in it, and results the other way round.
@@ -48,13 +47,14 @@ def preserve_signatures(
         written: what ``restore_mutations`` writes back: the last value of each placeholder.
 
     Raises:
-        RuntimeError: a value that crosses the border can't be computed twice, because it is random,
-            or computed from something that is mutated in between.
+        RuntimeError: any other value crosses the border, such as a tensor that one module keeps
+            in a list and another one takes from there.
 
     In torch: ``_ModuleFrame.remap_input``, ``_IVals`` and ``_generate_flatten_spec``.
     """
+    held = {target: values_held(target, last) for target, last in written.items()}
     for border in _borders(graph, signatures):
-        border.enforce_signature(written)
+        border.enforce_signature(held)
     borders = _borders(graph, signatures)
     for border in borders:
         border.pack()
@@ -95,19 +95,19 @@ class Border:
         self.inside = dict(stack[: depth + 1])
         self.outside = dict(stack[:depth])
 
-    def enforce_signature(self, written: Mapping[Node, Node]) -> None:
+    def enforce_signature(self, held: Mapping[Node, Sequence[Node]]) -> None:
         """Replace what crosses the border and isn't in the signature."""
         call, first, last = self.call, self.call.first, self.call.last
         nodes = list(_slice(call))
         into_call = BoundaryReplacements(
-            call, self.arguments, written, lambda value: value < first, first, self.inside
+            call, self.arguments, held, lambda value: value < first, first, self.inside
         )
         for node in nodes:
             into_call.replace_inputs(node)
         for node in dict.fromkeys(user for value in nodes for user in value.users if user > last):
             stack = node.meta.get("nn_module_stack") or dict(list(self.outside.items())[:1])
             BoundaryReplacements(
-                call, self.results, written, lambda value: first <= value <= last, node, stack
+                call, self.results, held, lambda value: first <= value <= last, node, stack
             ).replace_inputs(node)
 
     def pack(self) -> None:
