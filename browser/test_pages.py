@@ -35,7 +35,8 @@ WIDER = """() => [...document.querySelectorAll(".md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth && !each.closest("details"))
     .map(each => each.textContent.trim().slice(0, 40))"""
 # Links in a text that only their colour shows; the link of a heading isn't in a text.
-PLAIN_LINKS = """() => [...document.querySelectorAll(":is(p, li, td) a:not(.md-button, .headerlink)")]
+PLAIN_LINKS = """() => [...document.querySelectorAll(":is(p, li, td) a")]
+    .filter(each => !each.matches(".md-button, .headerlink"))
     .filter(each => each.closest(".md-content") && each.checkVisibility())
     .filter(each => each.textContent.trim())
     .filter(each => !getComputedStyle(each).textDecorationLine.includes("underline"))

@@ -159,7 +159,7 @@ def the_whole_root_is_copied(lesson):
 
 @wrong(
     fails="test_an_argument_of_another_type_is_an_expression_for_the_value",
-    says="a call of its class",
+    says="got: <class 'tuple'>",
 )
 def named_tuples_lose_their_class(lesson):
     """Takes a named tuple for a tuple."""

@@ -157,7 +157,7 @@ def tags_proxies_only(lesson):
 
 @wrong(
     fails="test_the_input_and_the_output_have_no_line",
-    says="stop at the frame of `trace`",
+    says="expected: (None, None)",
 )
 def takes_the_caller_of_trace(lesson):
     """Walks out of the run: the line that called ``trace`` made nothing."""

@@ -162,7 +162,7 @@ def keeps_the_usages_of_the_first_call(lesson):
     lesson.ExecOrderTracer.begin_usages = begin_usages
 
 
-@wrong(fails="test_options_of_the_tracer_still_work", says="keep the original's signature")
+@wrong(fails="test_options_of_the_tracer_still_work", says="to have a parameter `proxy_factory_fn`")
 def hides_the_signature(lesson):
     """Replaces methods by functions that take anything."""
 
@@ -180,7 +180,7 @@ def hides_the_signature(lesson):
 
 @wrong(
     fails="test_the_tracer_has_no_attribute_that_it_did_not_have_before",
-    says="delete the attribute",
+    says="the bound method was assigned",
 )
 def assigns_the_bound_methods(lesson):
     """Restores by assignment, as torch does."""

@@ -192,7 +192,7 @@ def looks_into_modules(lesson):
 
 @wrong(
     fails="test_a_module_undoes_itself",
-    says="what was changed last has to be mended first",
+    says="not close",
 )
 def mends_in_the_same_order(lesson):
     """Takes the first change back first."""

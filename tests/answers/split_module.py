@@ -64,7 +64,7 @@ def parameters_are_read_inside(lesson):
 
 @wrong(
     fails="test_a_tensor_brings_the_first_holder_of_each_of_its_sizes",
-    says="the first node that is one",
+    says="got: args (x, a, b_again)",
 )
 def the_last_holder_of_a_size_comes_in(lesson):
     """Overwrites who holds a symbol whenever somebody else does."""

@@ -106,7 +106,7 @@ def saves_every_buffer(lesson):
 
 @wrong(
     fails="test_one_memory_that_is_read_differently_stays_so",
-    says="a parameter is a tensor of its own",
+    says="['Parameter', 'Tensor', 'Tensor']",
 )
 def makes_a_parameter_of_a_buffer(lesson):
     """Has one copy for a parameter and for a buffer that looks at its memory."""

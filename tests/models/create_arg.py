@@ -98,7 +98,7 @@ def is_constant(got: object) -> bool:
     return isinstance(got, str) and got.startswith("_tensor_constant")
 
 
-def kept_on_the_root(tracer, value: object, name: str, hint: str) -> None:
+def kept_on_the_root(tracer, value: object, name: str, hint: str = "") -> None:
     """Fail unless the root has the value itself under a new name."""
     path = target_of(tracer, value)
     holds(

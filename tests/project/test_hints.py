@@ -90,7 +90,7 @@ def test_after_the_last_hint_it_is_said_that_there_are_no_more_and_what_helps(le
     for _ in range(3):
         assert "no more hints" not in play("hint", "tracer").screen
     shown = " ".join(play("hint", "tracer").screen.split())
-    assert shown.startswith("There are no more hints. The last one again: Hint 3 of 3")
+    assert shown.startswith("There are no more hints. Here is the last one again: Hint 3 of 3")
     assert "`docs/lessons/tracer.md`" in shown
     assert "`kata solution tracer --show-me`" in shown
 

@@ -44,7 +44,6 @@ def test_options_of_the_tracer_still_work(lesson):
         holds(
             "proxy_factory_fn" in inspect.signature(tracer.create_proxy).parameters,
             "create_proxy to have a parameter `proxy_factory_fn`, while it is watched too",
-            hint="keep the original's signature: `functools.update_wrapper`",
         )
         tracer.trace(model)
     same_names("parameters", readable(watcher.exec_info, model)["parameters"], ["weight"])
@@ -58,7 +57,6 @@ def test_the_tracer_has_no_attribute_that_it_did_not_have_before(lesson):
         sorted(vars(tracer).keys() & {"call_module", "create_proxy"}),
         [],
         cause=(bool, "the bound method was assigned: it now hides the one of the class"),
-        hint="delete the attribute, unless the object had one of its own before",
     )
 
 
@@ -98,11 +96,7 @@ def complete(lesson, model: nn.Module) -> dict:
     ],
 )
 def test_the_complete_record_has_every_parameter_that_is_used(lesson, model, parameters):
-    equal(
-        complete(lesson, model())["parameters"],
-        parameters,
-        hint="the new node knows all its inputs; only a `get_attr` reads a parameter",
-    )
+    equal(complete(lesson, model())["parameters"], parameters)
 
 
 def test_the_complete_record_keeps_the_usages_of_every_call(lesson):
@@ -111,7 +105,6 @@ def test_the_complete_record_keeps_the_usages_of_every_call(lesson):
         complete(lesson, Reused())["usages"]["block"],
         [left, right],
         cause=(is_value([right]), "a second call emptied the list"),
-        hint="override what gives a module its list",
     )
 
 
@@ -128,10 +121,7 @@ def test_the_work_is_linear_in_the_calls(lesson):
 
     factor = growth(work, 30)
     holds(
-        factor < LINEAR,
-        "twice the steps for twice the calls",
-        got=f"{factor:.1f} times the steps",
-        hint="a set beside the list knows what was visited; a dict knows parameters by name",
+        factor < LINEAR, "twice the steps for twice the calls", got=f"{factor:.1f} times the steps"
     )
 
 
@@ -150,6 +140,6 @@ def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how, tmp_path):
         pytest.skip("this torch has no FSDP2")
     gathers, early, same = sharded_run(lesson, how, tmp_path)
     wanted, ahead = EXPECTED[how]
-    equal(gathers, wanted, hint="how often parameters were gathered in one forward")
-    equal(early if ahead is not None else None, ahead, hint="begun before it was the module's turn")
-    equal(same, True, hint="outputs and gradients are those of one process to the bit")
+    equal(gathers, wanted)
+    equal(early if ahead is not None else None, ahead)
+    equal(same, True)

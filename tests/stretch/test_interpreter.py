@@ -113,7 +113,7 @@ def test_a_list_of_another_length_is_refused(lesson, count, fault):
 
 
 def test_an_argument_without_a_default_is_missed_by_name(lesson):
-    with refuses(RuntimeError, "width", cause="a value was found", hint="name the target"):
+    with refuses(RuntimeError, "width", cause="a value was found"):
         keeping(lesson, traced(lambda x, width: x)).run(1)
 
 

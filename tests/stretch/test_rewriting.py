@@ -76,7 +76,7 @@ def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, na
                 for side in (lesson, theirs)
             )
             missing = [each for each in torchs if each not in ours]
-            equal(missing, [], hint=f"the pattern is {pattern}")
+            equal(missing, [])
 
 
 def test_finding_takes_time_in_proportion_to_the_graph(lesson):
@@ -125,7 +125,7 @@ def test_a_constant_of_a_pattern_meets_any_tensor(lesson):
         def forward(self, x):
             return x * self.anything
 
-    equal(places(lesson, Pattern(), Model()), ["mul"], hint="a parameter meets a parameter")
+    equal(places(lesson, Pattern(), Model()), ["mul"])
 
 
 def test_a_pattern_may_be_a_graph(lesson):
@@ -280,10 +280,7 @@ def test_of_places_with_several_results_all_are_found(lesson):
 @pytest.mark.beyond("the copy is made to use its own result: a node is used before it is defined")
 @pytest.mark.parametrize(
     "function",
-    [
-        lambda a, f, g: f(a) * g(a),
-        lambda a, f, g: torch.sin(g(a)) * f(a),
-    ],
+    [lambda a, f, g: f(a) * g(a), lambda a, f, g: torch.sin(g(a)) * f(a)],
     ids=["used behind", "used before"],
 )
 def test_a_result_may_be_an_input(lesson, function):
@@ -437,7 +434,7 @@ def test_what_is_put_there_may_be_used_again(lesson, form):
     new = symbolic_trace(lambda x: tanh(x) + 1)
     before = calls(new.graph)
     replaced(lesson, lambda a: relu(a) * relu(a), relu, form(new))
-    equal(calls(new.graph), before, hint="put a copy of it there")
+    equal(calls(new.graph), before)
 
 
 @pytest.mark.beyond("an assertion with two numbers")
@@ -479,7 +476,7 @@ def test_a_replacement_brings_its_modules_and_parameters(lesson):
     before = gm(x)
     for parameter in new.parameters():
         nn.init.zeros_(parameter)
-    same_numbers(gm(x), before, hint="copy the parameters")
+    same_numbers(gm(x), before)
 
 
 def test_what_the_module_has_comes_first(lesson):

@@ -246,13 +246,7 @@ def test_a_stage_that_dies_in_a_step_is_named_within_seconds(lesson):
     start = time.monotonic()
     with refuses(RuntimeError, "stage 1 died", "F0"):
         lesson.train_step(
-            batch.cut,
-            inputs,
-            targets,
-            loss_of,
-            order=lesson.gpipe,
-            microbatches=4,
-            world_size=3,
+            batch.cut, inputs, targets, loss_of, order=lesson.gpipe, microbatches=4, world_size=3
         )
     holds(time.monotonic() - start < 10, "an error within ten seconds")
     equal(multiprocessing.active_children(), [])
