@@ -113,17 +113,6 @@ class ExecOrderTracer:
             "exec_order: watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses"
         )
 
-    def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
-        """Give a module that is called an empty list of usages, also where it had one before.
-
-        Args:
-            info: The record.
-            module: The module that is called.
-        """
-        raise NotImplementedError(
-            "exec_order: give a module that is called an empty list of usages, also where it had one before"
-        )
-
     def record_call(
         self,
         info: ExecutionInfo,

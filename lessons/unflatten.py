@@ -201,14 +201,12 @@ def state_values(program: ExportedProgram) -> dict[str, Any]:  # given
     return {**program.state_dict, **program.constants}
 
 
-def state_names(
-    program: ExportedProgram, identity: Callable[[Any], Hashable] = id
-) -> dict[str, list[str]]:
+def state_names(program: ExportedProgram) -> dict[str, list[str]]:
     """Return all names of each placeholder that is state.
 
     First the ``target`` of its input spec in the program's ``graph_signature``, then every name
-    in ``state_values`` of a value with the same ``identity``, so the target once more. The name
-    of the placeholder is ``spec.arg.name``.
+    in ``state_values`` of the very same object, so the target once more. The name of the
+    placeholder is ``spec.arg.name``.
 
     >>> import torch
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -394,12 +392,12 @@ class InterpreterModule(nn.Module):
         super().__init__()
         self.graph = graph
         self._ty = ty
-        # In a tuple: nn.Module would register the owner as a child.
-        self._stands_on = () if owner is None else (owner,)
+        # In a tuple: nn.Module would register the owner itself as a child.
+        self._owners = (self if owner is None else owner,)
 
     @property
     def _owner(self) -> nn.Module:  # given
-        return self._stands_on[0] if self._stands_on else self
+        return self._owners[0]
 
     def type_name(self) -> str | None:  # given
         """The class of the eager module, as export wrote it down."""
@@ -435,6 +433,10 @@ class UnflattenedModule(InterpreterModule):
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
 
+    def module_for(self, call: ModuleCall, owner: nn.Module | None) -> InterpreterModule:  # given
+        """Return a new module that runs the graph of a call on the attributes of ``owner``."""
+        return InterpreterModule(CallGraph(call).graph, call.type_name, owner)
+
     def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the arguments, with their paths.
 
@@ -466,13 +468,10 @@ class UnflattenedModule(InterpreterModule):
         )
 
 
-def make_modules(
-    root: ModuleCall,
-    tree: UnflattenedModule,
-    call_graph: type[CallGraph] = CallGraph,
-    interpreter: type[InterpreterModule] = InterpreterModule,
-) -> None:
+def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
     """Give every call a module with its graph and type name; the root's is the tree.
+
+    ``tree.module_for`` makes each module.
 
     The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
     export also counts calls that left no node, so it may be 1. A later call is done by a module

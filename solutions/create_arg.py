@@ -132,10 +132,11 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
         for name, value in vars(module).items()
         if isinstance(value, torch.Tensor)
     }
-    return paths | _registered_paths(root)
+    return paths | registered_paths(root)
 
 
-def _registered_paths(root: nn.Module) -> dict[torch.Tensor, str]:
+def registered_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # reference only
+    """Return the path of each parameter and buffer, at its first registered name."""
     return {tensor: path for path, tensor in chain(root.named_parameters(), root.named_buffers())}
 
 

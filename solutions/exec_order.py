@@ -125,15 +125,6 @@ class ExecOrderTracer:
         with patch.multiple(tracer, call_module=call_module, create_proxy=create_proxy):
             yield
 
-    def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
-        """Give a module that is called an empty list of usages, also where it had one before.
-
-        Args:
-            info: The record.
-            module: The module that is called.
-        """
-        info.module_to_param_usage_infos[module] = []
-
     def record_call(
         self,
         info: ExecutionInfo,
@@ -163,7 +154,7 @@ class ExecOrderTracer:
         info.module_forward_order.append(module)
         _note_usage(info, module, list(module.named_parameters()))
         caller, info.curr_module = info.curr_module, module
-        self.begin_usages(info, module)
+        info.module_to_param_usage_infos[module] = []
         output = call_module(module, *how)
         info.curr_module = caller
         return output

@@ -34,7 +34,8 @@ class Placeholders:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
             is_module: Whether the first parameter is ``self.root`` and gets no placeholder. Its
                 name doesn't matter.
-            concrete_args: Passed to ``proxy_placeholder``. Only the stretch uses it.
+            concrete_args: Values to use in the place of proxies; torch's tracer passes them. Here
+                every parameter gets a proxy: fixed values are part of the stretch.
 
         Returns:
             A pair of ``call`` and ``args``; ``call(*args)`` runs the function on root and proxies.
@@ -58,15 +59,14 @@ class Placeholders:
                     "of *args: write `self` as its first parameter"
                 )
             args, inputs = [self.root], inputs[1:]
-        args += [self.proxy_placeholder(each, concrete_args) for each in inputs]
+        args += [self.proxy_placeholder(each) for each in inputs]
         return call_by_position(root_fn, len(args)), args
 
-    def proxy_placeholder(self, parameter: Input, concrete_args: Any = None) -> Any:
+    def proxy_placeholder(self, parameter: Input) -> Any:
         """Create a placeholder node, and return its proxy.
 
         Args:
             parameter: The target, the default and the type of the node.
-            concrete_args: Only the stretch uses it.
 
         The node is created by ``self.create_proxy``, because a subclass may override it; pass the
         annotation as ``type_expr``. In torch: ``Tracer._proxy_placeholder``.

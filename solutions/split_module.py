@@ -134,11 +134,11 @@ def split_module(
         partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
     }
     if qualname_map is not None:
-        qualname_map.update(_old_paths(ordered))
+        qualname_map.update(old_paths(ordered))
     return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
-def _old_paths(partitions: Iterable[Partition]) -> dict[str, str]:
+def old_paths(partitions: Iterable[Partition]) -> dict[str, str]:  # reference only
     """Map the path of every module called in the result to its path in the original."""
     return {
         f"{partition.submod_name}.{partition.environment[node].target}": str(node.target)
@@ -221,10 +221,12 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
     partition_of = {node: partition for partition in partitions for node in partition.nodes}
     for node in m.graph.nodes:
         for value in node.all_input_nodes:
-            _record_use(value, partition_of.get(value), partition_of.get(node))
+            record_use(value, partition_of.get(value), partition_of.get(node))
 
 
-def _record_use(value: Node, maker: Partition | None, user: Partition | None) -> None:
+def record_use(
+    value: Node, maker: Partition | None, user: Partition | None
+) -> None:  # reference only
     """Record one use of a value; a node that belongs to no partition has ``None``."""
     if maker is user:
         return
@@ -281,12 +283,13 @@ def _cycle(circle: list[Partition]) -> RuntimeError:
     names = " -> ".join(partition.submod_name for partition in circle)
     maker, user, *_ = circle
     return RuntimeError(
-        f"cycle exists between partitions: {names}. For example, {_need(user, maker)}. "
+        f"cycle exists between partitions: {names}. For example, {describe_need(user, maker)}. "
         "Put the nodes of the cycle into one partition, or change where the callback cuts"
     )
 
 
-def _need(user: Partition, maker: Partition) -> str:
+def describe_need(user: Partition, maker: Partition) -> str:  # reference only
+    """Return a sentence that names a value that one partition needs from another."""
     value = next(value for value, origin in user.inputs.items() if origin is maker)
     return f"{user.submod_name} needs `{value}` from {maker.submod_name}"
 
@@ -351,7 +354,7 @@ def build_submodule(
         target = node.target
         if node.op == "call_module":
             target = partition.flat_name(str(target))
-        _copy_node(node, graph, environment, target, node.name if keep_original_node_name else None)
+        copy_node(node, graph, environment, target, node.name if keep_original_node_name else None)
     values = tuple(environment[value] for value in partition.outputs)
     graph.output(values[0] if partition.returns_single else values)
     modules = {
@@ -362,13 +365,14 @@ def build_submodule(
     return graph_module_class(m)(modules, graph)
 
 
-def _copy_node(
+def copy_node(
     node: Node,
     graph: Graph,
     environment: dict[Node, Node],
     target: Any,
     name: str | None = None,
-) -> None:
+) -> None:  # reference only
+    """Add a copy of a node to a graph, with its metadata, and note it in ``environment``."""
     args, kwargs = map_arg((node.args, node.kwargs), environment.__getitem__)
     copy = graph.create_node(node.op, target, args, kwargs, name, node.type)
     copy.meta.update(node.meta)
@@ -427,9 +431,9 @@ def stitch_graph(
     for node in m.graph.nodes:
         if node.op == "placeholder":
             target = _argument_name(node) if keep_original_node_name else node.target
-            _copy_node(node, graph, environment, target)
+            copy_node(node, graph, environment, target)
         elif node.op == "get_attr" and not keep_original_order:
-            _copy_node(node, graph, environment, node.target)
+            copy_node(node, graph, environment, node.target)
     for partition in submodules:
         arguments = _new_values(partition.inputs, graph, environment)
         call = graph.call_module(partition.submod_name, arguments)
@@ -452,7 +456,7 @@ def _new_values(
     """Return the copies of ``values``; create ``get_attr`` nodes that don't exist yet."""
     for value in values:
         if value.op == "get_attr" and value not in environment:
-            _copy_node(value, graph, environment, value.target)
+            copy_node(value, graph, environment, value.target)
     return tuple(environment[value] for value in values)
 
 

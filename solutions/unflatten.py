@@ -290,14 +290,12 @@ def state_values(program: ExportedProgram) -> dict[str, Any]:  # given
     return {**program.state_dict, **program.constants}
 
 
-def state_names(
-    program: ExportedProgram, identity: Callable[[Any], Hashable] = id
-) -> dict[str, list[str]]:
+def state_names(program: ExportedProgram) -> dict[str, list[str]]:
     """Return all names of each placeholder that is state.
 
     First the ``target`` of its input spec in the program's ``graph_signature``, then every name
-    in ``state_values`` of a value with the same ``identity``, so the target once more. The name
-    of the placeholder is ``spec.arg.name``.
+    in ``state_values`` of the very same object, so the target once more. The name of the
+    placeholder is ``spec.arg.name``.
 
     >>> import torch
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -307,11 +305,11 @@ def state_names(
     ['0.weight', '0.weight', '1.weight']
     """
     values = state_values(program)
-    names: dict[Hashable, list[str]] = defaultdict(list)
+    names: dict[int, list[str]] = defaultdict(list)
     for name, value in values.items():
-        names[identity(value)].append(name)
+        names[id(value)].append(name)
     return {
-        spec.arg.name: [spec.target, *names[identity(values[spec.target])]]
+        spec.arg.name: [spec.target, *names[id(values[spec.target])]]
         for spec in program.graph_signature.input_specs
         if spec.target in values
     }
@@ -549,12 +547,12 @@ class InterpreterModule(nn.Module):
         super().__init__()
         self.graph = graph
         self._ty = ty
-        # In a tuple: nn.Module would register the owner as a child.
-        self._stands_on = () if owner is None else (owner,)
+        # In a tuple: nn.Module would register the owner itself as a child.
+        self._owners = (self if owner is None else owner,)
 
     @property
     def _owner(self) -> nn.Module:  # given
-        return self._stands_on[0] if self._stands_on else self
+        return self._owners[0]
 
     def type_name(self) -> str | None:  # given
         """The class of the eager module, as export wrote it down."""
@@ -590,6 +588,10 @@ class UnflattenedModule(InterpreterModule):
         super().__init__(type(export_module.graph)())
         self._signature = export_module.module_call_graph[0].signature
         self.range_constraints = export_module.range_constraints
+
+    def module_for(self, call: ModuleCall, owner: nn.Module | None) -> InterpreterModule:  # given
+        """Return a new module that runs the graph of a call on the attributes of ``owner``."""
+        return InterpreterModule(CallGraph(call).graph, call.type_name, owner)
 
     def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the arguments, with their paths.
@@ -634,13 +636,10 @@ class UnflattenedModule(InterpreterModule):
 # --- step 7: a module for every call, in the eager model's tree
 
 
-def make_modules(
-    root: ModuleCall,
-    tree: UnflattenedModule,
-    call_graph: type[CallGraph] = CallGraph,
-    interpreter: type[InterpreterModule] = InterpreterModule,
-) -> None:
+def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
     """Give every call a module with its graph and type name; the root's is the tree.
+
+    ``tree.module_for`` makes each module.
 
     The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
     export also counts calls that left no node, so it may be 1. A later call is done by a module
@@ -649,9 +648,8 @@ def make_modules(
     """
     first: dict[str, InterpreterModule] = {}
     for call in root.walk():
-        graph = call_graph(call).graph
         owner = first.get(call.path)
-        call.module = interpreter(graph, call.type_name, owner)
+        call.module = tree.module_for(call, owner)
         if owner is None:
             first[call.path] = call.module
             call.index = 0
@@ -730,11 +728,12 @@ def share_equal_bodies(root: ModuleCall) -> None:
     for call in root.walk():
         earliest = kept.setdefault((call.path, graph_key(call.module.graph)), call)
         if earliest is not call:
-            _remove(root.module, call.name)
+            remove_module(root.module, call.name)
             call.module = earliest.module
             call.redirect(earliest.index)
 
 
-def _remove(tree: nn.Module, path: str) -> None:
+def remove_module(tree: nn.Module, path: str) -> None:  # reference only
+    """Remove the module at a path from a tree."""
     parent, _, name = path.rpartition(".")
     delattr(tree.get_submodule(parent), name)

@@ -90,7 +90,7 @@ class CreateArg(core.CreateArg):
         """
         if self._graph_of_paths is not self.graph:
             self._graph_of_paths = self.graph
-            self._tensor_paths = constant_paths(self.root) | core._registered_paths(self.root)
+            self._tensor_paths = constant_paths(self.root) | core.registered_paths(self.root)
         path = super().path_of_value(value)
         if isinstance(value, nn.Module | TreeSpec) or (path and value_at(self.root, path) is value):
             return path

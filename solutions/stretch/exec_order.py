@@ -10,7 +10,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,14 +67,28 @@ class CompleteExecOrderTracer(ExecOrderTracer):
     True
     """
 
-    def begin_usages(self, info: ExecutionInfo, module: nn.Module) -> None:
-        """Give a module that is called for the first time an empty list of usages.
+    def record_call(
+        self,
+        info: ExecutionInfo,
+        call_module: Callable[..., Any],
+        module: nn.Module,
+        *how: Any,
+    ) -> Any:
+        """Record that a module is called, call it, and keep the usages of its earlier calls.
 
         Args:
-            info: the record.
-            module: the module that is called.
+            info: The record.
+            call_module: The tracer's method.
+            module: The module that is called.
+            *how: The other arguments of ``call_module``: forward, args, kwargs.
+
+        Returns:
+            What ``call_module`` returns.
         """
-        info.module_to_param_usage_infos.setdefault(module, [])
+        earlier = info.module_to_param_usage_infos.get(module, [])
+        output = super().record_call(info, call_module, module, *how)
+        info.module_to_param_usage_infos[module][:0] = earlier
+        return output
 
     def parameters_used(
         self,

@@ -36,13 +36,15 @@ __all__ = ["Input", "Placeholders", "call_by_position", "inputs_of"]
 class Placeholders(core.Placeholders):
     """The core's class, with concrete arguments."""
 
+    concrete_args: dict[str, Any] | None = None
+
     def create_args_for_root(
         self,
         root_fn: Callable[..., Any],
         is_module: bool,
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Record a placeholder for every parameter of a function, and say how to call it with them.
+        """Create a placeholder for each parameter of a function; return how to call it with them.
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class, or its own.
@@ -75,24 +77,25 @@ class Placeholders(core.Placeholders):
                 ]
                 return root_fn, [self.root] * is_module + numbered
             concrete_args = by_name(named[is_module:], concrete_args)
-        call, args = super().create_args_for_root(root_fn, is_module, concrete_args)
+        self.concrete_args = concrete_args
+        call, args = super().create_args_for_root(root_fn, is_module)
         if inspect.unwrap(root_fn) is not root_fn:
             call = call_by_kind(root_fn)
         if all(map(pytree.tree_is_leaf, args)):
             return call, args
         return flattened(self.graph, call, args, named)  # type: ignore[attr-defined]
 
-    def proxy_placeholder(
-        self, parameter: Input, concrete_args: dict[str, Any] | None = None
-    ) -> Any:
-        """Record a placeholder, and return its proxy, or what is known of the parameter.
+    def proxy_placeholder(self, parameter: Input) -> Any:
+        """Create a placeholder, and return its proxy, or the concrete value of the parameter.
+
+        Each leaf of a concrete value gets a placeholder of its own, ``name_1``, ``name_2`` and so
+        on. A leaf ``PH`` stays a proxy.
 
         Args:
-            parameter: What the placeholder says.
-            concrete_args: Values by name. Each leaf of such a value has a placeholder of its own,
-                ``name_1``, ``name_2`` and so on. A leaf ``PH`` stays a proxy.
+            parameter: The target, the default and the type of the node.
         """
-        if concrete_args is None or parameter.target not in concrete_args:
+        known = self.concrete_args or {}
+        if parameter.target not in known:
             return super().proxy_placeholder(parameter)
         numbers = count(1)
 
@@ -101,7 +104,7 @@ class Placeholders(core.Placeholders):
             proxy = leaf_placeholder(self, leaf, Input(target, parameter.default, None))
             return specialized(proxy, leaf, parameter.target)
 
-        return pytree.tree_map(value_of, concrete_args[parameter.target])
+        return pytree.tree_map(value_of, known[parameter.target])
 
 
 def leaf_placeholder(tracer: Placeholders, leaf: Any, parameter: Input) -> Proxy:

@@ -132,7 +132,7 @@ def split_module(
         partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
     }
     if qualname_map is not None:
-        qualname_map.update(core._old_paths(ordered))
+        qualname_map.update(core.old_paths(ordered))
     return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
@@ -180,7 +180,7 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
                 continue
             crosses = user not in (None, partition_of.get(value))
             for needed in (value, *_sizes(value, binders)) if crosses else (value,):
-                core._record_use(needed, partition_of.get(needed), user)
+                core.record_use(needed, partition_of.get(needed), user)
         _bind_symbol(node, binders)
 
 
@@ -250,8 +250,9 @@ def _refuse_late_makers(partitions: list[Partition]) -> None:
     for user in partitions:
         late.remove(user)
         for maker in filter(late.__contains__, user.dependencies):
+            need = core.describe_need(user, maker)
             raise RuntimeError(
-                f"keep_original_order: {core._need(user, maker)}, which comes later in the graph. "
+                f"keep_original_order: {need}, which comes later in the graph. "
                 "Leave keep_original_order out, or change where the callback cuts"
             )
 
@@ -265,7 +266,7 @@ def build_submodule(
     """Unlike the core's: its nodes stand between the regions to enter again and to leave early."""
     partition.graph = type(m.graph)()
     for enter in partition.reentered:
-        core._copy_node(enter, partition.graph, partition.environment, enter.target)
+        core.copy_node(enter, partition.graph, partition.environment, enter.target)
     partition.nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
     return _late(core.build_submodule(partition, m, keep_original_node_name))
 

@@ -99,7 +99,7 @@ def recording_calls(lesson, *, own=lambda module: list(module.named_parameters()
         info.module_forward_order.append(module)
         lesson._note_usage(info, module, own(module))
         caller, info.curr_module = info.curr_module, module
-        self.begin_usages(info, module)
+        info.module_to_param_usage_infos[module] = []
         result = call_module(module, *how)
         info.curr_module = back(info) if back else caller
         return result
@@ -156,10 +156,15 @@ def looks_at_keyword_arguments(lesson):
 def keeps_the_usages_of_the_first_call(lesson):
     """Gives a module its list only once."""
 
-    def begin_usages(self, info, module):
-        info.module_to_param_usage_infos.setdefault(module, [])
+    record_call = lesson.ExecOrderTracer.record_call
 
-    lesson.ExecOrderTracer.begin_usages = begin_usages
+    def keep_usages(self, info, call_module, module, *how):
+        earlier = info.module_to_param_usage_infos.get(module, [])
+        output = record_call(self, info, call_module, module, *how)
+        info.module_to_param_usage_infos[module][:0] = earlier
+        return output
+
+    lesson.ExecOrderTracer.record_call = keep_usages
 
 
 @wrong(fails="test_options_of_the_tracer_still_work", says="to have a parameter `proxy_factory_fn`")

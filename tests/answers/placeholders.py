@@ -378,9 +378,9 @@ def containers_by_recursion(lesson):
     parameters by their names."""
 
     class Placeholders(lesson.Placeholders):
-        def proxy_placeholder(self, parameter, concrete_args=None):
-            name = parameter.target
-            if concrete_args is None or name not in concrete_args:
+        def proxy_placeholder(self, parameter):
+            name, concrete_args = parameter.target, self.concrete_args or {}
+            if name not in concrete_args:
                 return super().proxy_placeholder(parameter)
             numbers = itertools.count(1)
 

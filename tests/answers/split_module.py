@@ -107,7 +107,7 @@ def copy_with(lesson, make):
     def copy_node(node, graph, environment, target, name=None):
         environment[node] = make(node, graph, environment, target, name)
 
-    lesson._copy_node = copy_node
+    lesson.copy_node = copy_node
 
 
 @wrong(fails="test_keyword_arguments_are_copied", says="without node.kwargs")
@@ -216,13 +216,13 @@ def gradients_are_reentered_before_autocast(lesson):
 @wrong(fails="test_resnet18_is_cut_as_torch_cuts_it", says="metadata")
 def some_metadata_is_kept(lesson):
     """Copies what passes write on nodes, and not what the tracer wrote."""
-    copy_node = lesson._copy_node
+    copy_node = lesson.copy_node
 
     def copy_and_forget(node, graph, environment, *names):
         copy_node(node, graph, environment, *names)
         environment[node].meta.pop("nn_module_stack", None)
 
-    lesson._copy_node = copy_and_forget
+    lesson.copy_node = copy_and_forget
 
 
 @right(core_only=True)

@@ -165,6 +165,25 @@ def test_a_stretch_stands_on_its_core(lesson: str):
     assert not modules & set(NAMES) - {lesson}
 
 
+@every_core
+def test_a_stretch_uses_public_names_of_its_core_only(lesson: str):
+    for file in lesson_files(SOLUTIONS, lesson):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        private = {f"{node.value.id}.{node.attr}" for node in ast.walk(tree) if is_private(node)}
+        assert not private, file
+
+
+def is_private(node: ast.AST) -> bool:
+    """Return whether a node reads a private name of the core: `core._name`."""
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "core"
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+    )
+
+
 def imported(file: Path) -> Iterator[str]:
     """The modules that a file imports; those of the reference by their names below it."""
     package = file.relative_to(CORES).parent.parts

@@ -30,14 +30,8 @@ from ...unflatten import (
     state_values,
     unflatten_plain,
 )
-from .graphs import (
-    CallGraph,
-    attach_branches,
-    dispatch,
-    lift_annotations,
-    outline,
-    share_equal_bodies,
-)
+from .calls import CallGraph, outline
+from .graphs import attach_branches, dispatch, lift_annotations, share_equal_bodies
 from .modules import (
     FlatArgsAdapter,
     InterpreterModule,
@@ -107,7 +101,7 @@ def unflatten(
     """
     root = prepare_calls(module)
     tree = UnflattenedModule(module, flat_args_adapter)
-    make_modules(root, tree, CallGraph, InterpreterModule)
+    make_modules(root, tree)
     lift_annotations(root)
     attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
     attach_branches(root, module.graph_module)

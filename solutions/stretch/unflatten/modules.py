@@ -25,6 +25,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
 from ... import unflatten as core
+from ...unflatten import ModuleCall
+from .calls import CallGraph
 
 
 class InterpreterModule(core.InterpreterModule):
@@ -146,6 +148,10 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         self.equality_constraints: list[Any] = []
         self.check_input_constraints = True
         self.meta = {**export_module.graph_module.meta, "unflattened_module": self}
+
+    def module_for(self, call: ModuleCall, owner: nn.Module | None) -> InterpreterModule:
+        """Return a new module that runs the graph of a call on the attributes of ``owner``."""
+        return InterpreterModule(CallGraph(call).graph, call.type_name, owner)
 
     @property
     def input_placeholders(self) -> list[Node]:

@@ -22,7 +22,7 @@ from torch.utils._pytree import TreeSpec
 
 from ...unflatten import ModuleCall
 from .boundaries import BoundaryReplacements, values_held
-from .graphs import outline
+from .calls import outline
 
 
 def preserve_signatures(

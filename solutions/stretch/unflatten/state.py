@@ -7,6 +7,7 @@ views of one storage must see each other's mutations.
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from ... import unflatten as core
 from ...unflatten import Attribute, as_registered, state_values
-from ...unflatten import state_names as names_by_object
 
 
 def identity(value: Any) -> Hashable:
@@ -32,8 +33,15 @@ def identity(value: Any) -> Hashable:
 
 
 def state_names(program: ExportedProgram) -> dict[str, list[str]]:
-    """Return all names of each placeholder that is state, told apart by ``identity``."""
-    return names_by_object(program, identity)
+    """Return all names of each placeholder that is state; names of one memory go together."""
+    values = state_values(program)
+    names: dict[Hashable, list[str]] = defaultdict(list)
+    for name, value in values.items():
+        names[identity(value)].append(name)
+    return {
+        placeholder: [target, *names[identity(values[target])]]
+        for placeholder, (target, *_) in core.state_names(program).items()
+    }
 
 
 def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
