@@ -13,7 +13,7 @@ import functools
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 from torch.fx import Proxy
@@ -37,21 +37,30 @@ MISSING = object()
 RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
 
 
-class Patches(dict[tuple[int, str], Any]):
-    """All patched names in this process: owner, name, original value, patched value."""
+class Patch(NamedTuple):
+    """One patched name, with its value before and now."""
+
+    owner: Owner
+    name: str
+    before: Any
+    now: Any
+
+
+class Patches(dict[tuple[int, str], Patch]):
+    """All patched names in this process, by the identity of the owner and the name."""
 
     # torch.compile calls these two when it compiles something during a trace. Torch's own flag and
     # patcher, which aren't callable, keep their values.
 
     def revert_all_patches(self) -> None:
         """Restore the originals temporarily."""
-        for owner, name, before, now in self.values():
-            assign(owner, name, before if callable(now) else now)
+        for each in self.values():
+            assign(each.owner, each.name, each.before if callable(each.now) else each.now)
 
     def reapply_all_patches(self) -> None:
         """Apply the patches again."""
-        for owner, name, _, now in self.values():
-            assign(owner, name, now)
+        for each in self.values():
+            assign(each.owner, each.name, each.now)
 
 
 PATCHES = Patches()
@@ -82,8 +91,8 @@ def recording(tracer: Tracer) -> Iterator[None]:
         with LOCK:
             TRACES.remove(tracer)
             if not TRACES:
-                for owner, name, before, _ in PATCHES.values():
-                    assign(owner, name, before)
+                for each in PATCHES.values():
+                    assign(each.owner, each.name, each.before)
                 PATCHES.clear()
 
 
@@ -133,14 +142,15 @@ def patch(owner: Owner, name: str, value: Any) -> None:
     """Give a name another value, unless it has one already."""
     with LOCK:
         if (id(owner), name) not in PATCHES:
-            PATCHES[id(owner), name] = owner, name, lookup(owner, name), value
+            PATCHES[id(owner), name] = Patch(owner, name, lookup(owner, name), value)
             assign(owner, name, value)
 
 
 def original(owner: Owner, name: str) -> Any:
     """Return the value of a name without patches; it may be a builtin."""
     with LOCK:  # or another thread could patch or restore it between the two lookups
-        value = PATCHES.get((id(owner), name), (0, 0, lookup(owner, name)))[2]
+        patched = PATCHES.get((id(owner), name))
+        value = patched.before if patched else lookup(owner, name)
     return getattr(builtins, name, MISSING) if value is MISSING else value
 
 
