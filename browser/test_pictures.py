@@ -215,10 +215,12 @@ CHANGES = {
     # How many rows the first step has, and the last.
     "lessons/graph.html": (1, 5),
     "lessons/code.html": (3, 2),
+    "lessons/tracer.html": (2, 5),
     "lessons/inlining.html": (6, 11),
     "lessons/rewriting.html": (12, 12),
     "lessons/split_module.html": (10, 11),
     "lessons/unflatten.html": (10, 13),
+    "lessons/backend.html": (8, 8),
 }
 
 

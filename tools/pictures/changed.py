@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from solutions.stretch.rewriting import match, replace_pattern
 from solutions.stretch.tracer import symbolic_trace
 from solutions.stretch.unflatten import unflatten
 from tools.pictures.models import Exported, Layer, Residual, TwoViews
-from tools.pictures.recorded import LineTracer
+from tools.pictures.recorded import LineTracer, source_of
 from tools.pictures.transformed import arguments_of
 from tools.pictures.trees import flat_row, tree_rows
 
@@ -71,11 +70,6 @@ def watched(
 
     with patch.multiple(graph, create_node=create_node, erase_node=erase_node):
         yield
-
-
-def source_of(*things: Callable | type) -> str:
-    """The source of functions and classes, one below the other."""
-    return "\n".join(textwrap.dedent(inspect.getsource(each)) for each in things)
 
 
 def lines_of(module: nn.Module) -> dict[str, int]:

@@ -46,6 +46,14 @@ class Scaled(nn.Module):
         return torch.relu(self.layers(x) * self.scale) + x
 
 
+class InTwoLines(Scaled):
+    """The same without the way around, in two lines."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layers(x)
+        return y * self.scale
+
+
 class TwoViews(nn.Module):
     """Two inputs that meet at the end, and a layer that both use."""
 
