@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
+from drawing import timeline
 from drawing.edges import RIGHT
 from drawing.folding import fold
 from drawing.glyphs import SHAPES
@@ -50,6 +51,8 @@ def draw(picture: Picture, name: str) -> Drawing:
         picture: what to draw.
         name: begins the ids in the SVG, and so is unique on a page.
     """
+    if picture.moments:
+        return timelines(picture, name)
     picture = picture.still
     placed = list(side_by_side(picture))
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
@@ -67,6 +70,15 @@ def draw(picture: Picture, name: str) -> Drawing:
         ]
     )
     return Drawing(f"{opening(picture, name, width, height)}{body}</svg>", width, height)
+
+
+def timelines(picture: Picture, name: str) -> Drawing:
+    """Draw time lines side by side, and below them what the kinds of bars are."""
+    lines = legend_lines([Entry(*each) for each in timeline.legend(picture)])
+    body, bottom = timeline.draw(picture, WIDTH, BETWEEN, HEADING)
+    width, height = int(WIDTH), int(bottom + LEGEND * len(lines) + 2)
+    below = "".join(legend(lines, bottom))
+    return Drawing(f"{opening(picture, name, width, height)}{body}{below}</svg>", width, height)
 
 
 def side_by_side(picture: Picture) -> Iterator[Placed]:

@@ -360,7 +360,7 @@ def test_a_figure_needs_no_script_and_asks_for_nothing(picture):
     html = figure(picture, "fx-test")
     assert "<script" not in html
     assert not re.findall(r'(?:href|src|\son\w+)="', html)
-    assert bool(ET.fromstring(html).findall("input[@type='radio']")) != bool(picture.source)
+    assert bool(ET.fromstring(html).findall("input[@type='radio']")) != picture.plays
 
 
 X = Node("x", "placeholder")

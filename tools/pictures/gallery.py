@@ -11,6 +11,7 @@ from tools.pictures.grouped import loops, slices
 from tools.pictures.measured import memory
 from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
 from tools.pictures.stepped import lifetimes, reflected, ring
+from tools.pictures.timed import prefetched, schedules
 from tools.pictures.traced import (
     arguments,
     generated,
@@ -45,6 +46,7 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "resnet18": resnet18,
     "lowered": lowered,
     "exec_order": exec_order,
+    "prefetched": prefetched,
     "inlined": inlined,
     "inlining": inlining,
     "inverted": inverted,
@@ -52,6 +54,7 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "fused": fused,
     "splitting": splitting,
     "partitions": partitions,
+    "schedules": schedules,
     "captured": captured,
     "loops": loops,
     "exported": exported,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from drawing import Picture
+from drawing import Panel, Picture
 from drawing.layout import INSIDE
 from drawing.listing import panel
 from solutions.backend import kernels, lower
@@ -31,7 +32,8 @@ def slices() -> Picture:
     steps = Steps()
 
     def step(says: str, marks: dict[str, str], line: int = 0) -> None:
-        steps.add(says, panel(program.graph, groups=homes, marks=marks), line)
+        listed = panel(program.graph, groups=homes, marks=marks).nodes
+        steps.add(says, Panel(tuple(replace(node, module="") for node in listed)), line)
 
     step("the flat list, and which value each node uses", {})
     *calls, _ = root.walk()

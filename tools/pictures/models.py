@@ -116,6 +116,17 @@ class OutOfOrder(nn.Module):
         return self.relu(self.block(x))
 
 
+class Shuffled(nn.Module):
+    """Four layers that aren't used in the order of their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.d = (nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.a(self.b(self.d(x))))
+
+
 class Activated(nn.Module):
     """A layer and an activation, with the way around."""
 
