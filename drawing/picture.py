@@ -31,7 +31,7 @@ class Node:
         inputs: the names of earlier nodes whose values it takes.
         module: the dotted path of the module it belongs to; its first part is its column.
         group: the partition it belongs to, or the line of a time line.
-        mark: a word that singles the node out, such as ``new``.
+        mark: a word that singles the node out, such as ``new``; a number becomes a badge.
         label: what is written in place of the name.
         note: what is written behind it, more softly.
         parent: in a tree, the name of the row that it hangs on.

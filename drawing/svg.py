@@ -150,7 +150,7 @@ def grounds(layout: Layout) -> Iterator[str]:
     for block in layout.blocks:
         yield ground(block, scale)
     for place in layout.places:
-        if place.node.mark:
+        if place.node.mark and not place.node.mark.isdigit():
             yield frame(place, scale)
 
 
@@ -188,6 +188,9 @@ def node(place: Spot, scale: Scale) -> Iterator[str]:
     yield glyph(each.op, place.x, place.y)
     for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
         if text:
+            if kind == "mark" and text.isdigit():
+                kind = "badge"
+                yield f'<circle cx="{x + 4:g}" cy="{place.y:g}" r="{scale.pitch * 0.4:g}"/>'
             yield f'<text class="{kind}" x="{x:g}" y="{place.y + 4:g}">{escape(text)}</text>'
             x += scale.width_of(text) + scale.tag_gap
     yield "</g>"

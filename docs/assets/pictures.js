@@ -103,16 +103,21 @@ function change(figure, view) {
   view.append(stage);
   figure.classList.add("fx-live");
   let shown = -1;
-  const has = (at, { dataset: { node } }) => drawings.children[at].querySelector(`[data-node="${node}"]`);
+  const textAt = (at, name) => drawings.children[at]?.querySelector(`[data-node="${name}"]`)?.textContent;
   return [...drawings.children].map((drawing, at) => ({
     line: drawing.dataset.line,
     says: drawing.dataset.says,
-    // A step is about its new nodes, and those with a mark.
-    news: () => nodesIn(stage).filter((node) => node.querySelector(".mark") || (at && !has(at - 1, node))),
+    // The nodes that it says more of, unless these are most.
+    news() {
+      const nodes = nodesIn(stage);
+      const more = nodes.filter((each) => !textAt(at - 1, each.dataset.node)?.includes(each.textContent));
+      return more.length * 2 > nodes.length ? [] : more;
+    },
     show() {
       const pairs = (number) => JSON.parse(drawings.children[number].dataset.moves);
       const moves = shown === at - 1 ? pairs(at)
         : shown === at + 1 ? pairs(shown).map(([before, after]) => [after, before]) : [];
+      light(view, []);
       morph(stage, drawing.cloneNode(true), moves);
       shown = at;
     },
@@ -121,12 +126,11 @@ function change(figure, view) {
 
 // The moments of a time line: a curtain is over what hasn't happened yet.
 function clock(figure, view) {
-  figure.classList.add("fx-live");
   return JSON.parse(figure.dataset.moments).map(([over, says]) => ({
     line: "",
     says,
     news: () => [],
-    show: () => all(view, ".curtain").forEach(({ style }) => { style.transform = `scaleX(${1 - over})`; }),
+    show: () => view.style.setProperty("--fx-left", 1 - over),
   }));
 }
 
@@ -138,27 +142,25 @@ function morph(stage, next, moves) {
     return [node.dataset.node, { node, x, y }];
   }));
   if (!old || calm.matches) return stage.replaceChildren(next);
-  const linesIn = (drawing) => all(drawing, ".panel > :not(g)");
-  const before = placesIn(old), known = new Set(linesIn(old).map((each) => each.getAttribute("d")));
+  const before = placesIn(old), known = old.innerHTML;
   stage.replaceChildren(next);
   const after = placesIn(next), scale = stage.viewBox.baseVal.width / stage.clientWidth;
   const at = (from, to, opacity) => ({
     transform: `translate(${(from.x - to.x) * scale}px, ${(from.y - to.y) * scale}px)`, opacity,
   });
-  const run = (element, ...frames) => element.animate(frames, { duration: 600, easing: "ease-in-out" });
+  const run = (element, ...frames) => element.animate(frames, { duration: 600, easing: "ease" });
+  const targets = new Map(moves), origins = new Map(moves.map(([from, to]) => [to, from]));
   for (const [name, to] of after) {
-    const [origin] = moves.find(([, new_]) => new_ === name) || [];
-    const from = before.get(name) || before.get(origin) || to;
+    const from = before.get(name) || before.get(origins.get(name)) || to;
     run(to.node, at(from, to, before.has(name) ? 1 : 0), at(to, to, 1));
   }
   for (const [name, from] of before) {
     if (after.has(name)) continue;
-    const [, target] = moves.find(([old_]) => old_ === name) || [];
     const ghost = next.firstElementChild.appendChild(from.node);
     ghost.removeAttribute("data-node");
-    run(ghost, at(from, from, 1), at(after.get(target) || from, from, 0)).onfinish = () => ghost.remove();
+    run(ghost, at(from, from, 1), at(after.get(targets.get(name)) || from, from, 0)).onfinish = () => ghost.remove();
   }
-  linesIn(next).filter((each) => !known.has(each.getAttribute("d")))
+  all(next, ".panel > :not(g)").filter((each) => !known.includes(each.outerHTML))
     .forEach((each) => each.animate({ opacity: [0, 0, 1] }, 600));
 }
 
@@ -246,7 +248,8 @@ function stack(drawing) {
     width = Math.max(width, box.x + box.width + 12);
   }
   all(drawing, ".link").forEach((link) => link.remove());
-  drawing.setAttribute("viewBox", `0 0 ${width} ${top}`);
+  const size = { width, height: top, viewBox: `0 0 ${width} ${top}` };
+  for (const name in size) drawing.setAttribute(name, size[name]);
   drawing.style.setProperty("--fx-width", `${width}px`);
 }
 
