@@ -186,10 +186,10 @@ def node(place: Spot, scale: Scale) -> Iterator[str]:
     line = f' data-line="{each.line}"' if each.line else ""
     yield f'<g data-node="{escape(each.name)}"{line}><title>{escape(sentence(each))}</title>'
     yield glyph(each.op, place.x, place.y)
-    for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
+    mark = "badge" if each.mark.isdigit() else "mark"
+    for kind, text in (("name", each.text), ("note", each.note), (mark, each.mark)):
         if text:
-            if kind == "mark" and text.isdigit():
-                kind = "badge"
+            if kind == "badge":
                 yield f'<circle cx="{x + 4:g}" cy="{place.y:g}" r="{scale.pitch * 0.4:g}"/>'
             yield f'<text class="{kind}" x="{x:g}" y="{place.y + 4:g}">{escape(text)}</text>'
             x += scale.width_of(text) + scale.tag_gap
