@@ -178,7 +178,7 @@ def test_home_and_end_light_the_first_node_and_the_last(visitor: Visitor):
 
 def test_buttons_of_a_player_are_big_enough_for_a_thumb_and_go_one_step(visitor: Visitor):
     with visitor.visit("lessons/inlining.html", width=390, calm=True) as visit:
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         boxes = [button.bounding_box() for button in figure.get_by_role("button").all()]
         assert min(min(box["width"], box["height"]) for box in boxes) >= 44
         figure.get_by_role("button", name="Step on").click()
@@ -189,7 +189,7 @@ def test_buttons_of_a_player_are_big_enough_for_a_thumb_and_go_one_step(visitor:
 
 def test_a_node_of_a_player_lights_up_and_the_words_of_the_step_come_back(visitor: Visitor):
     with visitor.visit("lessons/inlining.html", calm=True) as visit:
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         words = figure.locator("[role=status]").inner_text()
         figure.locator(".fx-view [data-node=conv] text.name").hover()
         assert figure.locator("[role=status]").inner_text().startswith("call_module conv conv(x)")
@@ -203,7 +203,7 @@ def test_paper_has_both_ends_of_a_change_no_buttons_and_no_solutions(visitor: Vi
         visit.page.evaluate(
             "() => document.querySelectorAll('details').forEach(e => e.open = true)"
         )
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         heads = figure.locator(".fx-paper .head")
         assert [head.is_visible() for head in heads.all()] == [True, True]
         assert not any(each.is_visible() for each in figure.locator("button, .fx-view").all())
@@ -215,15 +215,17 @@ CHANGES = {
     # How many rows the first step has, and the last.
     "lessons/graph.html": (1, 5),
     "lessons/code.html": (3, 2),
+    "lessons/tracer.html": (2, 5),
     "lessons/inlining.html": (6, 11),
     "lessons/rewriting.html": (12, 12),
     "lessons/split_module.html": (10, 11),
     "lessons/unflatten.html": (10, 13),
+    "lessons/backend.html": (8, 8),
 }
 
 
 def step_of(visit: Visit) -> str:
-    return visit.page.locator(".fx-change [role=status]").inner_text().partition(" of ")[0]
+    return visit.page.locator(".fx-change [role=status]").first.inner_text().partition(" of ")[0]
 
 
 @pytest.mark.parametrize("protocol", ["http", "file"])
@@ -233,7 +235,7 @@ def test_a_change_is_gone_through_with_slider_keys_and_button(
 ):
     first, last = CHANGES[page]
     with visitor.visit(page, protocol, calm=True) as visit:
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         nodes = figure.locator(".fx-view [data-node]")
         assert (step_of(visit), nodes.count()) == ("1", first)
         figure.locator(".fx-view").focus()
@@ -255,14 +257,15 @@ MOVING = "() => document.getAnimations().filter(each => each.playState === 'runn
 @pytest.mark.parametrize("page", CHANGES)
 def test_nodes_move_unless_the_reader_wants_less_motion(visitor: Visitor, page: str, calm: bool):
     with visitor.visit(page, calm=calm) as visit:
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         figure.locator("input[type=range]").focus()
         visit.page.keyboard.press("ArrowRight")
         assert (visit.page.evaluate(MOVING) == 0) == calm
         visit.page.evaluate("() => document.getAnimations().forEach(each => each.finish())")
         names = figure.locator(".fx-view text.name")
         visit.page.wait_for_function(
-            "count => document.querySelectorAll('.fx-change .fx-view text.name').length === count",
+            "count => document.querySelector('.fx-change .fx-view')"
+            ".querySelectorAll('text.name').length === count",
             arg=figure.locator(".fx-view [data-node]").count(),
         )
         assert all(name.is_visible() for name in names.all())
@@ -271,11 +274,60 @@ def test_nodes_move_unless_the_reader_wants_less_motion(visitor: Visitor, page: 
 @pytest.mark.parametrize("page", CHANGES)
 def test_a_change_is_complete_without_scripts(visitor: Visitor, page: str):
     with visitor.visit(page, scripts=False) as visit:
-        figure = visit.page.locator(".fx-change")
+        figure = visit.page.locator(".fx-change").first
         heads = figure.locator(".fx-view text.head").all_text_contents()
         assert heads == ["before", "after"]
         figure.locator("summary").click()
-        assert figure.locator("details li").count() > 5
+        assert figure.locator("details li").count() >= 5
+
+
+# Of a player: a step in the middle, and what is to be read there.
+MIDDLES = {
+    "lessons/tracer.html": (".fx-change", 6, ".here .name", ["Tracer.call_module(layers.0)"]),
+    "lessons/unflatten.html": (".fx-change >> nth=1", 5, ".group", ["block.linear", "block"]),
+    "lessons/backend.html": (".fx-change", 3, ".group", ["loop 1", "loop 2"]),
+    "lessons/split_module.html": (".fx-change", 4, ".badge", ["0", "1", "2"]),
+    "lessons/capture.html": (".fx-steps", 8, ".here .note", ["← aten.relu_.default(3)"]),
+}
+
+
+@pytest.mark.parametrize("page", MIDDLES)
+def test_a_step_in_the_middle_shows_what_it_is_about(visitor: Visitor, page: str):
+    place, step, selector, words = MIDDLES[page]
+    with visitor.visit(page, calm=True) as visit:
+        figure = visit.page.locator(place).first
+        figure.locator(".fx-view").focus()
+        for key in ("Home", *["ArrowRight"] * (step - 1)):
+            visit.page.keyboard.press(key)
+        assert figure.locator("[role=status]").inner_text().startswith(f"{step} of ")
+        assert figure.locator(f".fx-view {selector}").all_text_contents() == words
+        lit = figure.locator(".fx-view [data-edge].near").count()
+        assert lit < figure.locator(".fx-view [data-edge]").count()
+
+
+TIME_LINES = ["lessons/schedule.html", "lessons/exec_order.html"]
+# The share of a curtain that is left.
+CURTAINS = """all => all.map(each => new DOMMatrix(getComputedStyle(each).transform).a)"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("page", TIME_LINES)
+def test_a_time_line_goes_on_with_every_step(visitor: Visitor, page: str, width: int):
+    with visitor.visit(page, width=width, calm=True) as visit:
+        figure = visit.page.locator(".fx-time")
+        status, curtains = figure.locator("[role=status]"), figure.locator(".curtain")
+        figure.locator(".fx-view").focus()
+        left = []
+        for key in ("Home", "ArrowRight", "End"):
+            visit.page.keyboard.press(key)
+            one, other = curtains.evaluate_all(CURTAINS)
+            assert one == other
+            left.append(one)
+        assert 1 > left[0] > left[1] > left[2] == 0
+        assert status.inner_text().startswith(f"{figure.locator('li').count()} of ")
+        figure.locator(".bar").first.hover()
+        assert status.inner_text().endswith(("from 0 to 1", "from 0 to 2"))
+        assert visit.errors == []
 
 
 def test_the_scripts_of_the_pages_are_small():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 
+from drawing import timeline
 from drawing.picture import Picture
 from drawing.steps import steps
 from drawing.svg import draw
@@ -28,8 +30,8 @@ def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool =
     title = escape(picture.title)
     return (
         f'<figure class="{classes(picture, plays_once=plays_once)}" data-search-exclude="" '
-        f'style="--fx-width:{drawing.width}px">'
-        f"{source(picture.source) or zoom(name)}"
+        f'style="--fx-width:{drawing.width}px"{moments(picture)}>'
+        f"{source(picture.source) if picture.plays else zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
         f"{steps(picture)}"
         f"<figcaption>{escape(caption) or title}</figcaption>"
@@ -42,11 +44,21 @@ def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool =
 def classes(picture: Picture, *, plays_once: bool) -> str:
     names = {
         "fx-figure": True,
-        "fx-steps": picture.source,
+        "fx-steps": picture.plays,
         "fx-change": picture.changes,
+        "fx-time": picture.moments,
         "fx-once": plays_once,
     }
     return " ".join(name for name, holds in names.items() if holds)
+
+
+def moments(picture: Picture) -> str:
+    """For a script: for each moment the share of the time that is over, and its words."""
+    if not picture.moments:
+        return ""
+    end = timeline.end_of(picture)
+    shares = json.dumps([(round(time / end, 4), says) for time, says in picture.moments])
+    return f' data-moments="{escape(shares)}"'
 
 
 def source(text: str) -> str:

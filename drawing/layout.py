@@ -12,6 +12,8 @@ from drawing.sizes import Scale, Spot
 
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0
+# Between the names of a group and of one inside it
+INSIDE = " > "
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,13 @@ class Layout:
     places: tuple[Spot, ...]
     edges: tuple[Edge, ...]
     blocks: tuple[Block, ...]
-    groups: tuple[Run, ...]
+    brackets: tuple[tuple[float, list[Run]], ...]
     width: float
+
+    @property
+    def groups(self) -> list[Run]:
+        """The outermost groups."""
+        return self.brackets[-1][1] if self.brackets else []
 
     @property
     def height(self) -> float:
@@ -45,13 +52,23 @@ class Layout:
 def lay_out(panel: Panel, scale: Scale) -> Layout:
     """Lay out one panel."""
     places = tuple(place_nodes(panel, scale))
-    edges = tuple(tree_edges(places) if panel.is_tree else route(places, scale))
+    edges = (*tree_edges(places), *route(places, scale))
     blocks = tuple(find_blocks(places, edges))
-    groups = tuple(run for run in runs([node.group for node in panel.nodes]) if run.name)
     width = max([place.right for place in places] + [edge.x for edge in edges])
-    if groups:
-        width += GROUP_GAP + max(scale.width_of(run.name) for run in groups)
-    return Layout(panel, scale, places, edges, blocks, groups, width)
+    brackets = []
+    for found in nested([node.group for node in panel.nodes]):
+        brackets.append((width + GROUP_GAP, found))
+        width += 1.5 * GROUP_GAP + max(scale.width_of(run.name) for run in found)
+    return Layout(panel, scale, places, edges, blocks, tuple(brackets), width)
+
+
+def nested(groups: list[str]) -> Iterator[list[Run]]:
+    """The groups of each depth, the innermost first, by the last part of their names."""
+    paths = [group.split(INSIDE) if group else [] for group in groups]
+    for depth in range(max(map(len, paths), default=0), 0, -1):
+        names = [INSIDE.join(path[:depth]) if len(path) >= depth else "" for path in paths]
+        found = [run for run in runs(names) if run.name]
+        yield [run._replace(name=run.name.split(INSIDE)[-1]) for run in found]
 
 
 def place_nodes(panel: Panel, scale: Scale) -> Iterator[Spot]:

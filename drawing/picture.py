@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 OPCODES = ("placeholder", "get_attr", "call_module", "call_function", "call_method", "output")
 # What is no node of a graph, and yet a row of a picture.
 THINGS = ("module", "parameter", "value")
+# What takes time, and is a bar of a time line.
+BARS = ("forward", "backward", "gather", "compute", "held")
 
 
 class PictureError(ValueError):
@@ -28,12 +30,13 @@ class Node:
         target: what it calls or reads, in words.
         inputs: the names of earlier nodes whose values it takes.
         module: the dotted path of the module it belongs to; its first part is its column.
-        group: the partition it belongs to.
-        mark: a word that singles the node out, such as ``new``.
+        group: the partition it belongs to, or the line of a time line.
+        mark: a word that singles the node out, such as ``new``; a number becomes a badge.
         label: what is written in place of the name.
         note: what is written behind it, more softly.
         parent: in a tree, the name of the row that it hangs on.
         line: the line of the picture's source that made it, counted from 1.
+        start, end: of a bar, when it begins and ends.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Node:
     note: str = ""
     parent: str = ""
     line: int = 0
+    start: float = 0
+    end: float = 0
 
     @property
     def text(self) -> str:
@@ -72,6 +77,13 @@ class Panel:
         return any(node.parent for node in self.nodes)
 
 
+class Moment(NamedTuple):
+    """A moment of a time line: what is to be seen until ``time``, in words."""
+
+    time: float
+    says: str
+
+
 class Link(NamedTuple):
     """A node, and the node of the next panel that corresponds to it."""
 
@@ -86,7 +98,8 @@ class Picture:
 
     Where there is a ``source``, a reader can go through the picture step by step. A single panel
     grows: its nodes say which line made them. Several panels are the steps of a change, each one
-    state of the same graph, and the links say which nodes a step replaces by which.
+    state of the same graph, and the links say which nodes a step replaces by which. Where there
+    are ``moments``, each panel is a time line, and a reader goes from one to the next.
     """
 
     title: str
@@ -94,6 +107,7 @@ class Picture:
     panels: tuple[Panel, ...]
     links: tuple[Link, ...] = ()
     source: str = ""
+    moments: tuple[Moment, ...] = ()
 
     def __post_init__(self) -> None:
         for panel in self.panels:
@@ -105,6 +119,11 @@ class Picture:
             for end in ((number, left), (number + 1, right)):
                 if end not in self.names():
                     raise PictureError(f"a link leads to `{end[1]}`, which isn't in panel {end[0]}")
+
+    @property
+    def plays(self) -> bool:
+        """Whether a reader can go through it step by step."""
+        return bool(self.source or self.moments)
 
     @property
     def changes(self) -> bool:
@@ -140,6 +159,9 @@ class Picture:
             yield ",\n".join(f"   {dump(without_defaults(node))}" for node in panel.nodes)
             yield "]}" + ",\n" * (number < len(self.panels))
         yield "],\n"
+        if self.moments:
+            moments = ",\n".join(f"   {dump(moment)}" for moment in self.moments)
+            yield f' "moments": [\n{moments}],\n'
         yield f' "links": {dump(self.links)}}}\n'
 
 
@@ -170,7 +192,7 @@ def check(panel: Panel) -> None:
         raise PictureError(f"node `{repeated[0]}` is there twice")
     earlier = {""}
     for node in panel.nodes:
-        if node.op not in (*OPCODES, *THINGS):
+        if node.op not in (*OPCODES, *THINGS, *BARS):
             raise PictureError(f"node `{node.name}` has the unknown opcode `{node.op}`")
         strangers = {*node.inputs, node.parent} - earlier
         if strangers:
@@ -191,8 +213,9 @@ def parse(text: str) -> Picture:
             for panel in data["panels"]
         )
         links = tuple(Link(*link) for link in data["links"])
+        moments = tuple(Moment(*moment) for moment in data.get("moments", ()))
         source = data.get("source", "")
-        return Picture(data["title"], data["description"], panels, links, source)
+        return Picture(data["title"], data["description"], panels, links, source, moments)
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise PictureError(f"no picture: {error!r}") from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
+from drawing import timeline
 from drawing.edges import RIGHT
 from drawing.folding import fold
 from drawing.glyphs import SHAPES
@@ -50,6 +51,8 @@ def draw(picture: Picture, name: str) -> Drawing:
         picture: what to draw.
         name: begins the ids in the SVG, and so is unique on a page.
     """
+    if picture.moments:
+        return timelines(picture, name)
     picture = picture.still
     placed = list(side_by_side(picture))
     top = HEADING if any(panel.heading for panel in picture.panels) else MARGIN
@@ -67,6 +70,15 @@ def draw(picture: Picture, name: str) -> Drawing:
         ]
     )
     return Drawing(f"{opening(picture, name, width, height)}{body}</svg>", width, height)
+
+
+def timelines(picture: Picture, name: str) -> Drawing:
+    """Draw time lines side by side, and below them what the kinds of bars are."""
+    lines = legend_lines([Entry(*each) for each in timeline.legend(picture)])
+    body, bottom = timeline.draw(picture, WIDTH, BETWEEN, HEADING)
+    width, height = int(WIDTH), int(bottom + LEGEND * len(lines) + 2)
+    below = "".join(legend(lines, bottom))
+    return Drawing(f"{opening(picture, name, width, height)}{body}{below}</svg>", width, height)
 
 
 def side_by_side(picture: Picture) -> Iterator[Placed]:
@@ -138,7 +150,7 @@ def grounds(layout: Layout) -> Iterator[str]:
     for block in layout.blocks:
         yield ground(block, scale)
     for place in layout.places:
-        if place.node.mark:
+        if place.node.mark and not place.node.mark.isdigit():
             yield frame(place, scale)
 
 
@@ -174,8 +186,11 @@ def node(place: Spot, scale: Scale) -> Iterator[str]:
     line = f' data-line="{each.line}"' if each.line else ""
     yield f'<g data-node="{escape(each.name)}"{line}><title>{escape(sentence(each))}</title>'
     yield glyph(each.op, place.x, place.y)
-    for kind, text in (("name", each.text), ("note", each.note), ("mark", each.mark)):
+    mark = "badge" if each.mark.isdigit() else "mark"
+    for kind, text in (("name", each.text), ("note", each.note), (mark, each.mark)):
         if text:
+            if kind == "badge":
+                yield f'<circle cx="{x + 4:g}" cy="{place.y:g}" r="{scale.pitch * 0.4:g}"/>'
             yield f'<text class="{kind}" x="{x:g}" y="{place.y + 4:g}">{escape(text)}</text>'
             x += scale.width_of(text) + scale.tag_gap
     yield "</g>"

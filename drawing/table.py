@@ -16,6 +16,8 @@ COLUMNS = {
     "inside": lambda node: node.parent,
     "partition": lambda node: node.group,
     "mark": lambda node: node.mark,
+    "from": lambda node: f"{node.start:g}" if node.end else "",
+    "to": lambda node: f"{node.end:g}" if node.end else "",
     "note": lambda node: " ".join(part for part in (node.label, node.note) if part),
 }
 
@@ -32,9 +34,9 @@ def table(picture: Picture) -> str:
 
 def step_list(picture: Picture) -> str:
     """What happens in each step; nothing where there are none."""
-    if not picture.changes:
-        return ""
-    return f"<ol>{''.join(f'<li>{escape(panel.heading)}</li>' for panel in picture.panels)}</ol>"
+    told = [panel.heading for panel in picture.panels] if picture.changes else []
+    told += [moment.says for moment in picture.moments]
+    return f"<ol>{''.join(f'<li>{escape(says)}</li>' for says in told)}</ol>" if told else ""
 
 
 def panel_table(panel: Panel) -> str:

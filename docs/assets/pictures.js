@@ -1,6 +1,5 @@
-// Pictures that move. A node that is pointed at, or reached with the arrow keys, lights up with its
-// inputs and users. Where the source stands beside the graph, a reader goes through it step by step:
-// a trace grows node by node, and in a change the nodes move to where the next step has them.
+// Pictures that move: a node lights up with its inputs and users, and a player goes step by step
+// through a trace that grows, a change in which nodes move, or a time line.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const all = (element, selector) => [...element.querySelectorAll(selector)];
 const nodesIn = (element) => all(element, "[data-node]");
@@ -8,36 +7,35 @@ const edgesIn = (element) => all(element, "[data-edge]");
 const endsOf = (edge) => edge.dataset.edge.split(" ");
 const titleOf = (node) => node.querySelector("title").textContent;
 
-// A paragraph that is read aloud when its words change.
-function addStatus(figure, before) {
-  const said = figure.insertBefore(document.createElement("p"), before);
-  said.className = "fx-said";
-  said.setAttribute("role", "status");
-  return said;
+// Is read aloud when it changes.
+function addStatus(after) {
+  after.insertAdjacentHTML("beforebegin", `<p class="fx-said" role="status"></p>`);
+  return after.previousSibling;
 }
 
-// Lights a node, what it takes and who takes it; returns its users in words.
-function light(view, node) {
-  const panel = node.closest(".folded") || node.closest(".panel"), name = node.dataset.node;
-  const near = edgesIn(panel).filter((edge) => endsOf(edge).includes(name));
+// Lights nodes of a panel, what they take and who takes them; returns the users in words.
+function light(view, nodes) {
+  const panel = nodes[0]?.closest(".folded, .panel:not(.folded *)") || view;
+  const lit = new Set(nodes.map((node) => node.dataset.node));
+  const near = edgesIn(panel).filter((each) => endsOf(each).some((end) => lit.has(end)));
   const names = new Set(near.flatMap(endsOf));
   all(view, ".here, .near").forEach((each) => each.classList.remove("here", "near"));
   near.forEach((edge) => edge.classList.add("near"));
   nodesIn(panel).filter((each) => names.has(each.dataset.node))
     .forEach((each) => each.classList.add("near"));
-  node.classList.add("here");
-  view.classList.add("fx-lit");
-  return near.map(endsOf).filter(([from]) => from === name).map(([, to]) => to).join(", ");
+  nodes.forEach((node) => node.classList.add("here"));
+  view.classList.toggle("fx-lit", nodes.length > 0);
+  return near.map(endsOf).filter(([from]) => lit.has(from)).map(([, to]) => to).join(", ");
 }
 
-// Calls `go` with where a key leads: one on or back, to the first or to the last.
+// Calls `go` with the step that a key leads to.
 function onKeys(view, go, at, last, onSpace) {
   view.addEventListener("keydown", (event) => {
     const to = { ArrowRight: at() + 1, ArrowLeft: at() - 1, Home: 0, End: last }[event.key];
-    if (to === undefined && (event.key !== " " || !onSpace)) return;
+    const act = to === undefined ? event.key === " " && onSpace : () => go(to);
+    if (!act) return;
     event.preventDefault();
-    if (to === undefined) onSpace();
-    else go(to);
+    act();
   });
 }
 
@@ -53,14 +51,14 @@ function onNodes(view, show, hide) {
   });
 }
 
-// What a node is, and who takes it; lights both.
+// Lights a node; returns what it is, and who takes it.
 function tell(view, node) {
-  const users = light(view, node);
+  const users = light(view, [node]);
   return titleOf(node) + (users && ` · used by ${users}`);
 }
 
 function explore(figure, view) {
-  const nodes = nodesIn(view), said = addStatus(figure, figure.querySelector("figcaption"));
+  const nodes = nodesIn(view), said = addStatus(figure.querySelector("figcaption"));
   let at = -1;
 
   function show(node) {
@@ -81,14 +79,14 @@ function explore(figure, view) {
 }
 
 // The steps of a trace: each shows one more node.
-function growth(view) {
+function growth(figure, view) {
   const nodes = nodesIn(view);
   return nodes.map((node, at) => ({
     line: node.dataset.line,
     says: titleOf(node),
+    news: () => [node],
     show() {
       const later = new Set(nodes.slice(at + 1).map((each) => each.dataset.node));
-      light(view, node);
       nodes.forEach((each, number) => each.classList.toggle("later", number > at));
       edgesIn(view).forEach((edge) => edge.classList.toggle("later", later.has(endsOf(edge)[1])));
     },
@@ -99,75 +97,88 @@ function growth(view) {
 function change(figure, view) {
   const drawings = figure.querySelector("template").content.firstElementChild;
   const stage = drawings.cloneNode(false);
-  // On paper, the first step and the last.
-  const paper = figure.insertBefore(document.createElement("div"), view);
-  paper.className = "fx-paper";
-  paper.append(...view.childNodes);
+  // For paper: both ends.
+  view.insertAdjacentHTML("beforebegin", `<div class="fx-paper"></div>`);
+  view.previousSibling.append(...view.childNodes);
   view.append(stage);
   figure.classList.add("fx-live");
   let shown = -1;
+  const textAt = (at, name) => drawings.children[at]?.querySelector(`[data-node="${name}"]`)?.textContent;
   return [...drawings.children].map((drawing, at) => ({
     line: drawing.dataset.line,
     says: drawing.dataset.says,
+    // The nodes that it says more of, unless these are most.
+    news() {
+      const nodes = nodesIn(stage);
+      const more = nodes.filter((each) => !textAt(at - 1, each.dataset.node)?.includes(each.textContent));
+      return more.length * 2 > nodes.length ? [] : more;
+    },
     show() {
       const pairs = (number) => JSON.parse(drawings.children[number].dataset.moves);
       const moves = shown === at - 1 ? pairs(at)
         : shown === at + 1 ? pairs(shown).map(([before, after]) => [after, before]) : [];
+      light(view, []);
       morph(stage, drawing.cloneNode(true), moves);
       shown = at;
     },
   }));
 }
 
-// Replaces what is on the stage. Nodes that stay move to their new places, new ones come out of those
-// that they replace, and those that go move into what takes their place.
+// The moments of a time line: a curtain is over what hasn't happened yet.
+function clock(figure, view) {
+  return JSON.parse(figure.dataset.moments).map(([over, says]) => ({
+    line: "",
+    says,
+    news: () => [],
+    show: () => view.style.setProperty("--fx-left", 1 - over),
+  }));
+}
+
+// Replaces what is on the stage: nodes that stay move, and others come out of what they replace.
 function morph(stage, next, moves) {
   const old = stage.firstElementChild;
   const placesIn = (drawing) => new Map(nodesIn(drawing).map((node) => {
     const { x, y } = node.querySelector("path").getBoundingClientRect();
     return [node.dataset.node, { node, x, y }];
   }));
-  const before = old && placesIn(old), known = old && new Set(all(old, ".panel > :not(g)").map((e) => e.outerHTML));
+  if (!old || calm.matches) return stage.replaceChildren(next);
+  const before = placesIn(old), known = old.innerHTML;
   stage.replaceChildren(next);
-  if (!old || calm.matches) return;
   const after = placesIn(next), scale = stage.viewBox.baseVal.width / stage.clientWidth;
   const at = (from, to, opacity) => ({
     transform: `translate(${(from.x - to.x) * scale}px, ${(from.y - to.y) * scale}px)`, opacity,
   });
-  const run = (element, ...frames) => element.animate(frames, { duration: 600, easing: "ease-in-out" });
+  const run = (element, ...frames) => element.animate(frames, { duration: 600, easing: "ease" });
+  const targets = new Map(moves), origins = new Map(moves.map(([from, to]) => [to, from]));
   for (const [name, to] of after) {
-    const [origin] = moves.find(([, new_]) => new_ === name) || [];
-    const from = before.get(name) || before.get(origin) || to;
+    const from = before.get(name) || before.get(origins.get(name)) || to;
     run(to.node, at(from, to, before.has(name) ? 1 : 0), at(to, to, 1));
   }
   for (const [name, from] of before) {
     if (after.has(name)) continue;
-    const [, target] = moves.find(([old_]) => old_ === name) || [];
     const ghost = next.firstElementChild.appendChild(from.node);
     ghost.removeAttribute("data-node");
-    run(ghost, at(from, from, 1), at(after.get(target) || from, from, 0)).onfinish = () => ghost.remove();
+    run(ghost, at(from, from, 1), at(after.get(targets.get(name)) || from, from, 0)).onfinish = () => ghost.remove();
   }
-  all(next, ".panel > :not(g)").filter((each) => !known.has(each.outerHTML))
-    .forEach((each) => run(each, { opacity: 0 }, { opacity: 0 }, { opacity: 1 }));
+  all(next, ".panel > :not(g)").filter((each) => !known.includes(each.outerHTML))
+    .forEach((each) => each.animate({ opacity: [0, 0, 1] }, 600));
 }
 
 // Goes through steps with buttons, a slider and keys.
 function play(figure, view) {
-  const moves = figure.matches(".fx-change");
-  const steps = moves ? change(figure, view) : growth(view);
-  const bar = figure.insertBefore(document.createElement("div"), figure.firstChild);
-  const said = addStatus(figure, bar.nextSibling);
-  bar.className = "fx-player";
-  bar.innerHTML = `<button type="button" aria-label="Step back">‹</button>
-    <button type="button">Play</button><button type="button" aria-label="Step on">›</button>
-    <input type="range" min="1" max="${steps.length}" value="${steps.length}" aria-label="Step">`;
+  const kind = figure.matches(".fx-change") ? change : figure.dataset.moments ? clock : growth;
+  const steps = kind(figure, view);
+  figure.insertAdjacentHTML("afterbegin", `<div class="fx-player">
+    <button aria-label="Step back">‹</button><button>Play</button><button aria-label="Step on">›</button>
+    <input type="range" min="1" max="${steps.length}" value="${steps.length}" aria-label="Step"></div>`);
+  const bar = figure.firstChild, said = addStatus(bar.nextSibling);
   const [back, button, on, slider] = bar.children;
   let at = steps.length - 1, timer = 0, words = "";
 
   function start(from) {
     go(from);
     button.textContent = "Pause";
-    timer = setInterval(() => go(at + 1), moves ? 2000 : 1200);
+    timer = setInterval(() => go(at + 1), kind === change ? 2000 : 1200);
   }
 
   function stop() {
@@ -178,9 +189,10 @@ function play(figure, view) {
 
   function go(to) {
     at = Math.max(0, Math.min(steps.length - 1, to));
-    const { line, says, show } = steps[at];
+    const { line, says, news, show } = steps[at];
     words = `${at + 1} of ${steps.length}${line && `, line ${line}`}: ${says}`;
     show();
+    light(view, news());
     slider.value = at + 1;
     slider.setAttribute("aria-valuetext", words);
     said.textContent = words;
@@ -189,26 +201,17 @@ function play(figure, view) {
     if (at === steps.length - 1) stop();
   }
 
-  function jump(to) {
-    stop();
-    go(to);
-  }
+  const jump = (to) => { stop(); go(to); };
+  const toggle = () => (timer ? stop() : start(at < steps.length - 1 ? at : 0));
 
-  function toggle() {
-    if (timer) stop();
-    else start(at < steps.length - 1 ? at : 0);
-  }
-
-  // What a node says, until the step's words come back.
-  function show(node) {
+  function point(node) {
     stop();
     said.textContent = tell(view, node);
   }
 
-  function hide() {
+  function leave() {
     if (said.textContent === words) return;
-    if (moves) view.classList.remove("fx-lit");
-    else if (words) steps[at].show();
+    light(view, words ? steps[at].news() : []);
     said.textContent = words;
   }
 
@@ -216,13 +219,12 @@ function play(figure, view) {
   button.addEventListener("click", toggle);
   on.addEventListener("click", () => jump(at + 1));
   slider.addEventListener("input", () => jump(slider.value - 1));
-  slider.addEventListener("keydown", stop);
   onKeys(view, jump, () => at, steps.length - 1, toggle);
-  onNodes(view, show, hide);
-  if (moves) go(0);
+  onNodes(view, point, leave);
+  if (kind !== growth) go(0);
   if (figure.matches(".fx-once") && !calm.matches) {
     view.classList.add("fx-lit");
-    all(view, "[data-node], [data-edge]").forEach((each) => each.classList.add("later"));
+    [...nodesIn(view), ...edgesIn(view)].forEach((each) => each.classList.add("later"));
     const seen = new IntersectionObserver(([entry]) => {
       if (!entry.isIntersecting) return;
       seen.disconnect();
@@ -234,32 +236,27 @@ function play(figure, view) {
   }
 }
 
-// On a phone, panels go below each other, to be readable.
+// On a phone, panels go below each other.
 function stack(drawing) {
-  const panels = all(drawing, ":scope > .panel"), narrow = matchMedia("(max-width: 44.98em)");
-  if (panels.length < 2 || !narrow.matches) return;
-  const legend = all(drawing, ":scope > .legend");
-  const boxes = panels.map((panel) => panel.getBBox());
-  const width = Math.max(...boxes.map((box) => box.x + box.width)) + 12;
-  let top = 6;
-  panels.forEach((panel, number) => {
-    panel.setAttribute("transform", `translate(6 ${top - boxes[number].y})`);
-    top += boxes[number].height + 24;
-  });
-  legend.forEach((entry) => {
-    entry.setAttribute("transform", `translate(6 ${top})`);
-    top += 20;
-  });
+  const parts = all(drawing, ":scope > :is(.panel, .legend)");
+  if (!parts[1]?.matches(".panel") || !matchMedia("(max-width: 44.98em)").matches) return;
+  let top = 6, width = 0;
+  for (const each of parts) {
+    const box = each.getBBox();
+    each.setAttribute("transform", `translate(6 ${top - box.y})`);
+    top += box.height + (each.matches(".panel") ? 20 : 8);
+    width = Math.max(width, box.x + box.width + 12);
+  }
   all(drawing, ".link").forEach((link) => link.remove());
-  const size = { viewBox: `0 0 ${width} ${top}`, width, height: top };
-  Object.entries(size).forEach(([name, value]) => drawing.setAttribute(name, value));
+  const size = { width, height: top, viewBox: `0 0 ${width} ${top}` };
+  for (const name in size) drawing.setAttribute(name, size[name]);
   drawing.style.setProperty("--fx-width", `${width}px`);
 }
 
 const figures = all(document, ".fx-figure");
 for (const figure of figures) {
   const view = figure.querySelector(".fx-view");
-  if (!figure.matches(".fx-steps")) stack(view.firstElementChild);
+  if (!figure.matches(".fx-steps:not(.fx-time)")) stack(view.firstElementChild);
   (figure.matches(".fx-steps") ? play : explore)(figure, view);
 }
 figures[0]?.querySelector("figcaption").insertAdjacentHTML("afterend",

@@ -214,7 +214,7 @@ def test_names_do_not_run_out_of_the_picture(picture):
             left = float(re.search(r"translate\(([\d.]+)", panel.get("transform"))[1])
             font = float(panel.get("font-size"))
             for text in panel.iter(f"{SVG}text"):
-                end = "end" if text.get("class") in ("group", "column") else "start"
+                end = "end" if text.get("class") == "column" else "start"
                 width = len(text.text) * font * 0.602
                 x = left + float(text.get("x")) - (width if end == "end" else 0)
                 assert 0 <= x and x + width <= drawing.width, text.text
@@ -360,7 +360,7 @@ def test_a_figure_needs_no_script_and_asks_for_nothing(picture):
     html = figure(picture, "fx-test")
     assert "<script" not in html
     assert not re.findall(r'(?:href|src|\son\w+)="', html)
-    assert bool(ET.fromstring(html).findall("input[@type='radio']")) != bool(picture.source)
+    assert bool(ET.fromstring(html).findall("input[@type='radio']")) != picture.plays
 
 
 X = Node("x", "placeholder")

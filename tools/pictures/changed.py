@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from solutions.stretch.rewriting import match, replace_pattern
 from solutions.stretch.tracer import symbolic_trace
 from solutions.stretch.unflatten import unflatten
 from tools.pictures.models import Exported, Layer, Residual, TwoViews
-from tools.pictures.recorded import LineTracer
+from tools.pictures.recorded import LineTracer, source_of
 from tools.pictures.transformed import arguments_of
 from tools.pictures.trees import flat_row, tree_rows
 
@@ -71,11 +70,6 @@ def watched(
 
     with patch.multiple(graph, create_node=create_node, erase_node=erase_node):
         yield
-
-
-def source_of(*things: Callable | type) -> str:
-    """The source of functions and classes, one below the other."""
-    return "\n".join(textwrap.dedent(inspect.getsource(each)) for each in things)
 
 
 def lines_of(module: nn.Module) -> dict[str, int]:
@@ -203,30 +197,30 @@ def splitting() -> Picture:
     line_of = lines_of(model)
     numbers = itertools.cycle([0, 1, 2])
     column_of: dict[str, str] = {}
+    badges: dict[str, str] = {}
     steps = Steps()
     steps.add("the graph, traced", in_columns(gm, column_of))
 
     def callback(node: fx.Node) -> int:
         number = next(numbers)
-        column_of[node.name] = f"submod_{number}"
-        steps.add(
-            f"the callback says {number} for {node}", in_columns(gm, column_of), line_of[node.name]
-        )
+        column_of[node.name], badges[node.name] = f"submod_{number}", str(number)
+        shown = in_columns(gm, column_of, badges)
+        steps.add(f"the callback says {number} for {node}", shown, line_of[node.name])
         return number
 
     partitions = assign_nodes(gm.graph, callback)
     collect_crossings(gm, partitions)
     ordered = order_partitions(partitions)
     order = {partition.submod_name: place for place, partition in enumerate(ordered)}
-    steps.add(
-        "the partitions in the order in which they run", gathered(in_columns(gm, column_of), order)
-    )
+    shown = gathered(in_columns(gm, column_of, badges), order)
+    steps.add("the partitions in the order in which they run", shown)
     marks = {value.name: "goes out" for each in ordered[:-1] for value in each.outputs}
     crossing = gathered(in_columns(gm, column_of, marks), order)
     steps.add("values that one partition makes and another one uses", crossing)
     split = split_module(gm, model, lambda node: int(column_of[node.name].removeprefix("submod_")))
     says = "each partition is a module, and the outer graph calls them in turn"
-    steps.add(says, panel(split.graph), moves=column_of.items())
+    boxes = dict.fromkeys(column_of.values(), "a module")
+    steps.add(says, panel(split.graph, marks=boxes), moves=column_of.items())
     return steps.picture(
         "Six calls go to three partitions, and each partition becomes a module",
         "A graph of ten nodes, six of them calls. A callback puts the calls into three partitions "

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from drawing import Picture
+from tools.pictures.called import called
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
+from tools.pictures.grouped import loops, slices
 from tools.pictures.measured import memory
 from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
 from tools.pictures.stepped import lifetimes, reflected, ring
+from tools.pictures.timed import prefetched, schedules
 from tools.pictures.traced import (
     arguments,
     generated,
@@ -18,7 +21,6 @@ from tools.pictures.traced import (
     signature,
 )
 from tools.pictures.transformed import (
-    compiled,
     edited,
     fused,
     inlined,
@@ -40,9 +42,11 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "recorded_line": recorded_line,
     "recorded_net": recorded_net,
     "recorded_gate": recorded_gate,
+    "called": called,
     "resnet18": resnet18,
     "lowered": lowered,
     "exec_order": exec_order,
+    "prefetched": prefetched,
     "inlined": inlined,
     "inlining": inlining,
     "inverted": inverted,
@@ -50,8 +54,10 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "fused": fused,
     "splitting": splitting,
     "partitions": partitions,
+    "schedules": schedules,
     "captured": captured,
-    "compiled": compiled,
+    "loops": loops,
     "exported": exported,
+    "slices": slices,
     "unflattening": unflattening,
 }

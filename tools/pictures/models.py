@@ -46,6 +46,14 @@ class Scaled(nn.Module):
         return torch.relu(self.layers(x) * self.scale) + x
 
 
+class InTwoLines(Scaled):
+    """The same without the way around, in two lines."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layers(x)
+        return y * self.scale
+
+
 class TwoViews(nn.Module):
     """Two inputs that meet at the end, and a layer that both use."""
 
@@ -106,6 +114,17 @@ class OutOfOrder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.relu(self.block(x))
+
+
+class Shuffled(nn.Module):
+    """Four layers that aren't used in the order of their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.d = (nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.a(self.b(self.d(x))))
 
 
 class Activated(nn.Module):

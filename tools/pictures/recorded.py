@@ -19,6 +19,11 @@ from solutions.stretch.tracer import Tracer
 from tools.pictures.models import Gate, Residual
 
 
+def source_of(*things: Callable | type) -> str:
+    """The source of functions and classes, one below the other."""
+    return "\n".join(textwrap.dedent(inspect.getsource(each)) for each in things)
+
+
 class LineTracer(Tracer):
     """A tracer that keeps the line of ``function`` that was running when a node was made."""
 
@@ -52,7 +57,7 @@ def recorded(root: nn.Module | Callable, title: str, description: str) -> Pictur
     listed = panel(graph).nodes
     lines = [node.meta["line"] for node in graph.nodes]
     nodes = tuple(replace(node, line=line) for node, line in zip(listed, lines, strict=True))
-    source = textwrap.dedent(inspect.getsource(function))
+    source = source_of(function)
     return Picture(title, description, (Panel(nodes),), source=source)
 
 
@@ -93,17 +98,48 @@ def recorded_gate() -> Picture:
 
 
 class LineRecorder(Recorder):
-    """A recorder that keeps the line of ``function`` that was running when a node was made."""
+    """A recorder that keeps where a node comes from.
+
+    That is the line of ``function`` that was running, and what the dispatcher got from it.
+    """
 
     def __init__(self, function: Callable) -> None:
         super().__init__({})
         self.graph = fx.Graph()  # type: ignore[assignment]
         self.lines = LineTracer(function)
+        self.dispatched = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Handle an operator; those that it is broken into belong to it."""
+        outermost = self.dispatched
+        shapes = [shape_of(each) for each in args if isinstance(each, Tensor)]
+        self.dispatched = outermost or f"← {func}({', '.join(shapes)})"
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            self.dispatched = outermost
 
     def add_node(self, *arguments: Any) -> Any:
         node = super().add_node(*arguments)
-        node.meta["line"] = self.lines.running_line()
+        node.meta.update(line=self.lines.running_line(), dispatched=self.dispatched)
         return node
+
+
+def shape_of(tensor: Tensor) -> str:
+    return "×".join(map(str, tensor.shape))
+
+
+def lines_captured(function: Callable, arguments: tuple) -> fx.Graph:
+    """Capture a function, with the line of each node and what the dispatcher got in its ``meta``.
+
+    An input belongs to the signature, the output to the last line.
+    """
+    recorder = LineRecorder(function)
+    recorder.finish(recorder.run(function, arguments, {}))
+    ends = {"placeholder": 1, "output": len(recorder.lines.lines)}
+    for node in recorder.graph.nodes:
+        node.meta["line"] = ends.get(node.op) or node.meta["line"]
+    return recorder.graph  # type: ignore[return-value]
 
 
 def normalised(x: Tensor, bias: Tensor) -> Tensor:
@@ -116,18 +152,15 @@ def normalised(x: Tensor, bias: Tensor) -> Tensor:
 
 def captured() -> Picture:
     """A function with a branch and two writes, captured below autograd."""
-    recorder = LineRecorder(normalised)
-    recorder.finish(recorder.run(normalised, (torch.ones(2, 4), torch.ones(3, 4)), {}))
-    lines, _ = inspect.getsourcelines(normalised)
-    ends = {"placeholder": 1, "output": len(lines)}
-    numbers = [ends.get(node.op) or node.meta["line"] for node in recorder.graph.nodes]
-    listed = panel(recorder.graph).nodes  # type: ignore[arg-type]
-    nodes = tuple(replace(node, line=line) for node, line in zip(listed, numbers, strict=True))
+    graph = lines_captured(normalised, (torch.ones(2, 4), torch.ones(3, 4)))
+    listed = panel(graph, note=lambda node: node.meta.get("dispatched", ""))
+    lines = [node.meta["line"] for node in graph.nodes]
+    nodes = (replace(node, line=line) for node, line in zip(listed.nodes, lines, strict=True))
     return Picture(
         "A function is captured",
-        "Left the function, right the operators that torch's dispatcher runs for each line. The "
-        "branch leaves none. A write becomes a new value, and a write to a row is put into the "
-        "whole by as_strided_scatter.",
-        (Panel(nodes),),
-        source="".join(lines),
+        "Left the function, right the nodes, each with the operator that the dispatcher got, and "
+        "the shapes of its tensors. The branch leaves none. A write, sub_, becomes a new value, "
+        "and a write to a row, relu_, is put into the whole by as_strided_scatter.",
+        (Panel(tuple(nodes)),),
+        source=source_of(normalised),
     )

@@ -15,8 +15,9 @@ from drawing.listing import panel
 from solutions.graph import Graph
 from solutions.proxy import GraphAppendingTracer, Proxy
 from solutions.stretch.tracer import symbolic_trace
-from tools.pictures.changed import Steps, source_of
+from tools.pictures.changed import Steps
 from tools.pictures.models import Scaled
+from tools.pictures.recorded import source_of
 
 
 def run_in_steps(

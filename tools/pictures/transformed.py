@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,8 +13,6 @@ from torch.fx import GraphModule
 from drawing import Link, Picture
 from drawing.listing import panel
 from kata.torchvision_compat import torchvision
-from solutions.backend import kernels, lower
-from solutions.capture import capture
 from solutions.stretch.graph import Graph
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import invert
@@ -116,39 +113,6 @@ def fused() -> Picture:
             "another weight and a bias."
         ),
         panels=(before, panel(fuse(model).graph, "after fuse", marks={"conv": "new"})),
-    )
-
-
-def compiled() -> Picture:
-    """Show a flat graph, and the graph that calls a kernel for each of its two loops."""
-
-    def function(x: Tensor, w: Tensor) -> Tensor:
-        return torch.relu((x * 2 + 1).mm(w)).neg()
-
-    flat = capture(function, (torch.ones(4, 3), torch.ones(3, 5)))
-    home = {node.name: kernel for kernel in kernels(flat.graph) for node in kernel.nodes}
-    loops = dict.fromkeys(home.values())
-    groups = {name: f"loop {list(loops).index(kernel) + 1}" for name, kernel in home.items()}
-    with warnings.catch_warnings(action="ignore"):  # without a compiler the graph is the same
-        lowered = lower(flat)
-    calls = lowered.graph.find_nodes(op="call_function", target=operator.getitem)
-    return Picture(
-        title="Four operations become two loops",
-        description=(
-            "On the left the flat graph: mul and add in a first loop, then mm, then relu and neg "
-            "in a second loop. On the right each loop is one call of a kernel, followed by the "
-            "item that takes its result."
-        ),
-        panels=(
-            panel(flat.graph, "captured", groups=groups),  # type: ignore[arg-type]
-            panel(lowered.graph, "lowered", marks={str(n.args[0]): "new" for n in calls}),  # type: ignore[arg-type]
-        ),
-        links=tuple(
-            Link(0, name, str(call.args[0]))
-            for call in calls
-            for name in home
-            if home[name] is home[call.name]
-        ),
     )
 
 

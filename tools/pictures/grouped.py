@@ -1,0 +1,110 @@
+"""Pictures of rows that come together, step by step: the slices of a list, and loops that merge."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from drawing import Panel, Picture
+from drawing.layout import INSIDE
+from drawing.listing import panel
+from solutions.backend import kernels, lower
+from solutions.capture import capture
+from solutions.unflatten import infer_inputs, infer_outputs, outline, state_names
+from tools.pictures.changed import Steps, forward_of, line_in
+from tools.pictures.models import Exported, Layer
+from tools.pictures.recorded import lines_captured, source_of
+
+
+def slices() -> Picture:
+    """Each call of a module as a slice of the flat list, and the values that cross its ends."""
+    program = torch.export.export(Exported(), (torch.ones(1, 3),))
+    root = outline(program.graph)  # type: ignore[arg-type]
+    infer_inputs(root, state_names(program))
+    infer_outputs(root)
+    source = "\n".join(map(forward_of, (Layer, Exported)))
+    homes: dict[str, str] = {}
+    steps = Steps()
+
+    def step(says: str, marks: dict[str, str], line: int = 0) -> None:
+        listed = panel(program.graph, groups=homes, marks=marks).nodes
+        steps.add(says, Panel(tuple(replace(node, module="") for node in listed)), line)
+
+    step("the flat list, and which value each node uses", {})
+    *calls, _ = root.walk()
+    for call in calls:
+        body = {node.name for node in program.graph.nodes if call.path in paths_of(node)}
+        for name in body:
+            homes[name] = INSIDE.join(filter(None, (call.path, homes.get(name))))
+        line = line_in(source, call.last)  # type: ignore[arg-type]
+        (value,), (result,) = call.inputs, call.outputs
+        marks = {each.name: f"its {name}" for each, name in call.state.items()}
+        says = f"the call of {call.path} is a slice: {value}, from before it, goes in"
+        step(says, {**marks, value.name: "goes in"}, line)
+        says = f"{result}, which is used after the slice, comes out of {call.path}"
+        step(says, {result.name: "comes out"}, line)
+    return steps.picture(
+        "Each call of a module is a slice of the flat list",
+        "A flat list of ten nodes. Brackets beside it show the calls: block.linear is the row "
+        "linear; block, around it, also has relu; head is the row linear_1. A value from before a "
+        "bracket that is used in it goes in, or is a parameter of the module. A value of a "
+        "bracket that is used after it comes out.",
+        source,
+    )
+
+
+def paths_of(node: torch.fx.Node) -> list[str]:
+    return [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+
+
+def function(x: Tensor, w: Tensor) -> Tensor:
+    scaled = x * 2 + 1
+    mixed = scaled.mm(w)
+    return torch.relu(mixed).neg()
+
+
+def loops() -> Picture:
+    """Four loops become two, and each becomes one call of a kernel."""
+    arguments = (torch.ones(4, 3), torch.ones(3, 5))
+    flat = capture(function, arguments)
+    line_of = {node.name: node.meta["line"] for node in lines_captured(function, arguments).nodes}
+    found = kernels(flat.graph)
+    first = {node.name: node.name for kernel in found for node in kernel.nodes}
+    marks: dict[str, str] = {}
+    steps = Steps()
+
+    def step(says: str, at: str = "") -> None:
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(first.values()), 1)}
+        groups = {name: f"loop {numbers[leader]}" for name, leader in first.items()}
+        shown = panel(flat.graph, groups=groups, marks=marks)  # type: ignore[arg-type]
+        steps.add(says, shown, line_of.get(at, 0))
+
+    step(f"eager runs {len(first)} loops, and each stores its result; mm is a call of torch")
+    for kernel in found:
+        for before, node in pairwise(kernel.nodes):
+            first[node.name], marks[before.name] = first[before.name], "isn't stored"
+            says = f"an element of {node} needs only that element of {before}: they share a loop"
+            step(says, node.name)
+    for node in flat.graph.find_nodes(op="call_function"):
+        if node.name not in first:
+            begins = f"{node} needs a whole row of {node.all_input_nodes[0]}"
+            step(f"{begins}, so it can't share a loop with it", node.name)
+    with warnings.catch_warnings(action="ignore"):  # without a compiler the graph is the same
+        lowered = lower(flat)
+    calls = lowered.graph.find_nodes(op="call_function", target=operator.getitem)
+    kernel_of = {str(call): str(call.args[0]) for call in calls}
+    moves = [(n.name, kernel_of[str(kernel.nodes[-1])]) for kernel in found for n in kernel.nodes]
+    shown = panel(lowered.graph, marks=dict.fromkeys(kernel_of.values(), "new"))  # type: ignore[arg-type]
+    steps.add("each loop is compiled, and the graph calls it", shown, moves=moves)
+    return steps.picture(
+        "Four loops become two",
+        "A flat graph of mul, add, mm, relu and neg. First each of the four others is a loop of "
+        "its own. Then mul and add share one, and so do relu and neg; mm separates the two. At "
+        "the end each loop is one call of a kernel, followed by the item that takes its result.",
+        source_of(function),
+    )
