@@ -1,7 +1,7 @@
 """What the terminal shows for each command, to the letter: ``tests/golden/commands/``.
 
-Each scene is played in 80 columns, in 40, and where the terminal has ASCII alone. After a wanted
-change, write the screens anew:
+The files are for 80 columns. In 40 columns, and on a terminal that has ASCII alone, a scene has
+properties instead. After a wanted change, write the screens anew:
 ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,6 @@ from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
-TERMINALS = {"80": 80, "40": 40, "ascii": 80}
 LESSON = "path_of_module"
 TESTS = f"tests/test_{LESSON}.py::test_"
 
@@ -118,52 +116,53 @@ SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("terminal_of", TERMINALS)
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_screen_is_the_golden_one(
-    scene: str, terminal_of: str, learner: Workspace, monkeypatch
-):
-    monkeypatch.setenv("COLUMNS", str(TERMINALS[terminal_of]))
+each_scene = pytest.mark.parametrize("scene", SCENES)
+
+
+@pytest.fixture
+def screen(scene: str, learner: Workspace, monkeypatch) -> Callable[[int], str]:
+    """What a scene shows in so many columns."""
     prepare, words = SCENES[scene]
     prepare(learner)
-    monkeypatch.setattr(terminal, "is_ascii_only", lambda: terminal_of == "ascii")
-    seen = play(*words).screen
-    golden = GOLDEN / f"{scene}.{terminal_of}.txt"
+
+    def show(columns: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        return play(*words).screen
+
+    return show
+
+
+def golden(scene: str) -> str:
+    return (GOLDEN / f"{scene}.txt").read_text(encoding="utf-8")
+
+
+@each_scene
+def test_the_screen_is_the_golden_one_and_fits_80_columns(scene: str, screen):
+    seen = screen(80)
     if os.environ.get("GOLDEN") == "write":
-        golden.write_text(seen, encoding="utf-8")
-    assert seen == golden.read_text(encoding="utf-8")
+        (GOLDEN / f"{scene}.txt").write_text(seen, encoding="utf-8")
+    assert seen == golden(scene)
+    assert max(map(len, seen.splitlines())) <= 80
 
 
-def golden(terminal_of: str) -> list[Path]:
-    return sorted(GOLDEN.glob(f"*.{terminal_of}.txt"))
-
-
-@pytest.mark.parametrize("terminal_of", TERMINALS)
-def test_there_is_a_screen_for_each_scene_and_none_besides(terminal_of: str):
-    assert [path.name.split(".")[0] for path in golden(terminal_of)] == sorted(SCENES)
-
-
-@pytest.mark.parametrize("path", golden("80"), ids=lambda path: path.name)
-def test_a_screen_fits_80_columns(path: Path):
-    assert max(map(len, path.read_text(encoding="utf-8").splitlines())) <= 80
-
-
-@pytest.mark.parametrize("path", golden("40"), ids=lambda path: path.name)
-def test_on_40_columns_nothing_is_wider_but_what_cannot_be_broken(path: Path):
-    wide = [line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > 40]
+@each_scene
+def test_on_40_columns_nothing_is_wider_but_what_cannot_be_broken(scene: str, screen):
+    wide = [line for line in screen(40).splitlines() if len(line) > 40]
     # A path, or a line of code that would no longer be one.
     assert all("/" in line or ": ..." in line for line in wide), wide
 
 
-@pytest.mark.parametrize("path", golden("ascii"), ids=lambda path: path.name)
-def test_an_ascii_screen_says_the_same_in_the_same_places(path: Path):
-    ascii_lines = path.read_text(encoding="ascii").splitlines()
-    lines = (
-        path.with_name(path.name.replace("ascii", "80")).read_text(encoding="utf-8").splitlines()
-    )
-    assert [len(line) for line in ascii_lines] == [len(line) for line in lines]
+@each_scene
+def test_an_ascii_screen_says_the_same_in_the_same_places(scene: str, screen, monkeypatch):
+    monkeypatch.setattr(terminal, "is_ascii_only", lambda: True)
+    lines = screen(80).encode("ascii").decode().splitlines()
+    assert [len(line) for line in lines] == [len(line) for line in golden(scene).splitlines()]
+
+
+def test_there_is_a_screen_for_each_scene_and_none_besides():
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(SCENES)
 
 
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.startswith("overview")])
 def test_where_you_are_fits_one_screen(scene: str):
-    assert len((GOLDEN / f"{scene}.80.txt").read_text(encoding="utf-8").splitlines()) <= 30
+    assert len(golden(scene).splitlines()) <= 30
