@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
+from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play
 from tools.pages import home
@@ -142,6 +142,9 @@ def test_a_lesson_begins_with_what_it_takes_and_ends_with_the_way_on(lesson, pag
     lines = signposted(page.text).splitlines()
     assert f"of {len(LESSONS)} · {lesson.minutes} minutes" in lines[2]
     assert all(f"]({name}.md)" in lines[2] for name in lesson.needs)
+    holes = (STUBS / f"{lesson.name}.py").read_text().count("raise NotImplementedError(")
+    assert f" · {holes} function{'s' * (holes > 1)} · [go to the exercise](#the-exercise)" in lines[2]
+    assert "solution" not in lines[2]
     assert f"](../solutions/{lesson.name}.md)" in lines[-1]
 
 
