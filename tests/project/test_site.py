@@ -55,8 +55,8 @@ def test_a_page_opens_with_what_you_write(page):
 
 
 @every_lesson
-def test_a_page_says_why_torch_needs_it_in_a_paragraph_or_more(page):
-    assert len(page.sections["Why torch needs it"].split()) >= 60
+def test_a_page_says_why_torch_needs_it_in_sixty_to_a_hundred_and_twenty_words(page):
+    assert 60 <= len(page.sections["Why torch needs it"].split()) <= 120
 
 
 @every_lesson
