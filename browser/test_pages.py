@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from browser.visits import Visit, Visitor
+from browser.visits import HEIGHTS, Visit, Visitor
+from lessons import LESSONS, Lesson
 
 # The widths of a window, each with one of the ways to a page: over http, and as a file.
 WAYS = {1440: "http", 375: "file"}
@@ -115,3 +116,10 @@ def test_a_cell_of_a_card_stands_behind_the_name_of_its_column(visitor: Visitor)
         shown = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
         assert shown == '"download: "'
         assert not visit.page.locator("thead").first.is_visible()
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_exercise_begins_on_the_second_screen(visitor: Visitor, lesson: Lesson):
+    with visitor.visit(f"lessons/{lesson.name}.html") as visit:
+        heading = visit.page.locator("#the-exercise").bounding_box()
+        assert heading["y"] <= 2 * HEIGHTS[1440]

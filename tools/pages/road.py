@@ -7,12 +7,14 @@ with the way on. Names in torch become links to its source.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
+from kata.stubs import stubs
 from lessons import LESSONS, Lesson
 from tools.pages.torch_links import linked
 
@@ -61,11 +63,25 @@ def line(folder: str, lesson: Lesson, number: int) -> str:
     facts = []
     if folder == "lessons":
         facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
+        facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
         facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
+    # A lesson leads to its solution at the end.
+    hidden = {folder, "solutions"} if folder == "lessons" else {folder}
     others = [
-        f"[{NAMES[other]}](../{other}/{lesson.name}.md)" for other in KINDS if other != folder
+        f"[{NAMES[other]}](../{other}/{lesson.name}.md)" for other in KINDS if other not in hidden
     ]
     return " · ".join([*facts, *others, "[glossary](../glossary.md)"])
+
+
+def functions_of(lesson: Lesson) -> str:
+    """How many functions and methods of a lesson's stub are to be written, in words."""
+    count = all_stubs()[f"{lesson.name}.py"].count("raise NotImplementedError(")
+    return f"{count} function{'s' * (count != 1)}"
+
+
+@cache
+def all_stubs() -> dict[str, str]:
+    return stubs()
 
 
 def link_to(name: str) -> str:

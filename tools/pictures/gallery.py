@@ -10,7 +10,7 @@ from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.grouped import loops, slices
 from tools.pictures.measured import memory
 from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
-from tools.pictures.stepped import lifetimes, reflected, ring
+from tools.pictures.stepped import interpreted, lifetimes, reflected, ring
 from tools.pictures.timed import prefetched, schedules
 from tools.pictures.traced import (
     arguments,
@@ -35,6 +35,7 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "lifetimes": lifetimes,
     "edited": edited,
     "generated": generated,
+    "interpreted": interpreted,
     "memory": memory,
     "module_paths": module_paths,
     "arguments": arguments,

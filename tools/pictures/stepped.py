@@ -13,10 +13,11 @@ import torch
 from drawing import Node, Panel, Picture
 from drawing.listing import panel
 from solutions.graph import Graph
+from solutions.interpreter import Interpreter
 from solutions.proxy import GraphAppendingTracer, Proxy
 from solutions.stretch.tracer import symbolic_trace
-from tools.pictures.changed import Steps
-from tools.pictures.models import Scaled
+from tools.pictures.changed import Steps, lines_of
+from tools.pictures.models import Residual, Scaled
 from tools.pictures.recorded import source_of
 
 
@@ -138,6 +139,33 @@ def reflected() -> Picture:
         .replace("  # type: ignore[attr-defined]", ""),
         says,
         run_in_steps(twice, (x,), show),
+    )
+
+
+class ShownInterpreter(Interpreter):
+    """An interpreter that adds a step after each node: every value that it has."""
+
+    steps: Steps
+    lines: dict[str, int]
+
+    def execute(self, n: Any) -> None:
+        super().execute(n)
+        held = {node.name: str(list(value.shape)) for node, value in self.env.items()}
+        shown = panel(self.graph, note=lambda node: held.get(node.name, ""), marks={n.name: "ran"})  # type: ignore[arg-type]
+        self.steps.add(f"{n} has run; env has {', '.join(held)}", shown, self.lines[n.name])
+
+
+def interpreted() -> Picture:
+    """Which values an interpreter has after each node."""
+    model = Residual().eval()
+    interpreter = ShownInterpreter(symbolic_trace(model))
+    interpreter.steps, interpreter.lines = Steps(), lines_of(model)
+    interpreter.run(torch.ones(1, 8, 4, 4))
+    return interpreter.steps.picture(
+        "A graph runs node by node",
+        "Left the forward of a residual block, right its six nodes, and the shapes of the values "
+        "that there are after each node. x stays until add has run; conv goes when bn has run.",
+        source_of(Residual.forward),
     )
 
 
