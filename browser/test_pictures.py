@@ -134,7 +134,7 @@ def test_no_label_is_below_eleven_pixels_on_a_phone(visitor: Visitor, page: str)
 def test_panels_are_below_each_other_on_a_phone(visitor: Visitor):
     tops = "all => all.map(each => each.getBoundingClientRect().top)"
     for width, several in ((1440, False), (390, True)):
-        with visitor.visit("lessons/graph.html", width=width) as visit:
+        with visitor.visit("lessons/exec_order.html", width=width) as visit:
             figure = visit.page.locator(".fx-figure:not(.fx-steps)").first
             panels = figure.locator(".fx-view > svg > .panel").evaluate_all(tops)
             assert len(panels) > 1
