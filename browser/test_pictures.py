@@ -134,7 +134,7 @@ def test_no_label_is_below_eleven_pixels_on_a_phone(visitor: Visitor, page: str)
 def test_panels_are_below_each_other_on_a_phone(visitor: Visitor):
     tops = "all => all.map(each => each.getBoundingClientRect().top)"
     for width, several in ((1440, False), (390, True)):
-        with visitor.visit("lessons/graph.html", width=width) as visit:
+        with visitor.visit("lessons/exec_order.html", width=width) as visit:
             figure = visit.page.locator(".fx-figure:not(.fx-steps)").first
             panels = figure.locator(".fx-view > svg > .panel").evaluate_all(tops)
             assert len(panels) > 1
@@ -215,6 +215,7 @@ CHANGES = {
     # How many rows the first step has, and the last.
     "lessons/graph.html": (1, 5),
     "lessons/code.html": (3, 2),
+    "lessons/interpreter.html": (6, 6),
     "lessons/tracer.html": (2, 5),
     "lessons/inlining.html": (6, 11),
     "lessons/rewriting.html": (12, 12),
@@ -283,6 +284,7 @@ def test_a_change_is_complete_without_scripts(visitor: Visitor, page: str):
 
 # Of a player: a step in the middle, and what is to be read there.
 MIDDLES = {
+    "lessons/interpreter.html": (".fx-change", 3, ".note", ["[1, 8, 4, 4]", "[1, 8, 4, 4]"]),
     "lessons/tracer.html": (".fx-change", 6, ".here .name", ["Tracer.call_module(layers.0)"]),
     "lessons/unflatten.html": (".fx-change >> nth=1", 5, ".group", ["block.linear", "block"]),
     "lessons/backend.html": (".fx-change", 3, ".group", ["loop 1", "loop 2"]),

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,7 +146,10 @@ class Picture:
         return {(number, node.name) for number, panel in panels for node in panel.nodes}
 
     def text(self) -> str:
-        """The picture as a file holds it: JSON, one node a line."""
+        """The picture as a file holds it: JSON, one node a line.
+
+        A node that is in the panel before, just as it is, has only its name there.
+        """
         return "".join(self.lines())
 
     def lines(self) -> Iterator[str]:
@@ -153,16 +157,27 @@ class Picture:
         if self.source:
             yield f' "source": {dump(self.source)},\n'
         yield ' "panels": [\n'
+        known: set[Node] = set()
         for number, panel in enumerate(self.panels, start=1):
             line = f'"line": {panel.line}, ' if panel.line else ""
             yield f'  {{"heading": {dump(panel.heading)}, {line}"nodes": [\n'
-            yield ",\n".join(f"   {dump(without_defaults(node))}" for node in panel.nodes)
+            yield ",\n".join(lines_of(panel, known))
             yield "]}" + ",\n" * (number < len(self.panels))
+            known = set(panel.nodes)
         yield "],\n"
         if self.moments:
             moments = ",\n".join(f"   {dump(moment)}" for moment in self.moments)
             yield f' "moments": [\n{moments}],\n'
         yield f' "links": {dump(self.links)}}}\n'
+
+
+def lines_of(panel: Panel, known: set[Node]) -> Iterator[str]:
+    """A line for each node, and one for known nodes that follow each other."""
+    for is_known, nodes in groupby(panel.nodes, known.__contains__):
+        if is_known:
+            yield f"   {', '.join(dump(node.name) for node in nodes)}"
+        else:
+            yield from (f"   {dump(without_defaults(node))}" for node in nodes)
 
 
 def without_defaults(node: Node) -> dict[str, Any]:
@@ -208,16 +223,24 @@ def parse(text: str) -> Picture:
     """
     try:
         data = json.loads(text)
-        panels = tuple(
-            Panel(tuple(map(read_node, panel["nodes"])), panel["heading"], panel.get("line", 0))
-            for panel in data["panels"]
-        )
+        panels = tuple(read_panels(data["panels"]))
         links = tuple(Link(*link) for link in data["links"])
         moments = tuple(Moment(*moment) for moment in data.get("moments", ()))
         source = data.get("source", "")
         return Picture(data["title"], data["description"], panels, links, source, moments)
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise PictureError(f"no picture: {error!r}") from error
+
+
+def read_panels(panels: list[dict[str, Any]]) -> Iterator[Panel]:
+    """Read each panel; a name is the node of that name in the panel before."""
+    known: dict[str, Node] = {}
+    for panel in panels:
+        nodes = [
+            known[each] if isinstance(each, str) else read_node(each) for each in panel["nodes"]
+        ]
+        yield Panel(tuple(nodes), panel["heading"], panel.get("line", 0))
+        known = {node.name: node for node in nodes}
 
 
 def read_node(data: dict[str, Any]) -> Node:

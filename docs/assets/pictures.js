@@ -221,7 +221,7 @@ function play(figure, view) {
   slider.addEventListener("input", () => jump(slider.value - 1));
   onKeys(view, jump, () => at, steps.length - 1, toggle);
   onNodes(view, point, leave);
-  if (kind !== growth) go(0);
+  if (kind === change) go(0);
   if (figure.matches(".fx-once") && !calm.matches) {
     view.classList.add("fx-lit");
     [...nodesIn(view), ...edgesIn(view)].forEach((each) => each.classList.add("later"));

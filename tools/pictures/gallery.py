@@ -21,19 +21,16 @@ from tools.pictures.traced import (
     signature,
 )
 from tools.pictures.transformed import (
-    edited,
     fused,
-    inlined,
     inverted,
     partitions,
 )
-from tools.pictures.trees import exec_order, exported
+from tools.pictures.trees import exec_order
 
 GALLERY: dict[str, Callable[[], Picture]] = {
     "ring": ring,
     "reflected": reflected,
     "lifetimes": lifetimes,
-    "edited": edited,
     "generated": generated,
     "interpreted": interpreted,
     "memory": memory,
@@ -48,7 +45,6 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "lowered": lowered,
     "exec_order": exec_order,
     "prefetched": prefetched,
-    "inlined": inlined,
     "inlining": inlining,
     "inverted": inverted,
     "rewriting": rewriting,
@@ -58,7 +54,6 @@ GALLERY: dict[str, Callable[[], Picture]] = {
     "schedules": schedules,
     "captured": captured,
     "loops": loops,
-    "exported": exported,
     "slices": slices,
     "unflattening": unflattening,
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -13,8 +12,6 @@ from torch.fx import GraphModule
 from drawing import Link, Picture
 from drawing.listing import panel
 from kata.torchvision_compat import torchvision
-from solutions.stretch.graph import Graph
-from solutions.stretch.inlining import inline_all
 from solutions.stretch.inversion import invert
 from solutions.stretch.rewriting import fuse
 from solutions.stretch.split_module import split_module
@@ -23,55 +20,6 @@ from tools.pictures.models import Residual
 
 CALLS = ("call_function", "call_method", "call_module")
 PARTITIONS = 4
-
-
-def edited() -> Picture:
-    """Replace a node by another one, step by step, and say who uses each."""
-    graph: Any = Graph()
-    x = graph.placeholder("x")
-    relu = graph.call_function(torch.relu, (x,))
-    graph.output(graph.call_function(operator.add, (relu, x)))
-    with graph.inserting_after(relu):
-        tanh = graph.call_function(torch.tanh, (x,))
-    panels = [panel(graph, "tanh is inserted", marks={"tanh": "new"}, note=users_of)]
-    relu.replace_all_uses_with(tanh)
-    panels.append(panel(graph, "its users change over", note=users_of))
-    graph.erase_node(relu)
-    panels.append(panel(graph, "relu is erased", note=users_of))
-    return Picture(
-        title="A node is replaced by another one",
-        description=(
-            "The same graph three times. First relu and the new tanh take x, add takes relu and x, "
-            "and nobody uses tanh. Then add takes tanh and x, and nobody uses relu. At the end "
-            "relu is gone, and no longer among the users of x."
-        ),
-        panels=tuple(panels),
-    )
-
-
-def users_of(node: fx.Node) -> str:
-    """The users of a node; nothing for the output, which has none."""
-    names = ", ".join(user.name for user in node.users)
-    return (names or "nobody") if node.op != "output" else ""
-
-
-def inlined() -> Picture:
-    """Show a block before and after its modules are replaced by what they do."""
-    gm = symbolic_trace(Residual().eval())
-    before = panel(gm.graph, "before")
-    old = {node.name for node in before.nodes}
-    after = panel(inline_all(gm).graph, "after inline_all")
-    marked = {node.name: "new" for node in after.nodes if node.name not in old}
-    return Picture(
-        title="A residual block before and after inlining",
-        description=(
-            f"On the left {len(before.nodes)} nodes, three of them calls of the modules conv, bn "
-            f"and relu. On the right {len(after.nodes)} nodes and no such call: parameters and "
-            "buffers are read by get_attr nodes, and functions take them. Each new node is framed "
-            "and marked."
-        ),
-        panels=(before, panel(gm.graph, "after inline_all", marks=marked)),
-    )
 
 
 def inverted() -> Picture:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 from torch.fx import Graph
 from torch.fx import Node as FxNode
@@ -13,27 +12,7 @@ from drawing import Link, Node, Panel, Picture
 from drawing.listing import target_of
 from solutions.stretch.exec_order import ExecOrderTracer, ExecutionInfo
 from solutions.stretch.tracer import Tracer
-from solutions.stretch.unflatten import unflatten
-from tools.pictures.models import Exported, OutOfOrder
-
-
-def exported() -> Picture:
-    """Show an exported graph as export leaves it, and as a tree of modules."""
-    program = torch.export.export(Exported(), (torch.ones(1, 3),))
-    flat = Panel(tuple(map(flat_row, program.graph.nodes)), "flat, with its module stacks")
-    tree = Panel(tuple(tree_rows(unflatten(program))), "the same, as a tree")
-    there = {node.name for node in tree.nodes}
-    return Picture(
-        title="An exported graph, flat and as a tree",
-        description=(
-            "On the left the ten nodes of an exported graph, each call with the modules that it "
-            "was made in. On the right the tree of modules: linear hangs on block.linear, which "
-            "hangs on block; relu hangs on block; add and the output hang on the root, and "
-            "linear_1 on head."
-        ),
-        panels=(flat, tree),
-        links=tuple(Link(0, node.name, node.name) for node in flat.nodes if node.name in there),
-    )
+from tools.pictures.models import OutOfOrder
 
 
 def flat_row(node: FxNode) -> Node:
