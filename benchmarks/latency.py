@@ -1,7 +1,7 @@
 """How long a learner waits: from the save of a file to the watch's verdict, beside plain pytest.
 
 ``python -m benchmarks.latency [LESSON...]`` starts ``kata watch`` on a copy of the lessons, solved,
-and saves a file of each lesson many times, by turns wrong and right. It times what the learner
+and saves a file of each lesson many times, alternately wrong and right. It times what the learner
 waits for:
 
 - a wrong file: until the first failing test is on the screen, with its explanation;
@@ -101,7 +101,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Edited:
-    """The file of a lesson that is saved, wrong and right by turns."""
+    """The file of a lesson that is saved, alternately wrong and right."""
 
     lesson: str
     file: Path

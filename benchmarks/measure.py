@@ -1,4 +1,4 @@
-"""Race calls: by turns, in this process, on one thread, once their results are equal."""
+"""Race calls: alternately, in this process, on one thread, once their results are equal."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Result:
 
 
 def race(lesson: str, case: Case, sides: dict[str, Any], seconds: float) -> Result:
-    """Time the sides of a case by turns, as often as fits into some seconds.
+    """Time the sides of a case alternately, as often as fits into some seconds.
 
     Args:
         lesson: the lesson's name.
@@ -105,7 +105,7 @@ def rounds_in(seconds: float, of_one: float) -> int:
 
 
 def seconds_of(call: Call) -> float:
-    """Time a call that starts without garbage; the collector stays on, as it is for everybody.
+    """Time a call that starts without garbage; the collector stays on, as it is for users.
 
     Processor time: on one thread it is what a clock shows, less what the machine does besides.
     """

@@ -1,4 +1,4 @@
-"""Traces by the tracers of the fifth lesson: ours stand on our tracer, torch's side on torch's."""
+"""Traces by the tracers of the fifth lesson: ours subclass our tracer, torch's side torch's."""
 
 from __future__ import annotations
 

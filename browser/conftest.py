@@ -1,4 +1,4 @@
-"""A real browser in front of the built site: ``nox -s site``.
+"""The built site, opened in a real browser: ``nox -s site``.
 
 The pages are those in ``site/``; build them first. Without a browser every test here skips itself
 and says so.
@@ -43,7 +43,7 @@ def addresses() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def visitor(addresses: dict[str, str]) -> Iterator[Visitor]:
-    """Whoever opens pages in the browser."""
+    """The reader who opens pages in the browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:

@@ -1,4 +1,4 @@
-"""A button copies what a reader can run: the commands, and not the prompt in front of them."""
+"""A button copies what a reader can run: the commands, and not the prompt before them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from browser.visits import Visitor
 
-# A page, the prompts of its blocks, and what is written behind one of them.
+# A page, the prompts of its blocks, and what is written after one of them.
 BLOCKS = [
     ("setup.html", ("$ ",), "pip install nox"),
     ("lessons/inversion.html", ("$ ",), "kata watch inversion"),

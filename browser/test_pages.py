@@ -13,7 +13,7 @@ SCHEMES = ("light", "dark")
 # One of each kind: here axe-core looks at the colours, too.
 KINDS = ["index.html", "setup.html", "api/proxy.html"]
 
-# The words of inline code, and of names in headings, that stand on more than one line.
+# The words of inline code, and of names in headings, that take more than one line.
 BROKEN = """() => {
     const broken = [];
     const names = ".md-content :is(:not(pre) > code, .doc-object-name)";

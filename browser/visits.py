@@ -121,7 +121,7 @@ class Visit:
         ]
 
     def faint(self) -> list[str]:
-        """Texts that stand out too little from what is behind them, one for each pair of colours.
+        """Texts with too little contrast to their background, one for each pair of colours.
 
         axe-core looks at what lies over and under every word, and takes minutes for all pages; this
         takes the background of the nearest element that has one.

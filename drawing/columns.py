@@ -1,4 +1,4 @@
-"""Which column a node stands in: one for each top-level module, in the order of their first use."""
+"""The column of a node: one for each top-level module, in the order of their first use."""
 
 from __future__ import annotations
 

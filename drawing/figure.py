@@ -17,7 +17,7 @@ ZOOMS = (100, 150, 200, 300)
 def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool = False) -> str:
     """Compose the figure as HTML; it needs no script, and with one it moves.
 
-    Where the picture has a source, that stands beside the graph, and both are small: no zoom. What
+    Where the picture has a source, that is beside the graph, and both are small: no zoom. What
     changes step by step shows its first and its last step, until a script goes through all.
 
     Args:

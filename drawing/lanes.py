@@ -43,7 +43,7 @@ def pack(spans: Sequence[Span], right_ends: Sequence[float]) -> list[float]:
 
 
 def overlap(one: Span, other: Span) -> bool:
-    """Whether two lanes pass a row together; to end where the other begins is no overlap."""
+    """Whether two lanes pass a row together; ending where the other begins isn't an overlap."""
     return one.first < other.last and other.first < one.last
 
 

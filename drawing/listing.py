@@ -33,7 +33,7 @@ def panel(
         heading: what the panel is called.
         groups: the partition of each node, by name.
         marks: a word for each node that is singled out, by name.
-        note: what is written behind a node's name.
+        note: The text after a node's name.
     """
     return Panel(
         tuple(

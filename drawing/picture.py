@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 OPCODES = ("placeholder", "get_attr", "call_module", "call_function", "call_method", "output")
-# What is no node of a graph, and yet a row of a picture.
+# Rows of a picture that aren't nodes of a graph.
 THINGS = ("module", "parameter", "value")
 # What takes time, and is a bar of a time line.
 BARS = ("forward", "backward", "gather", "compute", "held")
@@ -34,7 +34,7 @@ class Node:
         group: the partition it belongs to, or the line of a time line.
         mark: a word that singles the node out, such as ``new``; a number becomes a badge.
         label: what is written in place of the name.
-        note: what is written behind it, more softly.
+        note: The text after it, in a softer colour.
         parent: in a tree, the name of the row that it hangs on.
         line: the line of the picture's source that made it, counted from 1.
         start, end: of a bar, when it begins and ends.
@@ -65,7 +65,7 @@ class Panel:
 
     Attributes:
         nodes: the nodes.
-        heading: what stands above them; of a step, what happens in it.
+        heading: The text above them; of a step, what happens in it.
         line: of a step, the line of the picture's source that it is about, counted from 1.
     """
 
@@ -95,7 +95,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels side by side, with the words that stand for them where nobody can look.
+    """Panels side by side, with the words that replace them for readers who can't see them.
 
     Where there is a ``source``, a reader can go through the picture step by step. A single panel
     grows: its nodes say which line made them. Several panels are the steps of a change, each one
@@ -196,7 +196,7 @@ def lines_named(panel: Panel) -> Iterator[tuple[str, int]]:
 
 
 def check(panel: Panel) -> None:
-    """Refuse a panel that is no ordered list of known opcodes.
+    """Refuse a panel that isn't an ordered list of known opcodes.
 
     Raises:
         PictureError: a name twice, an unknown opcode, an input or a parent that isn't an earlier
@@ -219,7 +219,7 @@ def parse(text: str) -> Picture:
     """Read a picture from its file's text.
 
     Raises:
-        PictureError: the text is no picture.
+        PictureError: The text isn't a picture.
     """
     try:
         data = json.loads(text)

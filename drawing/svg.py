@@ -144,7 +144,7 @@ def panel(placed: Placed, top: float) -> str:
 
 
 def grounds(layout: Layout) -> Iterator[str]:
-    """What lies below everything: groups from edge to edge, and blocks of a column."""
+    """The background: groups from edge to edge, and blocks of a column."""
     scale = layout.scale
     yield from groups(layout)
     for block in layout.blocks:

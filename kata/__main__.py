@@ -27,7 +27,7 @@ def main() -> int:
         from kata import command_line
 
         arguments = command_line.parsed(argv)
-        # Whoever ends the process, or closes its terminal: it tidies up.
+        # It tidies up when the process is ended, or its terminal is closed.
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda *_: sys.exit(0))

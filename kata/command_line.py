@@ -19,7 +19,7 @@ COMMANDS = {
     "solution": "compare yours with the reference",
     "reset": "put a lesson back to its stub; --undo brings yours back",
     "graph": "draw a model's graph, or how yours differs from torch's",
-    "grade": "judge everybody's lessons, and write one report",
+    "grade": "judge the lessons of all participants, and write one report",
     "doctor": "check your setup and suggest fixes",
 }
 PLAIN = "no colours, no redrawn lines, ASCII alone"

@@ -1,4 +1,4 @@
-"""The reasons behind many failures: each once, in the words that the suite found for it."""
+"""The reasons for many failures: each once, in the words that the suite found for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CAUSE = "likely cause:"
 LONGEST = 240
 # How a text begins that compares two values: these are left to the full text.
 COMPARISONS = ("expected:", "the graphs differ")
-# A place in the learner's code, which may stand below a note.
+# A place in the learner's code, which may be below a note.
 FRAME = re.compile(r"  \S+:\d+, in ")
 
 
@@ -52,7 +52,7 @@ def first_sentence(text: str) -> str:
 
 
 def labelled(label: str, lines: list[str]) -> str:
-    """What stands behind a label, on one line; empty where there is no such label."""
+    """The text after a label, on one line; empty if there is no such label."""
     found: list[str] = []
     for line in lines:
         if found and (FRAME.match(line) or not line.startswith(" ")):

@@ -28,7 +28,7 @@ NOT_UTF_8 = "the file isn't UTF-8"
 def only_these_modules(
     package: str, modules: dict[str, ModuleType]
 ) -> Iterator[Callable[[], dict[str, ModuleType]]]:
-    """Let ``package.*`` in ``sys.modules`` be ``modules``, and restore it on the way out.
+    """Let ``package.*`` in ``sys.modules`` be ``modules``, and restore it afterwards.
 
     Yields a function that returns what is there now.
     """

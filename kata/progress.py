@@ -73,7 +73,7 @@ def remember(verdict: Verdict, key: str) -> None:
         key=key,
         green=key.partition(":")[0] if is_green else getattr(before, "green", ""),
     )
-    # A memory that can't be written costs nobody the verdict.
+    # The verdict is shown even if the memory can't be written.
     with contextlib.suppress(OSError):
         write(file_of(verdict.lesson), json.dumps(asdict(result), indent=1).encode())
 
@@ -134,7 +134,7 @@ def key_of_the_judge() -> bytes:
 
 
 def all_needs(lesson: str) -> tuple[str, ...]:
-    """The lessons it stands on, directly or not."""
+    """The lessons that it imports, directly or not."""
     direct = NEEDS[lesson]
     return tuple(dict.fromkeys((*direct, *(name for need in direct for name in all_needs(need)))))
 

@@ -89,7 +89,7 @@ def failure_lines(report: Report, width: int, lines: int | None) -> list[str]:
 
 
 def broken(text: str, width: int) -> list[str]:
-    """A text, laid out for 80 columns, in lines that are no wider than the terminal."""
+    """A text, laid out for 80 columns, in lines that fit the terminal."""
     lines = harmless(text).splitlines()
     return [
         part for each in lines for part in (filled(each, width) if len(each) > width else [each])
@@ -97,7 +97,7 @@ def broken(text: str, width: int) -> list[str]:
 
 
 def fitted(lines: list[str], room: int) -> list[str]:
-    """At most so many lines; the cause stands at the end, and stays."""
+    """At most so many lines; the cause is at the end, and is kept."""
     if len(lines) <= room:
         return lines
     ending = min(ENDING, room // 2)

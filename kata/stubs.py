@@ -43,7 +43,7 @@ def is_stub(lesson: str, data: bytes) -> bool:
 
 
 def is_given(lesson: str, source: str, line: int) -> bool:
-    """Whether a line of a lesson's file lies in a definition that the stub has word for word."""
+    """Whether a line of a lesson's file is in a definition that the stub has word for word."""
     module, given = Source(source), stub(lesson).decode()
     found = (each for each in ast.walk(module.tree) if isinstance(each, DEFINITIONS))
     around = (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
@@ -83,7 +83,7 @@ class Source:
         return "\n".join(self.lines[first - 1 : statement.end_lineno])
 
     def spacing(self, statement: ast.stmt) -> str:
-        """The most blank lines in a row in front of a statement; comments between are skipped."""
+        """The most blank lines in a row before a statement; comments between are skipped."""
         line, blank, most = first_line(statement) - 2, 0, 0
         while line >= 0 and (not self.lines[line].strip() or self.lines[line].lstrip()[0] == "#"):
             blank = 0 if self.lines[line].strip() else blank + 1
@@ -166,7 +166,7 @@ class Solution(Source):
 
 
 def is_private_field(statement: ast.stmt) -> bool:
-    """Whether a class keeps something there that is no business of its users."""
+    """Whether a class keeps something there that its users needn't know."""
     names = bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
     return bool(names) and not any(map(is_public, names))
 
@@ -221,7 +221,7 @@ def used_names(tree: ast.Module) -> set[str]:
     """Every name that the module reads, in quoted annotations and ``__all__`` too."""
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for node in ast.walk(tree):
-        # Only code has no blanks but those behind a comma or around a bar.
+        # Only code has no blanks but those after a comma or around a bar.
         if isinstance(node, ast.Constant) and re.fullmatch(r"[\w.\[\], |]{1,80}", str(node.value)):
             used.update(re.findall(r"\b[A-Za-z_]\w*\b", str(node.value)))
     return used

@@ -74,7 +74,7 @@ def open_console(
 
 
 class PipeConsole(Console):
-    """A console whose reader may have seen enough (`| head`): that is no failure of the command."""
+    """A console whose reader may stop reading (`| head`), which isn't a failure of the command."""
 
     def on_broken_pipe(self) -> None:
         """Leave it to the command line, where rich would end Python with exit code 1."""

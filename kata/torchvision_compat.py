@@ -2,7 +2,7 @@
 
 torchvision's wheel is compiled against one build of torch. Beside another one (a CPU-only torch,
 say) its import fails with ``operator torchvision::nms does not exist``, because it registers shape
-rules for operators that nobody has declared. The models need none of these operators, so declaring
+rules for operators that aren't declared. The models need none of these operators, so declaring
 their schemas is enough. With matching wheels nothing is declared here.
 
 >>> from kata.torchvision_compat import torchvision

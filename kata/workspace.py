@@ -27,7 +27,7 @@ HERE = Workspace(STUBS, ROOT / ".kata")
 
 
 def shown(path: Path) -> str:
-    """A path as the learner knows it: below the repository, where it lies there."""
+    """A path as the learner knows it: relative to the repository, if it is inside."""
     root = HERE.memory.parent
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 

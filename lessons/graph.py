@@ -193,12 +193,12 @@ class Node:
         )
 
     def prepend(self, x: Node) -> None:
-        """Move a node of the same graph to the place in front of this one.
+        """Move a node of the same graph to the place before this one.
 
-        It is taken out of its old place. Moving a node in front of itself changes nothing.
+        It is taken out of its old place. Moving a node before itself changes nothing.
         """
         raise NotImplementedError(
-            "graph: move a node of the same graph to the place in front of this one"
+            "graph: move a node of the same graph to the place before this one"
         )
 
     def append(self, x: Node) -> None:
@@ -284,7 +284,7 @@ class Graph:
         self._tracer_cls = tracer_cls
         self.owning_module: Any = None
         self._graph_namespace = Namespace()
-        # The ends of the list meet in the root, which is no step: so each node has two neighbours.
+        # The list's ends meet in the root, which isn't a step: so each node has two neighbours.
         self._root = Node(self, "", "root", "", (), {})
         self.nodes = NodeList(self._root)
         # The insertion point is a function that puts a node there. At first that is the end.
@@ -349,12 +349,12 @@ class Graph:
         return self._root.prev
 
     def inserting_before(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes in front of a node until the ``with`` block ends, even with an error.
+        """Insert new nodes before a node until the ``with`` block ends, even with an error.
 
         Within the block ``_insert`` is another function; afterwards it is what it was before.
         """
         raise NotImplementedError(
-            "graph: insert new nodes in front of a node until the ``with`` block ends, even with an error"
+            "graph: insert new nodes before a node until the ``with`` block ends, even with an error"
         )
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:

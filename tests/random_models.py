@@ -1,4 +1,4 @@
-"""Random module trees, each from a seed: what nobody thought of in a hand-written model.
+"""Random module trees, each from a seed: for what hand-written models don't have.
 
 A tree shares modules, ties parameters, has buffers and constants, keeps its children in lists,
 dicts and attributes, passes nested containers and keyword arguments, and decides by constants.

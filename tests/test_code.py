@@ -32,7 +32,7 @@ from tests.suite.versions import that_run
     ],
 )
 def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
-    equal(lesson.attribute("self", path), expression, hint="`self.0` is no Python")
+    equal(lesson.attribute("self", path), expression, hint="`self.0` isn't Python")
 
 
 def test_what_torch_has_is_written_as_its_path(lesson):

@@ -1,4 +1,4 @@
-"""``create_arg``: your mixin in front of torch's own ``Tracer``, and on a bare ``TracerBase``."""
+"""``create_arg``: your mixin before torch's own ``Tracer``, and on a bare ``TracerBase``."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_a_tensor_attribute_is_read_from_the_model(tracer, path):
         target_of(tracer, operator.attrgetter(path)(tracer.root)),
         path,
         cause=(is_constant, "a tensor that is an attribute of a module became a constant"),
-        hint="such tensors lie in the `__dict__` of each module",
+        hint="such tensors are in the `__dict__` of each module",
     )
 
 
@@ -314,7 +314,7 @@ def test_a_foreign_parameter_in_the_memory_of_another_is_refused(tracer):
         is_refused(got),
         "NameError",
         got=got,
-        cause=(is_value("weight"), "parameters were compared by the memory they lie in"),
+        cause=(is_value("weight"), "parameters were compared by their memory"),
         hint="two parameters may share their memory: compare with `is`, or index by `id`",
     )
 

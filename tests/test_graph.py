@@ -210,7 +210,7 @@ def test_nodes_may_come_and_go_during_an_iteration(lesson):
                 with graph.inserting_before(node.next):
                     graph.call_method("before", (node.prev,))
                 with graph.inserting_after(node.next):
-                    graph.call_method("behind", (node.prev,))
+                    graph.call_method("after", (node.prev,))
         return seen
 
     same_edits(lesson, edit, hint="go from node to node: a list of them knows no newcomers")

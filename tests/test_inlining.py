@@ -62,7 +62,7 @@ def test_a_function_is_replaced_by_another(lesson):
             (lambda names: "square" in names, "the node that was to be replaced is still there"),
             (lambda names: sorted(names) == ["add", "exp", "mul", "output", "x"], "another place"),
         ],
-        hint="insert in front of the node: `graph.inserting_before(node)`",
+        hint="insert before the node: `graph.inserting_before(node)`",
     )
     same_numbers(gm(X), torch.exp(X) ** 2 + 1, hint=NUMBERS_HINT)
 

@@ -88,7 +88,7 @@ def test_a_later_pair_wins(lesson, place):
         inverse is second,
         "the inverse that was registered last",
         got=inverse,
-        cause=(inverse is first, "the first pair with a function stays for ever"),
+        cause=(inverse is first, "the first pair with a function stays forever"),
         hint="overwrite what was registered before",
     )
 

@@ -1,4 +1,4 @@
-"""``create_args_for_root``: your mixin, plugged in front of torch's own ``Tracer``."""
+"""``create_args_for_root``: your mixin, plugged before torch's own ``Tracer``."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_variadic_parameters_are_one_placeholder_each(lesson):
             ),
             (
                 lambda got: {*got} == {"x", "flag", "*rest", "**options"},
-                "they stand in another order",
+                "they are in another order",
             ),
         ],
         hint="named parameters first, then `*args`, then `**kwargs`; the stars are in the target",

@@ -789,7 +789,7 @@ def graph_or_refusal(tracer: torch.fx.Tracer, function: Callable) -> Graph | Val
         return error
 
 
-# --- the whole: nothing stays behind --------------------------------------------------------------
+# --- the whole: nothing remains patched -----------------------------------------------------------
 
 
 def test_after_a_trace_modules_are_called_as_before(lesson):

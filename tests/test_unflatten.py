@@ -158,7 +158,7 @@ def test_a_path_that_leads_elsewhere_ends_the_stack(lesson):
     equal(
         outlined(lesson.outline(program.graph)),
         [("0", ["mul", ("0.linear", ["linear"]), "relu", "tanh"]), "output"],
-        hint="strict export writes such stacks: `1` doesn't lie below `0`, so the stack ends there",
+        hint="strict export writes such stacks: `1` isn't below `0`, so the stack ends there",
     )
 
 
@@ -355,7 +355,7 @@ def test_a_call_that_lacks_a_value_is_refused(lesson):
         "'0'",
         "'x'",
         cause="the graph was built without the value",
-        hint="name the call and the value: whoever infers inputs wants to know",
+        hint="name the call and the value: you need both to find the mistake in infer_inputs",
     ):
         lesson.CallGraph(root.calls[0])
 
@@ -767,7 +767,7 @@ def test_structured_results_have_the_eager_numbers(lesson):
     same_numbers(
         tree(*args, **kwargs),
         model(*args, **kwargs),
-        hint="keep the order of the leaves; constants stand in the output node",
+        hint="keep the order of the leaves; constants are in the output node",
     )
 
 

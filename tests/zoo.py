@@ -283,7 +283,7 @@ class AnyOutput(nn.Module):
 
 @specimen((2, 4))
 class Constants(nn.Module):
-    """Tensors that are no parameter: an attribute, one made in forward, one used twice."""
+    """Tensors that aren't parameters: an attribute, one made in forward, one used twice."""
 
     def __init__(self):
         super().__init__()
@@ -449,7 +449,7 @@ class ReturnsStructure(nn.Module):
 
 @specimen((2, 4))
 class UnusedResults(nn.Module):
-    """Recorded, though nobody uses it."""
+    """Recorded, though it isn't used."""
 
     def __init__(self):
         super().__init__()

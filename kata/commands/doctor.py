@@ -157,5 +157,5 @@ def writable(name: str) -> Finding:
         with tempfile.TemporaryFile(dir=folder):
             return Finding(f"write to {name}/", OK, "works")
     except OSError as error:
-        remedy = f"move away what stands there, or `chmod -R u+w {name}`"
+        remedy = f"move away what is there, or `chmod -R u+w {name}`"
         return Finding(f"write to {name}/", PROBLEM, f"{error.strerror}", remedy)

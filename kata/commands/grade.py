@@ -1,4 +1,4 @@
-"""The command ``grade``: judge everybody's lessons, and write one report."""
+"""The command ``grade``: judge the lessons of all participants, and write one report."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def begun(arguments: argparse.Namespace) -> Session:
 
 
 def judge(session: Session, out: Path, console: Console) -> None:
-    """Judge everybody, a line for each lesson, and write what is known."""
+    """Judge all participants, print a line for each lesson, and write what is known."""
     total = sum(len(lessons) for _, lessons in session.work)
     written = time.monotonic()
     for number, words in enumerate(session.judge_everybody(), start=1):

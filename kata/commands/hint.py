@@ -53,7 +53,7 @@ def next_hint(lesson: str) -> str:
     """The next hint, which counts as seen from now on, or the last one again."""
     hints, seen = hints_of(lesson), level_seen(lesson)
     level = min(seen + 1, len(hints))
-    # A memory that can't be written costs nobody the hint.
+    # The hint is shown even if the memory can't be written.
     with contextlib.suppress(OSError):
         write(level_file(lesson), f"{level}\n".encode())
     again = "There are no more hints. Here is the last one again:\n\n" if seen >= len(hints) else ""

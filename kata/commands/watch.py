@@ -54,7 +54,7 @@ class Screen:
     """The terminal of a watch: each verdict begins at the top of it.
 
     Args:
-        console: where to write; one that is no terminal is written line below line.
+        console: where to write; if it isn't a terminal, lines follow one another.
     """
 
     def __init__(self, console: Console) -> None:

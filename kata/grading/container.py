@@ -59,7 +59,7 @@ class Container:
                 raise GradingError(f"no image {IMAGE} can be built:\n{built.stderr.strip()}")
 
     def grades(self, folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
-        """Judge these lessons of the person whose folder lies in ``folder``.
+        """Judge these lessons of the person whose folder is in ``folder``.
 
         Raises:
             RuntimeError: the container gave no grades.

@@ -1,7 +1,7 @@
 """Read submissions for what an instructor should look at.
 
-A flag is no verdict: it names a line, or a file. What can be hidden from such a reading is said in
-``docs/grading.md``.
+A flag isn't a verdict: it names a line, or a file. ``docs/grading.md`` lists what such a
+reading can't see.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
     for number, submission in enumerate(submissions):
         for lesson, data in submission.files.items():
             if not is_stub(lesson, data):
-                tree = parsed(data)  # in which comments and layout are no difference
+                tree = parsed(data)  # in which comments and layout don't count
                 meaning = ast.dump(tree) if tree.body else data.decode(errors="replace")
                 holders[lesson, meaning].append(number)
     found: dict[int, list[str]] = defaultdict(list)

@@ -96,7 +96,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Summary:
-    """What everybody handed in, graded; people are in the order of their names."""
+    """All submissions, graded; people are in the order of their names."""
 
     people: tuple[Person, ...]
     made: str
@@ -110,14 +110,14 @@ class Summary:
         return [each for each in LESSONS if self.grades(each.name)]
 
     def grades(self, lesson: str) -> list[Grade]:
-        """Everybody's grade of one lesson."""
+        """The grades of one lesson."""
         return [grade for each in self.people for grade in each.grades if grade.lesson == lesson]
 
     def states(self, lesson: str) -> Counter[State]:
         return Counter(grade.state for grade in self.grades(lesson))
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
-        """What stops most people in a lesson, and how many each; a red stretch stops nobody."""
+        """What stops most people in a lesson, and how many each; a red stretch doesn't count."""
         stuck = [grade for grade in self.grades(lesson) if grade.state not in GREEN]
         found = [grade.failure.diagnosis for grade in stuck if grade.failure]
         # Of two that are as frequent, the one met first.

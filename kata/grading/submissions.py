@@ -1,6 +1,6 @@
 """Find what each participant handed in: the lessons' own files, and nothing else of the folder.
 
-A submission is a folder, or a zip archive of one. The lessons lie in it directly or under
+A submission is a folder, or a zip archive of one. The lessons are in it directly or under
 ``lessons/``, at most one folder deeper. Only files that are called like a lesson are read, so a
 submission's ``tests/``, ``conftest.py``, ``solutions/`` or ``pytest.ini`` never reaches a run.
 

@@ -48,7 +48,7 @@ class EventLog:
             whole, newline, _ = events.read().rpartition(b"\n")
         self.position += len(whole + newline)
         for line in whole.splitlines():
-            # The judged code can write here too: what is no event of ours says nothing.
+            # The judged code can write here too: only our own events count.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self.take(json.loads(line))
         return bool(whole)
@@ -98,8 +98,8 @@ def ending_of(
     Args:
         log: what it wrote.
         files: where.
-        exit_code: that of its process; below zero: a signal; ``None``: nobody was left to tell.
-        is_stopped: whether we stopped it because nobody wants its result any more.
+        exit_code: that of its process; below zero: a signal; ``None``: no process could report it.
+        is_stopped: whether we stopped it because its result isn't wanted any more.
         overdue: why we stopped it, if it was because it took too long.
         worker_log: the end of what the worker wrote.
     """
@@ -114,7 +114,7 @@ def ending_of(
         (log.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
         (log.code is not None or not log.tests, End.BROKEN, could_not),
         (code is None, End.CRASHED, "the code killed the process that runs the tests"),
-        # A run that meets its limit ends itself; a kill that nobody of us sent is the system's.
+        # A run that meets its limit ends itself; a kill that we didn't send is the system's.
         (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
         (code == -SIGKILL, End.MEMORY, "the system killed it: most likely it took too much memory"),
         ((code or 0) < 0, End.CRASHED, f"Python crashed ({signal_name(-(code or 0))})"),
@@ -162,7 +162,7 @@ def last_line(files: RunFiles) -> CodeLine | None:
 
 
 def is_of_the_stub(frame: dict[str, str]) -> bool:
-    """Whether a frame's line stands in a definition that the lesson's stub has as it is."""
+    """Whether a frame's line is in a definition that the lesson's stub has as it is."""
     lesson = Path(frame["file"]).stem
     source = "".join(linecache.getlines(frame["file"]))
     return lesson in NAMES and is_given(lesson, source, int(frame["line"]))

@@ -83,7 +83,7 @@ class WorkerProcess:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def close(self) -> None:
-        """Let it end: it kills its children when nobody is there to ask for them."""
+        """Let it end: it kills its children when its parent is gone."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()

@@ -26,7 +26,7 @@ ENOUGH = 20
 class Timer:
     """How long something may take: by the processor's clock, or waiting by the one on the wall.
 
-    So a busy machine stops nobody, and neither a loop nor a lock goes on for ever.
+    So a busy machine stops no run, and neither a loop nor a lock goes on forever.
     """
 
     limit: float

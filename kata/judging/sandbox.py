@@ -160,7 +160,7 @@ def children_of(parent: int) -> Iterator[int]:
 
 
 def fields_of(status: Path) -> list[str]:
-    """What the system tells of a process, behind its name, which may hold anything."""
+    """What the system reports of a process after its name, which may contain anything."""
     return status.read_text().rpartition(")")[2].split()
 
 

@@ -41,7 +41,7 @@ class SuiteCopy:
         """Write all of it again if a run has changed anything; return whether one had."""
         if self.present() == self.written:
             return False
-        # The folder itself stays: the worker stands in it.
+        # The folder itself stays: it is the worker's current folder.
         for entry in self.root.iterdir():
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         self.written = self.write()

@@ -146,7 +146,7 @@ def kill_orphans(children: Iterable[int]) -> None:
 def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
     """Carry out an order in a child, which leaves the lines to the judge alone."""
     pid = os.fork()
-    # Parent and child both: whoever comes first, the group is there when somebody wants to kill it.
+    # In parent and child: whichever runs first, the group exists when it is to be killed.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     if pid:
@@ -160,7 +160,7 @@ def fork(order: dict[str, Any], *lines: IO[bytes]) -> int:
 
 
 def carry_out(order: dict[str, Any]) -> None:
-    """Run the tests of one request; what comes out lies in the run's folder."""
+    """Run the tests of one request; the results are in the run's folder."""
     run, request = RunFiles(Path(order["run"])), Request.from_json(order["request"])
     redirect(run)
     try:

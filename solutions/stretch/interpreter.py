@@ -9,7 +9,7 @@
 - ``ShapeProp`` runs on fake tensors.
 - ``profile`` shows the memory, too, and measures what runs on a GPU by the GPU's clock.
 
-Better than in torch: a value that nobody uses is freed, ``initial_env`` is not changed, an error
+Better than in torch: an unused value is freed, ``initial_env`` is not changed, an error
 keeps its type, a list stays a list.
 """
 
@@ -234,7 +234,7 @@ class Transformer(core.Transformer, Interpreter):
         return value
 
     def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Record a call of a module, or what it does if the tracer says that it is no leaf."""
+        """Record a call of a module, or its operations if the tracer says that it isn't a leaf."""
         module = self.fetch_attr(target)
         return self.tracer.call_module(module, module.forward, args, kwargs)
 

@@ -202,7 +202,7 @@ class InverseBuilder(core.InverseBuilder):
     def check_constant(self, value: Any, inverse: Function) -> None:
         """Refuse infinities, zeros as factors, and what is neither a number nor a tensor."""
         if not isinstance(value, int | float | complex | Tensor):
-            raise NotInvertibleError(f"its constant {value!r} is no number")
+            raise NotInvertibleError(f"its constant {value!r} isn't a number")
         size: Any = abs(value * 1)  # `* 1`: a boolean tensor has no `abs`
         if not torch.as_tensor(size < math.inf).all():
             raise NotInvertibleError("its constant isn't finite, so the input is lost")

@@ -1,6 +1,6 @@
 """Unlike the core: proxies that hold up where torch's do.
 
-- A refusal shows the line of the user's code. The core says the reason and the way out.
+- A refusal shows the line of the user's code. The core says the reason and what to do instead.
 - Proxies of two tracers in one call are refused. The core takes the first one's tracer, and the
   graph of that gets a node of another graph as an argument.
 - A proxy can be called, and unpacked with ``**``.

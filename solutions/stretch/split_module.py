@@ -318,7 +318,7 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     """Note for each partition the regions it must enter again, and those it must leave early.
 
     A mode change is a call that changes how everything after it runs. When the cut goes through
-    the region behind it, each partition has to make the change for itself:
+    the region after it, each partition has to make the change for itself:
 
     - Autocast has an enter and an exit. A partition that the region reaches from an earlier one
       enters it again at its start (``reentered``). One that the region leaves towards a later one
@@ -400,7 +400,7 @@ def _exits(calls: list[Node]) -> dict[Node, Node]:
 
 
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:
-    """A mode change acts on what runs later, so no node may move in front of one."""
+    """A mode change acts on what runs later, so no node may move before one."""
     if int(there.name) < int(here.name):
         raise RuntimeError(
             f"node `{node}` goes to {there.submod_name} after the graph has reached "

@@ -14,9 +14,9 @@ from tests.suite.answers import right, wrong
 # --- wrong: names and values ----------------------------------------------------------------------
 
 
-@wrong(fails="test_a_path_is_written_as_python_reads_it", says="`self.0` is no Python")
+@wrong(fails="test_a_path_is_written_as_python_reads_it", says="`self.0` isn't Python")
 def paths_are_written_with_dots(lesson):
-    """Puts the path behind the base as it stands."""
+    """Puts the path after the base as it is."""
     lesson.attribute = lambda base, path: f"{base}.{path}"
 
 
@@ -45,7 +45,7 @@ def objects_are_told_apart_by_equality(lesson):
 
 @wrong(fails="test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
 def values_are_written_by_repr(lesson):
-    """Relies on ``repr`` for whatever is no node: an enum's is no Python."""
+    """Relies on ``repr`` for all but nodes: an enum's isn't Python."""
     lesson.CodeWriter.argument = lambda self, value: repr(value)
 
 
@@ -67,7 +67,7 @@ def keyword_arguments_are_dropped(lesson):
 
 @wrong(fails="test_methods_are_written_with_a_dot", says="x.relu(x)")
 def a_method_gets_its_owner_twice(lesson):
-    """Writes the owner in front of the dot, and once more as an argument."""
+    """Writes the owner before the dot, and once more as an argument."""
     expression = lesson.CodeWriter.expression
 
     def twice(self, node):

@@ -40,7 +40,7 @@ def stored(tracer, a: object) -> str:
 
 
 def is_constant(a: object) -> bool:
-    """A tensor that is no parameter."""
+    """A tensor that isn't a parameter."""
     return isinstance(a, torch.Tensor) and not isinstance(a, nn.Parameter)
 
 
@@ -149,7 +149,7 @@ def a_module_is_a_plain_value(lesson):
 
 @wrong(fails="test_the_conversion_is_your_own", says="handed on to torch's own method: `super()`")
 def the_question_is_handed_on(lesson):
-    """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
+    """A right answer, and torch's: a second tracer is asked, which has the same root."""
 
     class CreateArg:
         def create_arg(self, a):
@@ -338,7 +338,7 @@ def argument_of_a_tuple(tracer, a: tuple) -> Any:
 def argument_of_a_part(tracer, a: nn.Module | torch.Tensor) -> Any:
     path = without_an_index(tracer, a)
     if path is None:
-        raise NameError(f"{type(a).__name__} is no part of {type(tracer.root).__name__}")
+        raise NameError(f"{type(a).__name__} is not part of {type(tracer.root).__name__}")
     return read(tracer, path)
 
 
@@ -453,7 +453,7 @@ def prefix_of(a: object) -> str:
 
 
 def held_at(root: nn.Module, path: str) -> Any:
-    """What lies at a path right now, read from the tables: ``getattr`` is patched in a trace."""
+    """What is at a path right now, read from the tables: ``getattr`` is patched in a trace."""
     value: Any = root
     for name in path.split(".") if path else ():
         tables = [getattr(value, table, {}) for table in TABLES]

@@ -94,7 +94,7 @@ def notes_every_node(lesson):
     says="doesn't pass on the options it gets",
 )
 def drops_options(lesson):
-    """Takes options, and gives none to the tracer it stands on."""
+    """Takes options, and passes none to its base class."""
 
     class ModulePathTracer(lesson.ModulePathTracer):
         def __init__(self, **options):
@@ -118,7 +118,7 @@ def compares_types(lesson):
 
 @wrong(fails="test_other_modules_are_recorded_as_before", says="ask `super().is_leaf_module`")
 def answers_for_all_modules(lesson):
-    """Says that everything which is no ReLU is a leaf."""
+    """Says that every module but a ReLU is a leaf."""
 
     class LowerReluTracer(lesson.LowerReluTracer):
         def is_leaf_module(self, m, module_qualified_name):

@@ -124,7 +124,7 @@ def iteration_goes_over_a_copy(lesson):
 
 @wrong(fails="test_new_nodes_go_to_the_insertion_point", says="directly after it, each time")
 def new_nodes_queue_up_behind_a_node(lesson):
-    """Puts each new node behind the one before it, in front of the node's old neighbour."""
+    """Puts each new node after the one before it, before the node's old neighbour."""
     lesson.Graph.inserting_after = lambda self, n: self._inserting(n.next.prepend)
 
 

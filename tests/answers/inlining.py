@@ -188,7 +188,7 @@ def leaves_half_of_it_behind(lesson):
     says="an interrupt is no `Exception`",
 )
 def cleans_up_after_exceptions_alone(lesson):
-    """Leaves half of it behind when somebody presses Ctrl-C."""
+    """Is left half done after Ctrl-C."""
     lesson.CallRecorder.record = erasing(lesson, Exception)
 
 
@@ -293,7 +293,7 @@ def functions_by_proxies_alone(lesson):
 
     def inline_function(gm, node, fn):
         if node.graph is not gm.graph or not node.op.startswith("call_"):
-            raise ValueError(f"{node.name!r} is no call in this graph")
+            raise ValueError(f"{node.name!r} isn't a call in this graph")
         tracer = lesson.Tracer()
         tracer.root, tracer.graph = gm, gm.graph
         before = set(gm.graph.nodes)

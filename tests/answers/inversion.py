@@ -102,7 +102,7 @@ def looks_functions_up_by_name(lesson):
     lesson.inverse_of = lambda f: known.get(getattr(f, "__name__", "")) or by_identity(f)
 
 
-@wrong(fails="test_a_later_pair_wins", says="the first pair with a function stays for ever")
+@wrong(fails="test_a_later_pair_wins", says="the first pair with a function stays forever")
 def keeps_the_first_pair(lesson):
     """Registers a function once and for all."""
 

@@ -167,7 +167,7 @@ def the_search_walks_round_a_cycle(lesson):
 
 @wrong(fails="test_the_search_is_your_own", says="handed on to torch's own method: `super()`")
 def the_question_is_handed_on(lesson):
-    """A right answer, and torch's: a second tracer is asked, which stands at the same root."""
+    """A right answer, and torch's: a second tracer is asked, which has the same root."""
 
     class PathOfModule:
         def path_of_module(self, mod):

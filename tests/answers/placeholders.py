@@ -144,7 +144,7 @@ def variadic_parameters_are_dropped(lesson):
     says="the default in the placeholder is a copy",
 )
 def defaults_are_copied(lesson):
-    """Copies the defaults, so that nobody can change them."""
+    """Copies the defaults, so that they can't be changed."""
 
     class Placeholders(BySignature):
         def default(self, parameter):

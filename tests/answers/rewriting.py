@@ -60,7 +60,7 @@ def escaping_values_are_not_noticed(lesson):
     says="got:",
 )
 def the_result_must_not_be_used_outside_either(lesson):
-    """Treats the anchor like the nodes behind it."""
+    """Treats the anchor like the nodes before it."""
 
     def is_contained(inside):
         *_, result = inside

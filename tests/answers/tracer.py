@@ -20,7 +20,7 @@ CALL, GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 def change(lesson, own: type) -> None:
-    """Put a class in front of the lesson's tracer."""
+    """Put a class before the lesson's tracer."""
     lesson.Tracer = type("Tracer", (own, lesson.Tracer), {})
 
 
@@ -40,7 +40,7 @@ def patches(tracer, cache: dict) -> list[tuple[object, str, object]]:
     ]
 
 
-# --- wrong: what is left behind -----------------------------------------------------------------
+# --- wrong: what remains after a trace ----------------------------------------------------------
 
 
 @wrong(fails="test_after_an_error_all_is_as_before", says="`nn.Module` is still patched")

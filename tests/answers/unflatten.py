@@ -118,7 +118,7 @@ def makes_a_parameter_of_a_buffer(lesson):
 
 @wrong(fails="test_a_module_runs_its_graph", says="whatever the order of the call")
 def appends_the_keywords(lesson):
-    """Puts the values of the keywords behind the positional arguments."""
+    """Puts the values of the keywords after the positional arguments."""
     forward = lesson.InterpreterModule.forward
     lesson.InterpreterModule.forward = lambda self, *args, **kwargs: forward(
         self, *args, *kwargs.values()

@@ -139,7 +139,7 @@ class ModelOfItsClass(Model):
 
 
 class Unknown:
-    """A class that nobody told the tracer about."""
+    """A class that the tracer doesn't know."""
 
 
 class Tables(nn.Module):

@@ -14,7 +14,7 @@ def plugged(lesson) -> torch.fx.Tracer:
 
 
 def tracer_at(lesson, root: nn.Module) -> torch.fx.Tracer:
-    """A tracer with the lesson's method that stands at ``root``."""
+    """A tracer with the lesson's method, whose root is ``root``."""
     tracer = plugged(lesson)
     tracer.root = root
     return tracer

@@ -26,7 +26,7 @@ def expected(function: Callable[..., Any], inputs: str = "xy") -> fx.Graph:
 
 
 def plugged(lesson: Any, base: type = fx.Tracer) -> fx.Tracer:
-    """torch's tracer with the lesson's proxies behind its ``proxy``."""
+    """torch's tracer whose ``proxy`` returns the lesson's proxies."""
 
     class Plugged(base):  # type: ignore[misc]
         def proxy(self, node: fx.Node) -> Any:

@@ -10,5 +10,5 @@ table visit walk
 
 
 def likely_names() -> dict[str, str]:
-    """Attributes of a subclass that are no business of the class below it."""
+    """Attributes of a subclass that its base class needn't know."""
     return dict.fromkeys(NAMES, "the subclass's own")

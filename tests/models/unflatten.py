@@ -406,7 +406,7 @@ def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
 
 
 class Several(nn.Module):
-    """Returns three values, one of which nobody uses, and one made by a module inside."""
+    """Returns three values, one of them unused, and one made by a module inside."""
 
     def __init__(self):
         super().__init__()

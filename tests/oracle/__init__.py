@@ -1,1 +1,1 @@
-"""torch's own code behind each lesson's names, so that the suite is judged by torch first."""
+"""torch's own code under each lesson's names, so that the suite is judged by torch first."""

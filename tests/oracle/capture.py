@@ -1,4 +1,4 @@
-"""``make_fx`` and ``torch.export`` behind the lesson's names; its steps aren't torch's."""
+"""``make_fx`` and ``torch.export`` under the lesson's names; its steps aren't torch's."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
 
 @contextlib.contextmanager
 def an_ordinary_terminal() -> Iterator[None]:
-    """80 columns, and no colours forced upon what is no terminal."""
+    """80 columns, and no colours unless it is a terminal."""
     with mock.patch.dict(os.environ, COLUMNS="80"):
         os.environ.pop("FORCE_COLOR", None)
         yield

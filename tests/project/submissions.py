@@ -100,7 +100,7 @@ def thirty_people(folder: Path) -> None:
     """Hand in what thirty people might: solved as far as they came, then a mistake in the next.
 
     Twenty-five work honestly, each at a pace and with a mistake of their own. Five others hang,
-    crash, take all memory, recurse for ever, or stop the process that judges them.
+    crash, take all memory, recurse forever, or stop the process that judges them.
     """
     names = [lesson.name for lesson in LESSONS]
     for number, done in enumerate(PROGRESS):

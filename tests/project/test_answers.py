@@ -32,7 +32,7 @@ RIGHT = [answer for answer in ANSWERS if not answer.fails]
 WRONG = [answer for answer in ANSWERS if answer.fails]
 LEAST_WRONG, LEAST_RIGHT = 10, 3
 SECONDS = 10  # what a learner's test may take
-# Of these the words may stand below what fits the screen: a learner fixes what it shows first.
+# Of these the words may be below what fits the screen: a learner fixes what it shows first.
 LONG = ("split_module", "unflatten", "backend")
 
 
@@ -58,7 +58,7 @@ def screen(monkeypatch):
 
 
 def assert_says(answer: Answer, text: str) -> None:
-    """The words of the mistake stand on the screen, and the screen fits the terminal."""
+    """The words of the mistake are on the screen, and the screen fits the terminal."""
     lines = text.splitlines()
     words = " ".join(" ".join(lines[:LINES]).split())
     assert answer.says in words, f"{answer}:\n{text}"

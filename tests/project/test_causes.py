@@ -174,7 +174,7 @@ def test_a_flag_that_is_left_is_a_failure_too(lessons: Path):
 
 # A lesson, what is wrong in its core, the test that a learner meets, and what it says.
 MISTAKES = {
-    "generated code that is no Python": (
+    "generated code that isn't Python": (
         "code",
         ('base = f"{base}.{name}" if is_legal else', 'base = f"{base}.{name}" or'),
         "test_the_module_has_what_the_graph_names_and_nothing_else",

@@ -97,7 +97,7 @@ def test_a_memory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatc
     assert doctor.main([]) == 1
     shown = capsys.readouterr().out
     assert "write to .kata/: File exists" in shown
-    assert "remedy: move away what stands there" in shown
+    assert "remedy: move away what is there" in shown
 
 
 def healthy(folder: Path, monkeypatch) -> None:

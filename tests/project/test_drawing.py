@@ -281,7 +281,7 @@ def test_the_legend_names_every_shape_in_the_picture(picture):
     svg = drawn(picture)
     legend = {text.text for g in svg.iter(f"{SVG}g") if g.get("class") == "legend" for text in g}
     used = {node.op for panel in picture.panels for node in panel.nodes}
-    # Where the source stands beside the graph, there is no legend: each step is told in words.
+    # Where the source is beside the graph, there is no legend: each step is told in words.
     assert not legend if picture.source else used <= legend
 
 

@@ -67,7 +67,7 @@ ERROR = "Traceback (most recent call last):\n  ...\nKeyError: 'a'\n"
 SESSION = f"```pycon\n>>> 1 + 1\n2\n>>> {{}}['a']\n{ERROR}```\n"
 FAULTS = {
     "wrong code": ("```python\nraise ValueError\n```\n", "ValueError"),
-    "code with words behind": ('```python hl_lines="1"\n1 / 0\n```\n', "ZeroDivisionError"),
+    "code with words after it": ('```python hl_lines="1"\n1 / 0\n```\n', "ZeroDivisionError"),
     "code in braces": ("``` { .python }\n1 / 0\n```\n", "ZeroDivisionError"),
     "code between tildes": ("~~~python\n1 / 0\n~~~\n", "ZeroDivisionError"),
     "wrong output": (SOUND.replace("\n1\n", "\n2\n"), "the page says"),

@@ -58,7 +58,7 @@ def test_an_endless_text_is_cut():
     assert "\x1b" not in text
 
 
-# --- everybody ----------------------------------------------------------------------------------
+# --- all participants ---------------------------------------------------------------------------
 
 DELEGATES = (
     "import torch\n\n\nclass PathOfModule:\n    path_of_module = torch.fx.Tracer.path_of_module\n"

@@ -268,7 +268,7 @@ def test_a_hostile_model_split_computes_the_same(name):
     same_numbers(split_module(gm, model, numbers.__getitem__)(X), expected)
 
 
-# export itself can't walk round a cycle, and the grown layer is no part of what it exports
+# export itself can't walk round a cycle, and it doesn't export the grown layer
 @pytest.mark.parametrize("name", [name for name in RUNS if name not in CANNOT_BE_EXPORTED])
 def test_a_hostile_model_unflattened_computes_what_was_exported(name):
     # which isn't what the model computes where torch takes its modules for equal

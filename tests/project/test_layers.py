@@ -1,4 +1,4 @@
-"""The two layers of a lesson: a core that is small and whole, and a stretch that stands on it."""
+"""The two layers of a lesson: a core that is small and whole, and a stretch that builds on it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_failure_fits_a_terminal_and_shows_no_frames_of_ours(scene: str, tmp_p
 def test_a_syntax_error_fails_its_own_lesson_alone(tmp_path: Path):
     write(tmp_path)
     shutil.copy(GOLDEN / "syntax_error" / "path_of_module.py", tmp_path)
-    (tmp_path / "tracer.py").write_text(A_TRACER_OF_ONES_OWN)  # stands on the broken lesson
+    (tmp_path / "tracer.py").write_text(A_TRACER_OF_ONES_OWN)  # imports the broken lesson
     siblings = [f"{ARG}a_proxy_becomes_its_node", "tests/test_tracer.py::test_a_function_is_traced"]
     verdict = judge_folder(tmp_path, "tests/test_path_of_module.py", *siblings)
     assert {report.lesson for report in verdict.reports if report.passed} == {"tracer"}

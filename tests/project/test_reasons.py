@@ -1,4 +1,4 @@
-"""The reasons behind many failures: each once, the suite's own words first."""
+"""The reasons for many failures: each once, the suite's own words first."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_another_error_is_another_reason_though_the_test_supposes_the_same_cause
 
 
 def screen_of(*reports: Report) -> str:
-    """What stands on the screen below the first failure."""
+    """The screen below the first failure."""
     verdict = Verdict("tracer", reports, Ending(End.FINISHED), planned=(len(reports), 0))
     with contextlib.redirect_stdout(io.StringIO()) as out, an_ordinary_terminal():
         show_rest(open_console(), verdict)

@@ -64,7 +64,7 @@ def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
         Ending(End.FINISHED),
         planned=(5, 0),
     )
-    assert next_step(verdict) == ""  # nobody has begun
+    assert next_step(verdict) == ""  # no lesson was begun
     file = learner.lessons / f"{LESSON}.py"
     file.write_text(file.read_text() + "# mine\n")
     place = f"{second.name}, lessons/{LESSON}.py:{second.line}; 3 tests wait for it"

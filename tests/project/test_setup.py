@@ -87,7 +87,7 @@ def numbers(version: str) -> list[int]:
 
 
 def test_pytest_outside_of_the_environment_says_what_to_do():
-    """Where torch isn't there, one sentence stands in the place of a traceback."""
+    """Where torch isn't there, one sentence takes the place of a traceback."""
     code = """
 import importlib.util, sys
 found = importlib.util.find_spec

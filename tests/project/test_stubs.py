@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PUBLIC = 1
-# Nobody reads this but the body below.
+# Only the body below reads this.
 _PRIVATE = 2
 
 

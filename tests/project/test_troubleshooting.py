@@ -32,7 +32,7 @@ def assign(x):
 
 
 class Holder(nn.Module):
-    """Keeps a module and a parameter where nobody looks for them."""
+    """Keeps a module and a parameter where torch doesn't look for them."""
 
     def __init__(self, use: Callable):
         super().__init__()

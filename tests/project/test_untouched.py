@@ -1,4 +1,4 @@
-"""What nobody has worked on: fresh stubs, on which all is todo, and bodies that do nothing."""
+"""Lessons that are not begun: fresh stubs, on which all is todo, and bodies that do nothing."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_negative_base_keeps_its_sign(lesson):
     equal(runnable(lesson, call(operator.pow, -2, "x", inputs="x"))(2), 4)
 
 
-@pytest.mark.beyond("`2.bit_length()` is written, which is no Python")
+@pytest.mark.beyond("`2.bit_length()` is written, which isn't Python")
 def test_a_method_of_a_number(lesson):
     graph = fx.Graph()
     graph.output(graph.call_method("bit_length", (2,)))
@@ -208,7 +208,7 @@ def test_an_assignment_has_no_value(lesson):
     equal(runnable(lesson, call(operator.setitem, "x", 0, 7, inputs="x"))([1]), None)
 
 
-@pytest.mark.beyond("`self.in` is written, which is no Python")
+@pytest.mark.beyond("`self.in` is written, which isn't Python")
 def test_a_module_with_a_keyword_for_its_name(lesson):
     model = nn.ModuleDict({"in": nn.ReLU()})
     graph = fx.Graph()
@@ -218,7 +218,7 @@ def test_a_module_with_a_keyword_for_its_name(lesson):
     )
 
 
-@pytest.mark.beyond("`f(in = x)` is written, which is no Python")
+@pytest.mark.beyond("`f(in = x)` is written, which isn't Python")
 def test_an_argument_with_a_keyword_for_its_name(lesson):
     equal(runnable(lesson, call(dict, **{"in": "x"}, a=1, inputs="x"))(3), {"a": 1, "in": 3})
 
@@ -249,7 +249,7 @@ def same(value):
     return value
 
 
-@pytest.mark.beyond("it is written by `repr`, which is no Python")
+@pytest.mark.beyond("it is written by `repr`, which isn't Python")
 @pytest.mark.parametrize("value", [torch.ones(2), len, nn.ReLU(), {1, 2}], ids=type)
 def test_any_object_may_be_an_argument(lesson, value):
     graph = fx.Graph()
@@ -810,7 +810,7 @@ def test_the_source_of_forward_is_found(lesson):
     equal(lines(inspect.getsource(type(module).forward)), lines(module.code))
 
 
-@pytest.mark.beyond("the name of its file ends like that of a terminal, whose source nobody keeps")
+@pytest.mark.beyond("the name of its file ends like that of a terminal, whose source isn't kept")
 def test_the_source_of_a_traced_lambda_is_found(lesson):
     module = sine(lesson)
     equal(lines(inspect.getsource(type(module).forward)), lines(module.code))

@@ -176,7 +176,7 @@ def test_an_object_that_can_only_be_fetched_is_a_constant_too(tracer, kind):
         kept_on_the_root(tracer, FETCHED[kind](), kind.split()[0])
 
 
-INTERNED = "`TracerBase` doesn't know what is no tensor and can still be fetched"
+INTERNED = "`TracerBase` doesn't know the objects that can be fetched and aren't tensors"
 
 
 INTERNED_HINT = "torch interns pytree specifications, script and opaque objects as well"
@@ -240,7 +240,7 @@ def test_the_search_for_a_free_name_is_not_recorded(lesson):
         ["_tensor_constant1"],
         cause=(
             lambda got: "_tensor_constant0" in got,
-            "asking the model for an attribute was recorded: a node reads it that nobody uses",
+            "asking the model for an attribute was recorded: an unused node reads it",
         ),
     )
 

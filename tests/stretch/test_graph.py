@@ -146,7 +146,7 @@ def test_an_insertion_point_without_a_block_stays(lesson):
 def test_the_output_is_the_last_node(lesson):
     graph = diamond(lesson.Graph())
     equal(graph.output_node().name, "output")
-    graph.get_attr("behind")
+    graph.get_attr("after")
     with refuses((AssertionError, RuntimeError), cause="something else was returned"):
         graph.output_node()
 

@@ -281,7 +281,7 @@ def test_of_places_with_several_results_all_are_found(lesson):
 @pytest.mark.parametrize(
     "function",
     [lambda a, f, g: f(a) * g(a), lambda a, f, g: torch.sin(g(a)) * f(a)],
-    ids=["used behind", "used before"],
+    ids=["used after", "used before"],
 )
 def test_a_result_may_be_an_input(lesson, function):
     becomes(

@@ -734,7 +734,7 @@ def test_an_autocast_without_an_end_is_refused(lesson):
     with refuses(
         RuntimeError,
         "_enter_autocast",
-        cause="nobody leaves this autocast: it goes on after the model has run",
+        cause="no node leaves this autocast: it goes on after the model has run",
     ):
         lesson.split_module(m, m, lambda node: 0)
 

@@ -440,7 +440,7 @@ def came_from_the_thread(error: Exception) -> bool:
     return any(Path(frame.filename).parent.name == "futures" for frame in frames)
 
 
-THREADS = "modules of other threads are caught by this trace: the patch is everybody's"
+THREADS = "modules of other threads are caught by this trace: the patch is for all threads"
 
 
 THREADS_HINT = "the patched methods ask who is tracing in this thread, and else do as always"

@@ -115,7 +115,7 @@ def test_a_call_has_the_number_that_export_gave_it(lesson):
 
 
 def move(program: ExportedProgram, name: str, stack_of: str) -> None:
-    """Let a node lie in the module that another one lies in."""
+    """Put a node into the module that another one is in."""
     nodes = {node.name: node for node in program.graph.nodes}
     nodes[name].meta["nn_module_stack"] = nodes[stack_of].meta["nn_module_stack"]
 
@@ -205,7 +205,7 @@ def test_one_memory_that_is_read_differently_stays_so(lesson):
 
 
 class Turned(nn.Module):
-    """A parameter whose columns lie in a row."""
+    """A parameter whose columns are contiguous."""
 
     def __init__(self):
         super().__init__()
@@ -1225,7 +1225,7 @@ def test_a_preserved_batch_norm_of_a_functional_program_can_be_swapped(lesson):
     same_numbers(run.tree(x()), (x() + 1) * 2)
 
 
-@pytest.mark.beyond("torch drops dead code from the given program: a result that nobody uses")
+@pytest.mark.beyond("torch drops dead code from the given program: an unused result")
 def test_a_preserved_module_returns_what_nobody_uses(lesson):
     tree = lesson.unflatten(program_of(UsesSeveral, x(), preserve=("several",)))
     same_numbers(tree.several(x()), Several()(x()))
@@ -1272,7 +1272,7 @@ class UsesHidden(nn.Module):
 
 
 class HandsOver(nn.Module):
-    """A value goes from one module into another behind the back of their caller."""
+    """A value goes from one module into another, unseen by their caller."""
 
     def __init__(self, hides: type[nn.Module] = Hides, uses: type[nn.Module] = UsesHidden):
         super().__init__()
@@ -1983,7 +1983,7 @@ def test_a_hook_on_a_module_with_two_names_fires_for_both(lesson, make):
     fired = []
     tree.get_submodule("0").register_forward_hook(lambda *args: fired.append(args))
     tree(x())
-    equal(len(fired), 2, cause=(is_value(1), "there are two modules, and the hook stands on one"))
+    equal(len(fired), 2, cause=(is_value(1), "there are two modules, and one has the hook"))
 
 
 def test_a_body_of_a_module_with_two_names_moves_with_it(lesson):

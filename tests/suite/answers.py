@@ -64,7 +64,7 @@ class Answer:
 
     @property
     def is_of_the_core(self) -> bool:
-        """Whether it changes the core alone: what is asked of it stands in the core's suite."""
+        """Whether it changes the core alone: the core's suite has its tests."""
         asked = self.core_only or (self.fails and defines(suites(self.lesson)[0], self.fails))
         return bool(asked)
 
@@ -214,7 +214,7 @@ def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Functi
 
 
 def defines(file: str, test: str) -> bool:
-    """Whether a test of this name stands in a file of the suite."""
+    """Whether a test of this name is in a file of the suite."""
     return f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """How many tests each lesson has, by what they ask for: ``python -m tests.suite.counts``.
 
-A test function counts in the first column that fits, and its cases in the number behind. Two such
+A test function counts in the first column that fits, and its cases in the number after it. Two such
 tables, from before a change and after it, show whether a test was lost or only moved.
 """
 

@@ -4,7 +4,7 @@ A false cause is worse than none: ``cause=`` comes with what shows it, the most 
 
     equal(path, "a", cause=(is_value("b"), "the last of two names was taken"))
     holds(fired == 2, "the hook fires twice", got=fired, cause=[
-        (is_value(1), "there are two modules, and the hook stands on one"),
+        (is_value(1), "there are two modules, and one has the hook"),
         (lambda fired: fired > 2, "a call runs more than once"),
     ])
 
@@ -178,7 +178,7 @@ def is_misspelling(error: BaseException) -> bool:
 def own(mixin: type, *methods: str) -> type:
     """Return a lesson's class, once it is sure that the methods are its own.
 
-    The class stands in front of torch's ``Tracer``: a method that it lacks, or misspells, would be
+    The class comes before torch's ``Tracer``: a method that it lacks, or misspells, would be
     torch's, and every test would pass.
     """
     classes = [each for each in mixin.__mro__ if not each.__module__.startswith("torch.")]

@@ -180,7 +180,7 @@ def text_of(error: BaseException) -> str:
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:
-    """The frames that lie in the judged code, outermost first."""
+    """The frames of the judged code, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if is_below(frame.filename, folder)]
 

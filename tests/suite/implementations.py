@@ -18,7 +18,7 @@ from lessons import FINALE
 
 
 def reference_of(lesson: str) -> ModuleType:
-    """The whole reference of a lesson: its stretch, which stands on its core."""
+    """The whole reference of a lesson: its stretch, which builds on its core."""
     return importlib.import_module(f"solutions.stretch.{lesson}")
 
 
@@ -70,7 +70,7 @@ def star_import(module: ModuleType) -> SimpleNamespace:
 
 
 def reference(lesson: str) -> Implementation:
-    """The lesson as solved in ``solutions/``: the stretch, which stands on the core."""
+    """The lesson as solved in ``solutions/``: the stretch, which builds on the core."""
     return Implementation(lesson, SOLUTIONS, reference_of(lesson))
 
 
@@ -80,7 +80,7 @@ def core(lesson: str) -> Implementation:
 
 
 def torch_itself(lesson: str) -> Implementation:
-    """torch's own code behind the lesson's names; a name that torch lacks skips its test."""
+    """torch's own code under the lesson's names; a name that torch lacks skips its test."""
     oracle = importlib.import_module(f"tests.oracle.{lesson}")
     return Implementation(lesson, ROOT / "tests" / "oracle", Oracle(oracle))
 

@@ -139,7 +139,7 @@ def has_compiler() -> bool:
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
-    """Whether a test is meant for this code: a curiosity costs nobody a star."""
+    """Whether a test is meant for this code: a curiosity doesn't count for the star."""
     lesson = lesson_of(item)
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
         return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
@@ -219,7 +219,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         yield
     except Exception as error:
         if is_beyond_torch(item):
-            # Nobody reads its traceback, and to quote torch's long files in it takes half a second.
+            # Its traceback isn't read, and to quote torch's long files in it takes half a second.
             pytest.fail(repr(error), pytrace=False)
         raise
     if lesson_of(item) is not None:
@@ -246,7 +246,7 @@ def nothing_is_patched() -> None:
 
 @contextlib.contextmanager
 def kept(owner: type, *names: str) -> Iterator[None]:
-    """Put these attributes back on the way out, where they have changed.
+    """Restore these attributes afterwards, where they have changed.
 
     To set a method anew costs: Python then forgets where it found the methods of all subclasses.
     """

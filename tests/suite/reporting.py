@@ -54,7 +54,7 @@ def is_stretch(item: pytest.Item) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--reports")
     if file:
-        # Opened once, before the judged code runs: nobody needs to open it again.
+        # Opened once, before the judged code runs: it need not be opened again.
         out = Path(file).open("a", encoding="utf-8", buffering=1)
         config.pluginmanager.register(Events(out, config), "fx-kata-events")
 

@@ -1,1 +1,1 @@
-"""What stands behind the site: its examples run, its pages are audited."""
+"""The workings of the site: its examples run, its pages are audited."""

@@ -23,7 +23,7 @@ from tools.pages.markup import Markup, addresses_in_style, is_external
 SITE = ROOT / "site"
 # In bytes: one page, and the page in the middle.
 HEAVIEST, MEDIAN = 160_000, 120_000
-# Opened by the reader, and by nobody else.
+# Opened by the reader only.
 SCHEMES = {"http", "https", "mailto"}
 
 

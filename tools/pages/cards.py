@@ -25,7 +25,7 @@ class Labels(Treeprocessor):
     """Write each column's heading into the cells below it, for the style sheet to show."""
 
     def run(self, root: Element) -> None:
-        """Break long names, and label cells; a heading without a text is no heading."""
+        """Break long names, and label cells; a heading without a text isn't a heading."""
         for name in root.iter("code"):
             if len(name.text or "") > LONG and not len(name):
                 break_after_dots(name)

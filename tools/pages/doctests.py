@@ -16,7 +16,7 @@ BEFORE_FENCES = 40
 
 
 class FencedSessions(Preprocessor):
-    """Put a fence around every session that stands in the text without one."""
+    """Put a fence around every session that has none in the text."""
 
     def run(self, lines: list[str]) -> list[str]:
         """Return the lines, with fences."""

@@ -137,7 +137,7 @@ def transcript(source: str, example: Example) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without white space that nobody sees."""
+    """The text without invisible white space."""
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from sybil import Document, Lexeme, Region
 
-# Indented, quoted, with any words behind the language: stock Sybil passes over some of these.
+# Indented, quoted, with any words after the language: stock Sybil passes over some of these.
 OPENING = re.compile(r"^(?P<prefix>[ \t>]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$")
-# Markdown takes a fence behind a bullet for code within the line: it would be shown, not run.
+# Markdown takes a fence after a bullet for code within the line: it would be shown, not run.
 BEHIND_A_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:`{3,}|~{3,})[^`]*$")
 LANGUAGE = re.compile(r"\s*\{?\s*\.?(?P<language>[\w+-]*)")
 TITLE = re.compile(r'title="([^"]*)"')
@@ -27,7 +27,7 @@ class Fence:
     """A fenced block of a page.
 
     Attributes:
-        info: what stands behind the backticks.
+        info: The text after the backticks.
         prefix: what stands before them on every line: an indentation, or the mark of a quotation.
         text: the lines within, without the prefix.
         start: where the fence begins in the page.

@@ -64,7 +64,7 @@ def parse_request(source: str) -> Request:
     for line in lines:
         option, colon, value = line.partition(":")
         if option not in OPTIONS or not colon:
-            raise PictureError(f"`{line}` is no option; there are: {', '.join(OPTIONS)}")
+            raise PictureError(f"`{line}` isn't an option; there are: {', '.join(OPTIONS)}")
         options[option] = value.strip()
     return Request(name, options)
 

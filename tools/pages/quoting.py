@@ -80,7 +80,7 @@ def code_of(source: str, statement: ast.stmt) -> str:
 
 
 def docstring_lines(statement: ast.stmt) -> Iterator[int]:
-    """The numbers of the lines of all docstrings in a statement, and of the blank one behind."""
+    """The numbers of the lines of all docstrings in a statement, and of the blank one after it."""
     for node in ast.walk(statement):
         if isinstance(node, DEFINITIONS) and ast.get_docstring(node) and len(node.body) > 1:
             docstring, following = node.body[:2]

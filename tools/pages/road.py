@@ -59,7 +59,7 @@ def signposted(text: str) -> str:
 
 
 def line(folder: str, lesson: Lesson, number: int) -> str:
-    """What stands below the title: for a lesson what it takes, then the pages beside this one."""
+    """The line below the title: for a lesson what it takes, then the pages beside this one."""
     facts = []
     if folder == "lessons":
         facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]

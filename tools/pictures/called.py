@@ -59,7 +59,7 @@ class WatchedTracer(Tracer):
         self.show(
             f"the tracer is asked: {kind} is a leaf, so the call is one node"
             if leaf
-            else f"the tracer is asked: {kind} is no leaf, so its forward runs"
+            else f"the tracer is asked: {kind} isn't a leaf, so its forward runs"
         )
         return leaf
 

@@ -31,7 +31,7 @@ class OperatorName:
 
 
 class StoredGraph(NamedTuple):
-    """A graph without references between its nodes, so that many of them are no deep nest."""
+    """A graph without references between its nodes, so that a long graph isn't deeply nested."""
 
     graph_type: type[Graph]
     attributes: dict[str, Any]

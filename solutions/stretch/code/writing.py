@@ -1,6 +1,6 @@
 """Unlike the core: whatever a graph holds is written so that Python reads what was meant.
 
-Values of any type, operators in place, attributes, numbers with a sign, keywords that are no names
+Values of any type, operators in place, attributes, numbers with a sign, keywords that aren't names
 of Python's, and nodes that share a name.
 """
 
@@ -114,12 +114,12 @@ class CodeWriter(core.CodeWriter):
     def expression(self, node: Node) -> str:
         """Return the core's, with brackets around a number where Python would read it otherwise.
 
-        ``-2 ** x`` is ``-(2 ** x)``, and ``2.bit_length()`` is no Python.
+        ``-2 ** x`` is ``-(2 ** x)``, and ``2.bit_length()`` isn't Python.
         """
         operands = map(self.argument, node.args)
         if node.target is getattr and len(node.args) == 2 and is_identifier(node.args[1]):
             return f"{next(operands)}.{node.args[1]}"
-        if node.target in IN_PLACE:  # `name = ` is in front of it
+        if node.target in IN_PLACE:  # `name = ` is before it
             value, other = operands
             return f"{value};  {self.argument(node)} {IN_PLACE[node.target]}= {other}"
         text = super().expression(node)
@@ -153,7 +153,7 @@ class CodeWriter(core.CodeWriter):
         return super().reference(value)
 
     def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
-        """Return the core's; keywords that are no names of Python's are handed over in a dict."""
+        """Return the core's; keywords that aren't names of Python's are handed over in a dict."""
         named = {name: value for name, value in kwargs.items() if is_identifier(name)}
         others = {name: value for name, value in kwargs.items() if name not in named}
         text = super().arguments(args, named)

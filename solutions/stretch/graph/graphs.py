@@ -126,7 +126,7 @@ class Graph(core.Graph):
             warnings.warn(f"no {path} in the graph's {kind}: add it there", stacklevel=3)
 
     def inserting_before(self, n: core.Node | None = None) -> InsertPoint:
-        """Insert new nodes in front of a node: from this call on, or until a ``with`` block ends.
+        """Insert new nodes before a node: from this call on, or until a ``with`` block ends.
 
         Args:
             n: The node; by default each goes to the very beginning of the graph, so the one
@@ -135,7 +135,7 @@ class Graph(core.Graph):
         return InsertPoint(self, n.prepend if n else self._root.append)
 
     def inserting_after(self, n: core.Node | None = None) -> InsertPoint:
-        """Insert new nodes behind a node: from this call on, or until a ``with`` block ends.
+        """Insert new nodes after a node: from this call on, or until a ``with`` block ends.
 
         Args:
             n: The node; by default new nodes go to the end of the graph.
@@ -143,7 +143,7 @@ class Graph(core.Graph):
         return InsertPoint(self, n.append if n else self._root.prepend)
 
     def erase_node(self, to_erase: Any) -> None:
-        """Take a node that nobody uses out of the graph; warn if that was done already.
+        """Remove an unused node from the graph; warn if that was done already.
 
         Raises:
             RuntimeError: It is in another graph, or it has users.
@@ -161,7 +161,7 @@ class Graph(core.Graph):
         """Return the output, which is the last node.
 
         Raises:
-            RuntimeError: The last node is no output, or there is none. In torch an
+            RuntimeError: The last node isn't an output, or there is none. In torch an
                 ``AssertionError``.
         """
         last = self._root.prev
@@ -235,7 +235,7 @@ class Graph(core.Graph):
 
         Raises:
             RuntimeError: It can't run, or two nodes have one name; or there is no such attribute,
-                or it is no module.
+                or it isn't a module.
         """
         super().lint()
         seen = set()
@@ -255,7 +255,7 @@ class Graph(core.Graph):
                     )
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
-        """Erase what nobody uses; also in the graphs that the module has and the nodes name.
+        """Erase unused nodes; also in the graphs of submodules that nodes name.
 
         Raises:
             RuntimeError: The graph can't run, see ``lint``.

@@ -57,7 +57,7 @@ class Node(core.Node):
         Raises:
             ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
                 not of its kind.
-            TypeError: The arguments are no tuple and dict. In torch an ``AssertionError``.
+            TypeError: The arguments aren't a tuple and a dict. In torch an ``AssertionError``.
         """
         is_fitting = callable(target) if op == "call_function" else isinstance(target, str)
         if op not in (*OPCODES, "root") or not is_fitting:
@@ -111,7 +111,7 @@ class Node(core.Node):
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Insert a positional argument in front of one, or behind the last.
+        """Insert a positional argument before one, or after the last.
 
         Raises:
             IndexError: There is no such place. In torch an ``AssertionError``.
@@ -185,7 +185,7 @@ class Node(core.Node):
     # Place
 
     def prepend(self, x: Any) -> None:
-        """Move a node of the same graph to the place in front of this one.
+        """Move a node of the same graph to the place before this one.
 
         Raises:
             ValueError: ``x`` belongs to another graph. In torch an ``AssertionError``.
@@ -207,7 +207,7 @@ class Node(core.Node):
     # Effects
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Return whether the node is needed even if nobody uses its result.
+        """Return whether the node is needed even if its result is unused.
 
         Args:
             impure_random: Whether that is so for functions that draw random numbers.

@@ -4,7 +4,7 @@
   attribute that is a tensor matches any tensor of its type.
 - ``finding``: a pattern may be a graph, and return several values. The options are torch's.
 - ``replacing``: a replacement brings the modules and tensors that it uses. A value that is used
-  between the nodes of a match is used behind the copy. Filters and callbacks are torch's.
+  between the nodes of a match is used after the copy. Filters and callbacks are torch's.
 - ``fusing``: linear layers and transposed convolutions, too; what would be fused wrong stays.
 - ``explaining``: why a pattern was not found: the nearest miss, node beside node.
 """

@@ -178,7 +178,7 @@ class CallComparison(core.Matcher):
         return is_match
 
     def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
-        """Accept whichever nodes stand at the same place: they are compared later."""
+        """Accept any two nodes at the same place: they are compared later."""
         return True
 
 

@@ -139,7 +139,7 @@ class Replacer:
     def replace(self, found: InternalMatch, replacement: Graph) -> None:
         """Put a copy of a graph before the last node of a match, and erase the match.
 
-        What was computed from its results before that node moves behind the copy.
+        What was computed from its results before that node moves after the copy.
         """
         placeholders = replacement.find_nodes(op="placeholder")
         results = tree_leaves(replacement.output_node().args)

@@ -151,7 +151,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         """Record placeholders, and note where the function was written.
 
         Raises:
-            TypeError: It is no Python function.
+            TypeError: It isn't a Python function.
         """
         if not isinstance(root_fn, FunctionType | MethodType if is_module else FunctionType):
             raise TypeError(
