@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -25,8 +26,9 @@ from drawing.folding import LONG, fold
 from drawing.glyphs import SHAPES
 from drawing.lanes import LANE, Span, pack
 from drawing.page import STYLE
-from drawing.picture import OPCODES
+from drawing.picture import OPCODES, Moment
 from drawing.steps import aligned
+from drawing.timeline import stack
 from kata.paths import ROOT
 from tools.pages.graph_fence import PICTURES, fence
 from tools.pictures.__main__ import stale_in
@@ -493,3 +495,84 @@ def test_a_value_is_there_until_its_last_use():
     steps = load("lifetimes", PICTURES).panels
     alive = [[node.name for node in step.nodes[1:]] for step in steps]
     assert alive[1:5] == [["x", "layers_0", "scale"], ["x", "mul"], ["x", "relu"], ["add"]]
+
+
+def test_a_group_inside_another_one_has_its_bracket_nearer_to_the_rows():
+    groups = ("a > b", "a", "", "c")
+    nodes = (Node(f"n{row}", "output", group=group) for row, group in enumerate(groups))
+    svg = drawn(picture_of(Panel(tuple(nodes))))
+    at = {text.text: float(text.get("x")) for text in texts(svg, "group")}
+    assert at["b"] < at["a"] == at["c"]
+    brackets = [path for path in svg.iter(f"{SVG}path") if path.get("class") == "bracket"]
+    assert len(brackets) == 3
+
+
+def test_the_slices_have_the_values_that_unflatten_finds():
+    steps = load("slices", PICTURES).panels
+    marks = [{node.name: node.mark for node in step.nodes if node.mark} for step in steps]
+    weight, bias = ("p_block_linear_weight", "its weight"), ("p_block_linear_bias", "its bias")
+    assert marks[1:4] == [
+        dict([weight, bias, ("x", "goes in")]),
+        {"linear": "comes out"},
+        {"x": "goes in"},
+    ]
+    assert [node.group for node in steps[-1].nodes[5:9]] == [
+        "block > block.linear",
+        "block",
+        "",
+        "head",
+    ]
+
+
+def test_the_time_lines_hold_as_many_micro_batches_as_the_lesson_counts():
+    held = [
+        [
+            max(stack([node for node in panel.nodes if node.group == f"memory {stage}"])) + 1
+            for stage in range(4)
+        ]
+        for panel in load("schedules", PICTURES).panels
+    ]
+    assert held == [[4, 4, 4, 4], [4, 3, 2, 1]]
+
+
+def test_with_the_plan_a_layer_is_gathered_while_another_one_is_computed():
+    panels = load("prefetched", PICTURES).panels
+    overlaps = [
+        sum(
+            gather.start < compute.end and compute.start < gather.end
+            for gather in panel.nodes
+            for compute in panel.nodes
+            if (gather.op, compute.op) == ("gather", "compute")
+        )
+        for panel in panels
+    ]
+    assert overlaps == [0, 3]
+    assert [max(node.end for node in panel.nodes) for panel in panels] == [20, 14]
+
+
+BARS = Panel(
+    (
+        Node("F0", "forward", group="stage 0", label="0", end=1),
+        Node("B0", "backward", group="stage 0", label="0", start=1, end=3),
+    ),
+    "one stage",
+)
+TIMED = Picture("A title", "A description.", (BARS,), moments=(Moment(1, "F0"), Moment(3, "B0")))
+
+
+def test_a_time_line_is_kept_with_its_moments_and_told_in_the_table():
+    assert parse(TIMED.text()) == TIMED
+    html = ET.fromstring(f"<div>{table(TIMED)}</div>")
+    assert [item.text for item in html.iter("li")] == ["F0", "B0"]
+    assert "<td>1</td><td>3</td>" in table(TIMED)
+
+
+def test_a_bar_is_as_long_as_it_takes_and_has_a_curtain_over_it():
+    panel = next(g for g in drawn(TIMED).iter(f"{SVG}g") if g.get("class") == "panel")
+    width = {rect.get("class"): float(rect.get("width")) for rect in panel.iter(f"{SVG}rect")}
+    # Two pixels are left between two bars.
+    forward, backward = width["forward"] + 2, width["backward"] + 2
+    assert backward == pytest.approx(2 * forward, rel=0.01)
+    assert width["curtain"] > width["waits"] == pytest.approx(forward + backward, rel=0.01)
+    shares = json.loads(ET.fromstring(figure(TIMED, "fx")).get("data-moments"))
+    assert shares == [[0.3333, "F0"], [1.0, "B0"]]
