@@ -124,9 +124,10 @@ class ExecOrderTracer:
 
         Before the call, the module is appended to ``module_forward_order``; if it has parameters,
         all of them are noted as used by ``module``, in the list of the module that calls it. During
-        the call it is ``curr_module``, after ``begin_usages``. After the call, the caller is
-        ``curr_module`` again. An error leaves it as it is, and so it tells where the error
-        happened: no ``finally``.
+        the call it is ``curr_module``, with an empty list of its own. If it had one from an
+        earlier call, torch replaces it; keeping what is in that list is right too. After the call,
+        the caller is ``curr_module`` again. An error leaves it as it is, and so it tells where the
+        error happened: no ``finally``.
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
 

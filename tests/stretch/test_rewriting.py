@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -482,6 +483,17 @@ def test_a_replacement_brings_its_modules_and_parameters(lesson):
     for parameter in new.parameters():
         nn.init.zeros_(parameter)
     same_numbers(gm(x), before)
+
+
+def test_a_module_that_was_replaced_by_another_is_gone(lesson):
+    def named(**layers):
+        return nn.Sequential(OrderedDict(layers))
+
+    model = named(old=nn.Linear(3, 3), act=nn.ReLU(), last=nn.Linear(3, 3))
+    new = named(other=nn.Linear(3, 3))
+    gm = replaced(lesson, model, named(old=nn.Linear(3, 3), act=nn.ReLU()), new)
+    left = (lambda got: "old" in got, "the submodule that was replaced is still an attribute")
+    equal([name for name, _ in gm.named_children()], ["last", "other"], cause=left)
 
 
 def test_what_the_module_has_comes_first(lesson):
