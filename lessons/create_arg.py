@@ -61,8 +61,8 @@ class CreateArg:
         Args:
             value: The object to look for, by identity.
 
-        The paths of tensors are read once per trace, with ``tensor_paths``; constants that are
-        stored later are added. In the next trace ``self.root`` may be another module, and
+        All paths are read once per trace, those of tensors with ``tensor_paths``; constants that
+        are stored later are added. In the next trace ``self.root`` may be another module, and
         ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
         or all buffers, each time.
         """

@@ -124,9 +124,10 @@ class ExecOrderTracer:
 
         Before the call, the module is appended to ``module_forward_order``; if it has parameters,
         all of them are noted as used by ``module``, in the list of the module that calls it. During
-        the call it is ``curr_module``, with an empty list of its own, also where it had one from
-        an earlier call. After the call, the caller is ``curr_module`` again. An error leaves it
-        as it is, and so it tells where the error happened: no ``finally``.
+        the call it is ``curr_module``, with an empty list of its own. If it had one from an
+        earlier call, torch replaces it; keeping what is in that list is right too. After the call,
+        the caller is ``curr_module`` again. An error leaves it as it is, and so it tells where the
+        error happened: no ``finally``.
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
 
@@ -188,8 +189,11 @@ class ExecOrderTracer:
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
         ``call_function`` or ``call_method`` node uses those among its positional arguments, by
         their names in the root: a proxy counts as a parameter if its node's target is the
-        parameter's name, of any opcode. Arguments nested in a list or passed by keyword are
-        ignored. Other nodes use none.
+        parameter's name. Other nodes use none.
+
+        torch misses parameters that are nested in a list, passed by keyword or given to a leaf
+        module, and takes an input for a parameter of the same name. Doing so is right, and so is
+        doing it better; ``CompleteExecOrderTracer`` in the stretch does.
 
         Args:
             info: The record.

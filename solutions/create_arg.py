@@ -24,9 +24,10 @@ class CreateArg:
 
     root: nn.Module
     graph: Graph
-    # The trace for which paths were read last, and the path of each tensor.
+    # The trace for which paths were read last, the path of each tensor, and of each module by id.
     _graph_of_paths: Graph | None = None
     _tensor_paths: dict[Any, str]
+    _module_paths: dict[int, str]
 
     def create_arg(self, a: Any) -> Argument:
         """Return any value that the traced code uses in the form in which a node can hold it.
@@ -79,16 +80,16 @@ class CreateArg:
         Args:
             value: The object to look for, by identity.
 
-        The paths of tensors are read once per trace, with ``tensor_paths``; constants that are
-        stored later are added. In the next trace ``self.root`` may be another module, and
+        All paths are read once per trace, those of tensors with ``tensor_paths``; constants that
+        are stored later are added. In the next trace ``self.root`` may be another module, and
         ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
         or all buffers, each time.
         """
-        if isinstance(value, nn.Module):
-            found = (path for path, held in self.root.named_modules() if held is value)
-            return next(found, None)
         if self._graph_of_paths is not self.graph:
             self._graph_of_paths, self._tensor_paths = self.graph, tensor_paths(self.root)
+            self._module_paths = {id(held): path for path, held in self.root.named_modules()}
+        if isinstance(value, nn.Module):
+            return self._module_paths.get(id(value))
         return self._tensor_paths.get(value)
 
     def get_fresh_qualname(self, prefix: str) -> str:

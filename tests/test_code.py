@@ -29,6 +29,7 @@ from tests.suite.versions import that_run
         ("0", 'getattr(self, "0")'),
         ("layer1.0.conv1", 'getattr(self.layer1, "0").conv1'),
         ("my-block.conv", 'getattr(self, "my-block").conv'),
+        ("block.class", 'getattr(self.block, "class")'),
     ],
 )
 def test_a_path_is_written_as_python_reads_it(lesson, path, expression):

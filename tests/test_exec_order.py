@@ -7,16 +7,10 @@ from torch import nn
 from torch.fx import Graph, Proxy, Tracer
 
 from tests.models.exec_order import (
-    GROWN,
+    MISREAD,
     MODELS,
-    OWN,
-    RESNET18,
-    SMALL,
     Branching,
-    ByKeyword,
     Encoder,
-    InAList,
-    LooksLikeAParameter,
     Mixed,
     OneSided,
     Outer,
@@ -278,60 +272,30 @@ def test_direct_and_indirect_uses_are_told_apart(lesson):
     )
 
 
-def test_a_second_call_empties_the_list_of_the_module(lesson):
-    equal(
-        record(lesson, Reused())["usages"]["block"],
-        [["block", [["block.right", "block.right"]]]],
-        cause=(
-            lambda usages: len(usages) == 2,
-            "the list of the first call was kept: sensible, but torch starts afresh",
-        ),
-        hint="set the list at each call; the stretch is the place to keep it",
+def test_a_second_call_is_noted_in_the_list_of_the_module(lesson):
+    left, right = [["block", [[name, name]]] for name in ("block.left", "block.right")]
+    holds(
+        (got := record(lesson, Reused())["usages"]["block"]) in ([right], [left, right]),
+        f"{[right]} as in torch, which keeps the last call, or {[left, right]}",
+        got=got,
+        cause=(is_value([left]), "the second call noted nothing"),
     )
 
 
 def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
     same_usages(
-        "linear",
-        record(lesson, Mixed())["usages"]["linear"],
-        [["linear", [["weight", "linear.weight"], ["bias", "linear.bias"]]]],
+        "embed",
+        record(lesson, Encoder())["usages"]["embed"],
+        [["embed", [["weight", "embed.weight"], ["bias", "embed.bias"]]]],
     )
 
 
-# --- the whole: the oddities of the original ------------------------------------------------------
-
-
-def test_parameters_passed_by_keyword_are_not_seen(lesson):
-    equal(
-        record(lesson, ByKeyword())["parameters"],
-        ["weight"],
-        cause=(
-            is_value(["weight", "bias"]),
-            "keyword arguments were looked at: sensible, but torch doesn't",
-        ),
-        hint="look at the positional arguments; the stretch looks at all",
-    )
-
-
-def test_parameters_inside_a_list_are_not_seen(lesson):
-    equal(
-        record(lesson, InAList())["parameters"],
-        [],
-        cause=(
-            is_value(["left", "right"]),
-            "the list was looked into: sensible, but torch doesn't",
-        ),
-        hint="look at the arguments themselves; the stretch looks into them",
-    )
-
-
-def test_an_input_named_like_a_parameter_is_taken_for_it(lesson):
-    equal(
-        record(lesson, LooksLikeAParameter())["parameters"],
-        ["weight"],
-        cause=(is_value([]), "the input isn't taken for it: sensible, but torch compares names"),
-        hint="compare the target, whatever the opcode; the stretch is the place to be right",
-    )
+@pytest.mark.parametrize("name", MISREAD)
+def test_what_torch_misreads_may_be_recorded_either_way(lesson, name):
+    theirs, used = golden(name)["parameters"], MISREAD[name]
+    got = record(lesson, MODELS[name]())["parameters"]
+    either = f"{theirs} as in torch, or {used}, which are used"
+    holds(sorted(got) in (sorted(theirs), sorted(used)), either, got=got)
 
 
 # --- the whole: any tracer ------------------------------------------------------------------------
@@ -420,7 +384,7 @@ def test_concrete_arguments_go_into_the_trace(lesson):
 # --- the whole: the same record as torch ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*OWN, *SMALL, *GROWN, *RESNET18])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in MISREAD])
 def test_the_record_is_the_one_of_torch(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
 

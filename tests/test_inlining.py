@@ -219,6 +219,12 @@ def test_a_module_of_the_same_last_name_is_left_alone(lesson):
     same_as(gm, model, X)
 
 
+def test_a_target_that_the_module_does_not_have_is_refused(lesson):
+    _, gm = parent_of(nn.ReLU())
+    with refuses((AttributeError, NameError), "nope", cause="it was taken for one without calls"):
+        lesson.inline_module(gm, "nope")
+
+
 def test_a_target_that_is_never_called_changes_nothing(lesson):
     gm = symbolic_trace(zoo.SMALL["UnusedResults"]().model)
     gm.spare = nn.ReLU()

@@ -88,12 +88,13 @@ def test_an_argument_that_is_missing_and_has_no_default_is_an_error(lesson):
 
 def test_a_module_with_two_names_is_called_by_the_second(lesson):
     model = nn.Module()
-    model.first = model.second = nn.Linear(4, 3)
+    model.first = model.second = nn.Linear(4, 4)
     graph = fx.Graph()
-    graph.output(graph.call_module("second", (graph.placeholder("x"),)))
+    once = graph.call_module("first", (graph.placeholder("x"),))
+    graph.output(graph.call_module("second", (once,)))
     x = torch.rand(2, 4)
     interpreter = lesson.Interpreter(fx.GraphModule(model, graph), False)
-    same_numbers(interpreter.run(x), model.first(x))
+    same_numbers(interpreter.run(x), model.first(model.second(x)))
 
 
 # --- step 2: one node -----------------------------------------------------------------------------

@@ -503,10 +503,10 @@ def test_the_error_gives_the_reason(lesson):
     reasons = [
         refused(lesson, lambda x, y: x * y, "mul", "x", "y"),
         refused(lesson, lambda x: 0 * x, "mul"),
-        refused(lesson, lambda x: torch.matmul(x, x), "matmul", "x"),
+        refused(lesson, lambda x: torch.abs(x), "abs"),
     ]
     holds(
-        len({reason.replace("matmul", "mul") for reason in reasons}) == len(reasons),
+        len({reason.replace("abs", "mul") for reason in reasons}) == len(reasons),
         "another reason for each: two inputs, a zero, an operation that isn't known",
         got="\n".join(reasons),
         hint="say at each place where you refuse what was found there",

@@ -39,30 +39,54 @@ LENGTHS = "one list is longer than the other"
 
 # A pattern, a function, and what the nodes of the pattern match at its result.
 MATCHES = {
-    "a call the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
-    "a placeholder any node": (relu, lambda a: relu(a.sum(0)), {"relu": "relu", "x": "sum_1"}),
-    "a placeholder a literal": (ADD, lambda a: a + 2, {"add": "add", "x": "a", "y": "2"}),
-    "two placeholders equal literals": (
+    "a call matches the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
+    "a placeholder matches any node": (
+        relu,
+        lambda a: relu(a.sum(0)),
+        {"relu": "relu", "x": "sum_1"},
+    ),
+    "a placeholder matches a literal": (ADD, lambda a: a + 2, {"add": "add", "x": "a", "y": "2"}),
+    "two placeholders match equal literals": (
         lambda x, y, z: torch.clamp(x, y, z),
         lambda a: torch.clamp(a, 2, 2),
         {"clamp": "clamp", "x": "a", "y": "2", "z": "2"},
     ),
-    "a placeholder a list": (lambda x: torch.cat(x), CAT, {"cat": "cat", "x": "[x, y]"}),
-    "all calls on the way": (
+    "a placeholder matches a list": (lambda x: torch.cat(x), CAT, {"cat": "cat", "x": "[x, y]"}),
+    "a placeholder matches `None`": (
+        lambda x, y: x.clamp(y, 1),
+        lambda a: a.clamp(None, 1),
+        {"clamp": "clamp", "x": "a", "y": "None"},
+    ),
+    "a placeholder matches a dtype": (
+        lambda x, y: x.to(y),
+        lambda a: a.to(torch.int8),
+        {"to": "to", "x": "a", "y": "torch.int8"},
+    ),
+    "all calls on the way match": (
         lambda x, y: relu(x + y),
         lambda a, b: relu(tanh(a) + b),
         {"relu": "relu", "add": "add", "x": "tanh", "y": "b"},
     ),
-    "elements of a list": (
+    "elements of a list match": (
         RELU_OF_ONE,
         lambda a, b: torch.cat([relu(a), b]),
         {"cat": "cat", "relu": "relu", "x": "a", "y": "b"},
     ),
-    "a literal an equal one": (ROWS, ROWS, {"sum_1": "sum_1", "x": "x"}),
-    "a placeholder one value, twice": (
+    "a list matches a tuple": (
+        CAT,
+        lambda a, b: torch.cat((a, b)),
+        {"cat": "cat", "x": "a", "y": "b"},
+    ),
+    "a literal matches an equal one": (ROWS, ROWS, {"sum_1": "sum_1", "x": "x"}),
+    "a placeholder matches one value, twice": (
         lambda x: x + relu(x),
         lambda a: a + relu(a),
         {"add": "add", "x": "a", "relu": "relu"},
+    ),
+    "a placeholder matches equal lists, twice": (
+        lambda x: torch.cat(x).add(torch.stack(x)),
+        lambda a, b: torch.cat([a, b]).add(torch.stack([a, b])),
+        {"add": "add", "cat": "cat", "x": "[a, b]", "stack": "stack"},
     ),
 }
 
@@ -70,7 +94,7 @@ MATCHES = {
 @pytest.mark.parametrize("case", MATCHES)
 def test_a_pattern_matches(lesson, case):
     pattern, function, expected = MATCHES[case]
-    equal(matched(lesson, pattern, function), expected)
+    equal(matched(lesson, pattern, function), expected, hint=case)
 
 
 # A pattern, a function that it doesn't match, and why.
@@ -234,6 +258,25 @@ def test_a_match_whose_input_is_another_match(lesson):
     becomes(lesson, function, pattern, new, lambda a: tanh(tanh(tanh(a) * 2) * 2) * 2, hint=hint)
 
 
+def test_the_copy_is_inserted_before_the_last_node_of_the_match(lesson):
+    gm = symbolic_trace(lambda a, b: relu(a) + tanh(b))
+    lesson.replace_pattern(gm, lambda x, y: relu(x) + y, lambda x, y: y - relu(x))
+    got = calls(gm.graph)
+    early = (is_value(["relu", "sub", "tanh"]), "the copy uses `tanh`, which is computed after it")
+    equal(got, ["tanh", "relu", "sub"], cause=early, hint="the match's last node is `add`")
+
+
+def test_an_unused_call_outside_the_matches_stays(lesson):
+    def function(a):
+        a.add_(1)
+        return relu(a)
+
+    gm = symbolic_trace(function)
+    lesson.replace_pattern(gm, relu, tanh)
+    lost = (is_value(["tanh"]), "`add_`, which changes its input, was erased as unused")
+    equal(calls(gm.graph), ["add_", "tanh"], cause=lost, hint="erase the nodes of the match only")
+
+
 def test_the_matches_are_returned(lesson):
     gm = symbolic_trace(lambda a, b: relu(a) + relu(b))
     _, _, relu_0, relu_1, *_ = gm.graph.nodes
@@ -275,6 +318,25 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
     fused = fused_right(lesson, settled(nn.Sequential(*pair(bias=bias))), IMAGES, nodes=3)
     equal(list(fused.state_dict()), ["0.weight", "0.bias"])
     holds(is_graph_module(fused), "a GraphModule", got=type(fused))
+
+
+@pytest.mark.parametrize("options", [{"eps": 0.5}, {"affine": False}], ids=str)
+def test_the_options_of_a_batch_norm_count(lesson, options):
+    model = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3, **options))
+    fused_right(lesson, settled(model), IMAGES, nodes=3)
+
+
+def test_a_pair_need_not_be_neighbours_in_the_list(lesson):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = pair()
+
+        def forward(self, x):
+            y, z = self.conv(x), relu(x)
+            return self.norm(y) + z
+
+    fused_right(lesson, settled(Model()), IMAGES, nodes=5)
 
 
 def test_what_is_no_pair_stays(lesson):

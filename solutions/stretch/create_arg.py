@@ -11,6 +11,7 @@ taken, as in torch.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,7 @@ from .. import create_arg as core
 from ..create_arg import has_attribute, tensor_paths
 from ._paths import value_at
 from ._torch import is_opaque_by_reference
+from .path_of_module import PathOfModule
 
 if TYPE_CHECKING:
     from torch.fx.node import Argument
@@ -91,8 +93,14 @@ class CreateArg(core.CreateArg):
         if self._graph_of_paths is not self.graph:
             self._graph_of_paths = self.graph
             self._tensor_paths = constant_paths(self.root) | core.registered_paths(self.root)
+            self._namer = PathOfModule()
+            self._namer.root = self.root
+        if isinstance(value, nn.Module):
+            with suppress(NameError):
+                return self._namer.path_of_module(value)
+            return None
         path = super().path_of_value(value)
-        if isinstance(value, nn.Module | TreeSpec) or (path and value_at(self.root, path) is value):
+        if isinstance(value, TreeSpec) or (path and value_at(self.root, path) is value):
             return path
         is_parameter = isinstance(value, nn.Parameter)
         registered = self.root.named_parameters() if is_parameter else self.root.named_buffers()

@@ -7,6 +7,7 @@ from functools import partial, update_wrapper, wraps
 from itertools import pairwise
 
 from torch.fx import Proxy
+from torch.utils._pytree import tree_leaves
 
 from tests.suite.answers import right, wrong
 
@@ -134,39 +135,6 @@ def notes_no_calls(lesson):
     recording_calls(lesson, own=lambda module: [])
 
 
-@wrong(
-    fails="test_parameters_passed_by_keyword_are_not_seen",
-    says="sensible, but torch doesn't",
-)
-def looks_at_keyword_arguments(lesson):
-    """Mends what torch leaves out, where the letter of torch is asked for."""
-    original = lesson.ExecOrderTracer.parameters_used
-
-    def parameters_used(self, info, parameters, node, args):
-        proxies = [Proxy(each) for each in node.all_input_nodes]
-        return original(self, info, parameters, node, tuple(proxies))
-
-    lesson.ExecOrderTracer.parameters_used = parameters_used
-
-
-@wrong(
-    fails="test_a_second_call_empties_the_list_of_the_module",
-    says="set the list at each call",
-)
-def keeps_the_usages_of_the_first_call(lesson):
-    """Gives a module its list only once."""
-
-    record_call = lesson.ExecOrderTracer.record_call
-
-    def keep_usages(self, info, call_module, module, *how):
-        earlier = info.module_to_param_usage_infos.get(module, [])
-        output = record_call(self, info, call_module, module, *how)
-        info.module_to_param_usage_infos[module][:0] = earlier
-        return output
-
-    lesson.ExecOrderTracer.record_call = keep_usages
-
-
 @wrong(fails="test_options_of_the_tracer_still_work", says="to have a parameter `proxy_factory_fn`")
 def hides_the_signature(lesson):
     """Replaces methods by functions that take anything."""
@@ -198,6 +166,29 @@ def assigns_the_bound_methods(lesson):
             yield
         finally:
             tracer.call_module, tracer.create_proxy = methods
+
+
+@right(core_only=True)
+def misses_no_use_of_a_parameter(lesson):
+    """Finds parameters wherever they are, and keeps the usages of earlier calls."""
+
+    record_call = lesson.ExecOrderTracer.record_call
+
+    def keep_usages(self, info, call_module, module, *how):
+        earlier = info.module_to_param_usage_infos.get(module, [])
+        output = record_call(self, info, call_module, module, *how)
+        info.module_to_param_usage_infos[module][:0] = earlier
+        return output
+
+    def parameters_used(self, info, parameters, node, args):
+        called = list(info.curr_module.named_parameters()) if node.op == "call_module" else []
+        proxies = (each for each in tree_leaves(args) if isinstance(each, Proxy | lesson.Proxy))
+        read = [each.node for each in proxies]
+        read += [each for each in node.all_input_nodes if each not in read]
+        return called + lesson.named(parameters, [each for each in read if each.op == "get_attr"])
+
+    lesson.ExecOrderTracer.record_call = keep_usages
+    lesson.ExecOrderTracer.parameters_used = parameters_used
 
 
 @right(core_only=True)

@@ -177,6 +177,13 @@ OWN: dict[str, Callable[[], nn.Module]] = {
     model.__name__: model
     for model in (Mixed, Tied, Outer, ByKeyword, InAList, LooksLikeAParameter, FeedsALayer)
 } | {"Reused": Reused, "Encoder": Encoder}
+# The parameters that these use. torch's watcher misses some, and takes an input for one.
+MISREAD = {
+    "ByKeyword": ["weight", "bias"],
+    "InAList": ["left", "right"],
+    "LooksLikeAParameter": [],
+    "FeedsALayer": ["linear.weight", "linear.bias", "query"],
+}
 GROWN: dict[str, Callable[[], nn.Module]] = {
     f"grown {seed}": lambda seed=seed: zoo.grown(seed).model for seed in range(20)
 }
@@ -236,14 +243,21 @@ def records() -> dict[str, Record]:
     return json.loads(GOLDEN.read_text(encoding="utf-8"))
 
 
-def same_record(actual: Record, expected: Record) -> None:
-    """Fail unless two records say the same, field for field."""
+def same_record(actual: Record, expected: Record, *, to_the_letter: bool = False) -> None:
+    """Fail unless two records say the same, field for field.
+
+    torch keeps what the last call of a module noted. Unless it is to be the same ``to_the_letter``,
+    what earlier calls noted may come before it.
+    """
     for field in ("current", "modules", "parameters", "visited"):
         same_names(field, actual[field], expected[field])
     ours, theirs = actual["usages"], expected["usages"]
     same_names("usages", list(ours), list(theirs))
     for user in theirs:
-        same_usages(user, ours[user], theirs[user])
+        is_called_again = expected["modules"].count(user) > 1
+        more = len(ours[user]) - len(theirs[user])
+        earlier = more if is_called_again and more > 0 and not to_the_letter else 0
+        same_usages(user, ours[user][earlier:], theirs[user])
 
 
 def same_names(field: str, actual: object, expected: object) -> None:

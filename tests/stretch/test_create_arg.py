@@ -274,6 +274,21 @@ def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
     )
 
 
+@pytest.mark.beyond("outside of a trace torch searches all modules for each one")
+def test_a_module_costs_the_same_in_a_large_model(lesson):
+    def work(size: int) -> Callable[[], object]:
+        model = nn.Sequential(*(nn.Identity() for _ in range(size)))
+        tracer, wanted = tracer_at(lesson, model, torch.fx.Tracer), list(model)
+        return lambda: [tracer.create_arg(module) for module in wanted]
+
+    factor = growth(work, 100)
+    holds(
+        factor < LINEAR,
+        "twice the steps for twice the modules",
+        got=f"{factor:.1f} times the steps",
+    )
+
+
 def test_a_constant_costs_the_same_after_many(lesson):
     def work(size: int) -> Callable[[], object]:
         tracer = tracer_at(lesson, Model(), TracerBase)

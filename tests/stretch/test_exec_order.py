@@ -12,11 +12,10 @@ from torch import nn
 from torch.fx import Tracer
 
 from tests.models.exec_order import (
-    ByKeyword,
+    MISREAD,
+    MODELS,
+    OWN,
     Encoder,
-    FeedsALayer,
-    InAList,
-    LooksLikeAParameter,
     Mixed,
     Outer,
     Reused,
@@ -78,6 +77,11 @@ def test_what_a_star_import_brings_is_enough_to_record(lesson):
     same_record(record(SimpleNamespace(**names), Mixed()), golden("Mixed"))
 
 
+@pytest.mark.parametrize("name", [*OWN])
+def test_the_record_is_the_one_of_torch_to_the_letter(lesson, name):
+    same_record(record(lesson, MODELS[name]()), golden(name), to_the_letter=True)
+
+
 # --- CompleteExecOrderTracer ----------------------------------------------------------------------
 
 
@@ -85,18 +89,13 @@ def complete(lesson, model: nn.Module) -> dict:
     return readable(watched(lesson.CompleteExecOrderTracer(), model), model)
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        (ByKeyword, ["weight", "bias"]),
-        (InAList, ["left", "right"]),
-        (LooksLikeAParameter, []),
-        (FeedsALayer, ["linear.weight", "linear.bias", "query"]),
-        (Mixed, ["scale", "linear.weight", "linear.bias"]),
-    ],
-)
-def test_the_complete_record_has_every_parameter_that_is_used(lesson, model, parameters):
-    equal(complete(lesson, model())["parameters"], parameters)
+@pytest.mark.parametrize("name", MISREAD)
+def test_the_complete_record_has_every_parameter_that_is_used(lesson, name):
+    equal(complete(lesson, MODELS[name]())["parameters"], MISREAD[name])
+
+
+def test_the_complete_record_has_direct_and_indirect_uses(lesson):
+    equal(complete(lesson, Mixed())["parameters"], ["scale", "linear.weight", "linear.bias"])
 
 
 def test_the_complete_record_keeps_the_usages_of_every_call(lesson):

@@ -84,7 +84,8 @@ def replace_pattern_with_filters(
     Args:
         gm: The module whose graph is edited.
         pattern: What to look for.
-        replacement: What to put there, if there is no callback.
+        replacement: What to put there, if there is no callback. If it is a module, submodules
+            that the graph no longer calls are removed from ``gm``, as in torch.
         match_filters: Each gets a match, the graph and the pattern's graph, and tells whether the
             match counts. One that doesn't count doesn't overlap with others either.
         ignore_literals: Whether a literal of the pattern matches anything.
@@ -111,6 +112,8 @@ def replace_pattern_with_filters(
         if replacement_callback is not None:
             new = replacement_callback(found, gm.graph, matcher.pattern)
         replacer.replace(found, new)  # type: ignore[arg-type]
+    if isinstance(replacement, nn.Module):
+        gm.delete_all_unused_submodules()
     gm.recompile()
     return replacer.replaced
 
