@@ -47,4 +47,4 @@ def row(name: str, node: fx.Node, most: int) -> Node:
     # The font is monospaced: no-break spaces let all bars begin in one place.
     bar = "\N{NO-BREAK SPACE}" * (NAME - len(name)) + "█" * max(1, round(BAR * size / most))
     op = "module" if node.op == "call_module" else node.op
-    return Node(name, op, note=f"{bar} {size / 1e6:.1f} MB · {node.name} · {shape}")
+    return Node(name, op, note=f"{bar} {size / 1e6:.2g} MB · {node.name} · {shape}")
