@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,10 +14,11 @@ from torch import Tensor
 from drawing import Panel, Picture
 from drawing.layout import INSIDE
 from drawing.listing import panel
-from solutions.backend import kernels, lower
+from solutions.backend import Kernel, kernels, lower
 from solutions.capture import capture
+from solutions.code import GraphModule
 from solutions.unflatten import infer_inputs, infer_outputs, outline, state_names
-from tools.pictures.changed import Steps, forward_of, line_in
+from tools.pictures.changed import Moves, Steps, forward_of, line_in
 from tools.pictures.models import Exported, Layer
 from tools.pictures.recorded import lines_captured, source_of
 
@@ -94,12 +96,7 @@ def loops() -> Picture:
         if node.name not in first:
             begins = f"{node} needs a whole row of {node.all_input_nodes[0]}"
             step(f"{begins}, so it can't share a loop with it", node.name)
-    with warnings.catch_warnings(action="ignore"):  # without a compiler the graph is the same
-        lowered = lower(flat)
-    calls = lowered.graph.find_nodes(op="call_function", target=operator.getitem)
-    kernel_of = {str(call): str(call.args[0]) for call in calls}
-    moves = [(n.name, kernel_of[str(kernel.nodes[-1])]) for kernel in found for n in kernel.nodes]
-    shown = panel(lowered.graph, marks=dict.fromkeys(kernel_of.values(), "new"))  # type: ignore[arg-type]
+    shown, moves = compiled(flat, found)
     steps.add("each loop is compiled, and the graph calls it", shown, moves=moves)
     return steps.picture(
         "Four loops become two",
@@ -108,3 +105,13 @@ def loops() -> Picture:
         "the end each loop is one call of a kernel, followed by the item that takes its result.",
         source_of(function),
     )
+
+
+def compiled(flat: GraphModule, found: Sequence[Kernel]) -> tuple[Panel, Moves]:
+    """The graph that calls the kernels, and which node became part of which call."""
+    with warnings.catch_warnings(action="ignore"):  # without a compiler the graph is the same
+        lowered = lower(flat)
+    calls = lowered.graph.find_nodes(op="call_function", target=operator.getitem)
+    kernel_of = {str(call): str(call.args[0]) for call in calls}
+    moves = [(n.name, kernel_of[str(kernel.nodes[-1])]) for kernel in found for n in kernel.nodes]
+    return panel(lowered.graph, marks=dict.fromkeys(kernel_of.values(), "new")), moves  # type: ignore[arg-type]
