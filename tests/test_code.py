@@ -29,7 +29,6 @@ from tests.suite.versions import that_run
         ("0", 'getattr(self, "0")'),
         ("layer1.0.conv1", 'getattr(self.layer1, "0").conv1'),
         ("my-block.conv", 'getattr(self, "my-block").conv'),
-        ("block.class", 'getattr(self.block, "class")'),
     ],
 )
 def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
@@ -97,8 +96,11 @@ def test_two_equal_objects_have_two_globals(lesson):
 def test_a_global_is_not_called_like_a_node(lesson):
     graph = fx.Graph()
     graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
-    name = lesson.CodeWriter(graph).reference(math.sqrt)
-    holds(name != "math_sqrt", "another name than the node's", got=name, hint="see `node_names`")
+    graph.get_attr("math_sqrt_")
+    writer = lesson.CodeWriter(graph)
+    name = writer.reference(math.sqrt)
+    taken = (lambda name: name in writer.node_names, "a node has this name too")
+    holds(name not in ("math_sqrt", "math_sqrt_"), "a name of no node", got=name, cause=taken)
 
 
 # --- step 2: arguments ----------------------------------------------------------------------------
@@ -274,6 +276,15 @@ def test_the_module_has_what_the_graph_names_and_nothing_else(lesson):
     holds(ours.scale is model.scale, "the parameter itself, not a copy")
     holds(ours.get_submodule("block.0") is model.block[0], "the module itself, not a copy")
     holds("block.constant" in dict(ours.named_buffers()), "a plain tensor becomes a buffer")
+
+
+def test_what_the_graph_names_may_be_given_by_its_path(lesson):
+    linear, graph = nn.Linear(2, 3), fx.Graph()
+    graph.output(graph.call_module("block.linear", (graph.placeholder("x"),)))
+    module = lesson.GraphModule({"block.linear": linear}, graph)
+    same_numbers(module(x := torch.rand(2)), linear(x))
+    equal(module.meta, {}, hint="`meta` begins empty")
+    holds(graph.owning_module is module, "the graph knows its module", got=graph.owning_module)
 
 
 def test_a_module_that_holds_another_target_is_left_alone(lesson):

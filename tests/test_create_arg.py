@@ -234,6 +234,14 @@ def test_a_buffer_is_read_from_the_model(tracer, path):
     )
 
 
+def test_a_buffer_that_is_a_plain_attribute_too_is_read_as_the_buffer(lesson):
+    model = nn.Module()
+    model.register_buffer("registered", torch.ones(2))
+    model.plain = model.registered
+    node = tracer_at(lesson, model, torch.fx.Tracer).create_arg(model.registered)
+    equal(node.target, "registered", cause=(is_value("plain"), "a plain attribute came first"))
+
+
 @pytest.mark.parametrize("path", ["table", "child.table", "child.inner.table"])
 def test_a_tensor_attribute_is_read_from_the_model(tracer, path):
     equal(
@@ -370,6 +378,23 @@ def test_an_attribute_of_any_kind_is_one(lesson, kind):
     IN_USE[kind](root)
     names = ["_tensor_constant0", "_tensor_constant1"]
     equal([lesson.has_attribute(root, name) for name in names], [True, False])
+
+
+def test_an_attribute_is_found_without_being_read(lesson):
+    root, read = Model(), []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nn.Module, "__getattr__", lambda self, name: read.append(name))
+        lesson.has_attribute(root, "nothing")
+    equal(read, [], cause=(bool, "`nn.Module.__getattr__` was called: a trace may add a node then"))
+
+
+def test_each_prefix_is_counted_from_0(lesson):
+    tracer, names = plugged(lesson), []
+    tracer.root = nn.Module()
+    for prefix in ("_first", "_first", "_second"):
+        names.append(tracer.get_fresh_qualname(prefix))
+        setattr(tracer.root, names[-1], 1)
+    equal(names, ["_first0", "_first1", "_second0"])
 
 
 @pytest.mark.parametrize("kind", IN_USE)

@@ -91,6 +91,13 @@ def test_an_input_is_replaced_wherever_it_is(lesson):
     equal(users_of(x, y), [[], ["z"]])
 
 
+def test_an_input_may_become_any_argument(lesson):
+    x, y, z = nodes(lesson, "x", "y", "z")
+    z.args = (x, 1)
+    z.replace_input_with(x, (y, [2]))
+    equal((repr(z.args), users_of(x, y)), ("((y, [2]), 1)", [[], ["z"]]))
+
+
 def test_all_users_change_over(lesson):
     x, y, one, other = nodes(lesson, "x", "y", "one", "other")
     one.args, other.args = (x,), (1, x)
@@ -361,6 +368,14 @@ def test_the_caller_alone_says_what_is_impure(lesson):
         return graph.eliminate_dead_code(lambda node: node.op == "output")
 
     same_edits(lesson, edit, hint="`is_impure_node` replaces `Node.is_impure`")
+
+
+def test_the_nodes_themselves_know_whether_they_are_impure(lesson, monkeypatch):
+    graph = lesson.Graph()
+    unused = graph.call_method("relu", ())
+    monkeypatch.setattr(lesson.Node, "is_impure", lambda self, *options: True)
+    graph.eliminate_dead_code()
+    equal(list(graph.nodes), [unused], hint="the default is `Node.is_impure`")
 
 
 def test_a_printed_line_shows_what_a_node_is(lesson):

@@ -8,6 +8,8 @@
 - A proxy can be copied and pickled. Python asks an object for the methods that do so, and a proxy
   of the core takes that for a method call of the traced code.
 - ``ParameterProxy`` knows its parameter: code may branch on its shape.
+- A tracer writes on each node what torch's does: the module stack, the scope, metadata that
+  ``torch.fx.traceback`` preserves and, with ``record_stack_traces``, where it was recorded.
 - A tracer refuses an argument that a graph can't hold, and with ``check_mutable_operations`` a
   function that writes to its arguments. An argument may convert itself (``__fx_create_arg__``).
 - Script methods are recorded by name; an operator of higher order is refused a Python function,
@@ -22,15 +24,17 @@ import enum
 import functools
 import sys
 import traceback
+from collections import OrderedDict
 from operator import attrgetter
 from pathlib import Path
+from traceback import StackSummary
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import HigherOrderOperator
 from torch.fx.node import base_types
-from torch.fx.operator_schemas import check_for_mutable_operation
+from torch.fx.proxy import Scope
 from torch.utils._pytree import tree_leaves
 
 from .. import proxy as core
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 
     from torch import nn
     from torch.fx import Graph, Node
+
+SOLUTIONS = Path(core.__file__).parent
 
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
 _CONSTANTS = (*base_types, enum.Enum, type(None), type(...), HigherOrderOperator)
@@ -185,12 +191,24 @@ class TracerBase(core.TracerBase):
     Attributes:
         trace_asserts: Whether ``assert x`` is recorded.
         check_mutable_operations: Whether a function that writes to its arguments is refused.
+        record_stack_traces: Whether a node gets the Python stack at which it was recorded.
+        scope: The module whose call is in progress.
+        module_stack: The module calls in progress, outermost first.
+        node_name_to_scope: The scope in which each node was created, by the node's name.
 
     In torch: ``torch.fx.proxy.TracerBase``.
     """
 
     trace_asserts = False
     check_mutable_operations = False
+    record_stack_traces = False
+    _record_forward_stack_traces_only = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scope: Any = Scope("", None)
+        self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
+        self.node_name_to_scope: dict[str, Any] = {}
 
     def create_proxy(
         self,
@@ -209,24 +227,16 @@ class TracerBase(core.TracerBase):
         node = self.create_node(kind, target, plain_args, plain_kwargs, name, type_expr)
         return proxy_factory_fn(node)
 
-    def create_node(
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any = None,
-    ) -> Node:
-        """Add a node to the graph.
+    # Writes the scope, the module stack, preserved metadata and the stack trace on the node, and
+    # refuses a function that writes to its arguments where `check_mutable_operations` is set.
+    create_node = torch.fx.proxy.TracerBase.create_node
 
-        Raises:
-            RuntimeError: With ``check_mutable_operations``, if the function writes to one of its
-                arguments: the error names it.
-        """
-        if kind == "call_function" and self.check_mutable_operations:
-            check_for_mutable_operation(target, args, kwargs)
-        return super().create_node(kind, target, args, kwargs, name, type_expr)
+    def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
+        """Leave out the lines of the engine; torch leaves out those of its own."""
+        frames = torch.fx.proxy.TracerBase._filter_traceback_frames(self, user_stack_summary)  # type: ignore[arg-type]
+        return StackSummary.from_list(
+            [frame for frame in frames if SOLUTIONS not in Path(frame.filename).parents]
+        )
 
     def create_arg(self, a: Any) -> Any:
         """Return ``a`` with each proxy in it replaced by its node.
@@ -256,6 +266,7 @@ class GraphAppendingTracer(TracerBase):
     """Adds nodes to a graph that is there already. In torch: a class of the same name."""
 
     def __init__(self, graph: Graph) -> None:
+        super().__init__()
         self.graph = graph
 
 
@@ -280,9 +291,8 @@ def is_asserting(frame: FrameType) -> bool:
 
 def line_of_the_user() -> str:
     """Return where the innermost frame outside these folders is, and its code."""
-    folder = Path(core.__file__).parent
     *_, line = (
-        each for each in traceback.extract_stack() if not Path(each.filename).is_relative_to(folder)
+        each for each in traceback.extract_stack() if SOLUTIONS not in Path(each.filename).parents
     )
     return f"{line.filename}:{line.lineno}: {line.line}"
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import pytest
 import torch
 from torch import fx, nn
 from torch._higher_order_ops.wrap import wrap
+from torch.fx.proxy import Scope
 
 from tests.models.proxy import asserting, expected, plugged, recorded
 from tests.suite import equal, holds, refuses, same_graph
@@ -107,6 +109,29 @@ def test_a_function_that_writes_to_its_arguments_is_refused_if_the_tracer_checks
     x.tracer.check_mutable_operations = True
     with refuses(RuntimeError, "sigmoid"):
         torch.sigmoid(x, out=x)
+
+
+def test_a_node_has_what_its_tracer_knows(lesson):
+    def forward(tracer):
+        tracer.scope, tracer.record_stack_traces = Scope("layer", nn.ReLU), True
+        tracer.module_stack = OrderedDict(layer=("layer", nn.ReLU))
+        node = tracer.create_proxy("get_attr", "weight", (), {}).node
+        return node, dict(tracer.node_name_to_scope)
+
+    node, scopes = forward(proxy_of(lesson).tracer)
+    equal(dict(node.meta.get("nn_module_stack", {})), {"layer": ("layer", nn.ReLU)})
+    equal(scopes, {"weight": ("layer", nn.ReLU)})
+    lines = (node.stack_trace or "").splitlines()
+    holds(lines and lines[0].endswith("in forward"), "a stack trace from `forward`", got=lines)
+    engine = [line for line in lines if "solutions/stretch" in line]
+    equal(engine, [], cause=(bool, "the stack trace has lines of the engine"))
+
+
+def test_a_node_has_the_metadata_that_is_preserved(lesson):
+    x = proxy_of(lesson)
+    with fx.traceback.preserve_node_meta(), fx.traceback.annotate({"note": 1}):
+        node = x.relu().node
+    equal(node.meta.get("custom"), {"note": 1})
 
 
 def test_the_caller_may_make_the_proxy(lesson):

@@ -19,8 +19,6 @@ import copy
 import math
 from collections import OrderedDict
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import StackSummary
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +37,6 @@ from ._recording import original, recording, wrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SOLUTIONS = Path(core.__file__).parent
-
 
 class ModuleStack(OrderedDict[str, tuple[str, Any]]):
     """The calls in progress; ``copy.copy`` of it is fast, because each node gets a copy."""
@@ -57,6 +53,7 @@ class TorchsBase(fx.Tracer, TracerBase):
     """
 
     create_arg = fx.proxy.TracerBase.create_arg  # `fx.Tracer.create_arg` is what the core replaces
+    _filter_traceback_frames = TracerBase._filter_traceback_frames
 
 
 class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
@@ -208,13 +205,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
         return cls()
-
-    def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
-        """Leave out the lines of the engine; torch leaves out those of its own."""
-        frames = super()._filter_traceback_frames(user_stack_summary)
-        return StackSummary.from_list(
-            [frame for frame in frames if SOLUTIONS not in Path(frame.filename).parents]
-        )
 
 
 def symbolic_trace(
