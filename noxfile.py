@@ -43,7 +43,7 @@ TORCHES = {
 RULES = ("answers", "faults", "hostile", "independence", "interrupts", "torchvision")
 # These send signals, which Windows doesn't have.
 IF_POSIX = ("hostile", "interrupts")
-ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_untouched.py")
+ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_pristine_stubs.py")
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
 shared = nox.session(venv_backend="none")
