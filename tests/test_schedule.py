@@ -4,7 +4,8 @@ import time
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
+from torch.fx.passes.split_module import split_module
 
 from tests.models.schedule import (
     MODELS,
@@ -216,8 +217,7 @@ def test_a_stage_takes_apart_what_its_call_returns(lesson):
     def two(x):
         return torch.add(x + 1, x * 2)
 
-    gm = symbolic_trace(two)
-    cut = split(lesson, gm, {"add": 0, "mul": 0, "add_1": 1})
+    cut = split(two, {"add": 0, "mul": 0, "add_1": 1})
     first, second = lesson.stages_of(cut)
     equal(
         (names(first.nodes), names(first.sends[1]), names(second.receives[0])),
@@ -226,10 +226,9 @@ def test_a_stage_takes_apart_what_its_call_returns(lesson):
     )
 
 
-def split(lesson, gm, numbers):
-    """Cut where a test says."""
-    from solutions.split_module import split_module
-
+def split(function, numbers):
+    """A function, cut where a test says, by torch: the stages of any graph module can be found."""
+    gm = fx.symbolic_trace(function)
     return split_module(gm, gm, lambda node: numbers[node.name])
 
 
@@ -238,7 +237,7 @@ def test_a_value_goes_past_the_stages_between(lesson):
         early = x + 1
         return early.relu() * early
 
-    cut = split(lesson, symbolic_trace(skip), {"add": 0, "relu": 1, "mul": 2})
+    cut = split(skip, {"add": 0, "relu": 1, "mul": 2})
     stages = lesson.stages_of(cut)
     equal(
         [{to: names(values) for to, values in stage.sends.items()} for stage in stages],
@@ -255,7 +254,7 @@ def test_a_value_goes_past_the_stages_between(lesson):
 
 
 def test_a_value_that_is_used_twice_is_sent_once(lesson):
-    cut = split(lesson, symbolic_trace(lambda x: twice(x + 1)), {"add": 0, "add_1": 1})
+    cut = split(lambda x: twice(x + 1), {"add": 0, "add_1": 1})
     outer = cut.graph
     call = outer.find_nodes(op="call_module")[1]
     call.args = (*call.args, *call.args)

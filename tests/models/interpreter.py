@@ -123,7 +123,7 @@ def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
         described(each, lambda: run_of(build())) for each in (lesson.ShapeProp, ShapeProp)
     )
     for our, their in zip(ours, theirs, strict=True):
-        missing, extra = [*their.keys() - our], [*our.keys() - their]
+        missing, extra = sorted(their.keys() - our), sorted(our.keys() - their)
         cause = [
             (bool(missing), f'the node has no meta["{"".join(missing[:1])}"]'),
             (bool(extra), "there is no tensor in the value, and the node has a tensor_meta"),

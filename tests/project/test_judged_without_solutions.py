@@ -60,9 +60,9 @@ def checked_by(judge: Judge, *lessons: str) -> list[Verdict]:
 
 
 def without_times(verdict: Verdict) -> Verdict:
-    """The verdict without what differs between runs: seconds, and the path of the suite."""
+    """The verdict without what differs between runs: seconds, addresses, the path of the suite."""
     reports = tuple(
-        replace(report, seconds=0.0, text=re.sub(r"/kata-\w+/", "/", report.text))
+        replace(report, seconds=0.0, text=re.sub(r"/kata-\w+/|0x[0-9a-f]+", "/", report.text))
         for report in verdict.reports
     )
     return replace(verdict, reports=reports, seconds=0.0)
