@@ -489,9 +489,9 @@ def test_the_placeholders_are_your_own(lesson):
 
 def test_a_placeholder_is_made_by_the_most_derived_method(lesson):
     class Counting(own(lesson.Placeholders, "create_args_for_root"), torch.fx.Tracer):
-        def create_node(self, kind, target, *rest, **options) -> Node:
+        def create_proxy(self, kind, target, *rest, **options) -> Proxy:
             made.append((kind, target))
-            return super().create_node(kind, target, *rest, **options)
+            return super().create_proxy(kind, target, *rest, **options)
 
     made: list[tuple[str, str]] = []
     Counting().trace(lambda x, *rest: x)

@@ -442,7 +442,8 @@ def test_processes_compute_what_one_does_and_leave_the_model_alone(lesson):
     )
 
 
-def test_a_world_of_another_size_is_refused(lesson):
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_a_world_of_another_size_is_refused(lesson, world_size):
     batch = task(lesson)
     with refuses(ValueError, "3 stages", "world_size", cause="a step was run"):
         lesson.train_step(
@@ -451,7 +452,7 @@ def test_a_world_of_another_size_is_refused(lesson):
             loss_of,
             order=lesson.gpipe,
             microbatches=4,
-            world_size=2,
+            world_size=world_size,
         )
 
 

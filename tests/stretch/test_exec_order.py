@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -75,6 +76,11 @@ def test_what_a_star_import_brings_is_enough_to_record(lesson):
     names: dict[str, object] = {}
     exec(f"from {lesson.__name__} import *", names)
     same_record(record(SimpleNamespace(**names), Mixed()), golden("Mixed"))
+
+
+def test_the_configured_tracer_records_functions_that_are_wrapped(lesson):
+    nodes = lesson.TracingConfig().tracer.trace(lambda x: math.sqrt(x)).nodes
+    equal([node.name for node in nodes], ["x", "sqrt", "output"])
 
 
 @pytest.mark.parametrize("name", [*OWN])

@@ -952,6 +952,14 @@ def test_a_trace_goes_on_after_its_patches_were_undone(lesson):
     equal([node.target for node in graph.find_nodes(op="call_module")], ["0", "1"])
 
 
+def test_a_subclass_may_search_more_modules(lesson):
+    tracer = lesson.Tracer()
+    listed = [module.__name__ for module in tracer._autowrap_search]
+    equal((listed, type(tracer._autowrap_search)), (["math"], list))
+    tracer._autowrap_search.append(operator)
+    same_graph(tracer.trace(lambda x: x + 1), torch.fx.Tracer().trace(lambda x: x + 1))
+
+
 @pytest.mark.curiosity
 def test_the_tracer_can_be_copied(lesson):
     tracer = lesson.Tracer()
