@@ -24,8 +24,7 @@ class CreateArg:
 
     root: nn.Module
     graph: Graph
-    # The trace for which paths were read last, the path of each tensor, and of each module by id.
-    _graph_of_paths: Graph | None = None
+    _graph_of_paths: Graph | None = None  # of the trace for which these paths were read
     _tensor_paths: dict[Any, str]
     _module_paths: dict[int, str]
 

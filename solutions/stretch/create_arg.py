@@ -11,7 +11,6 @@ taken, as in torch.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,11 +23,12 @@ from torch.utils._pytree import TreeSpec
 
 from .. import create_arg as core
 from ..create_arg import has_attribute, tensor_paths
-from ._paths import value_at
+from ._paths import module_at, value_at
 from ._torch import is_opaque_by_reference
-from .path_of_module import PathOfModule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch.fx.node import Argument
 
 __all__ = ["CreateArg", "has_attribute", "tensor_paths"]
@@ -88,23 +88,24 @@ class CreateArg(core.CreateArg):
         Args:
             value: What to look for, by identity. An equal ``TreeSpec`` will do.
 
-        Parameters and buffers are read again where the path that is known is missing or wrong.
+        If the known path is missing or wrong, what the root has registered is read again.
         """
         if self._graph_of_paths is not self.graph:
             self._graph_of_paths = self.graph
             self._tensor_paths = constant_paths(self.root) | core.registered_paths(self.root)
-            self._namer = PathOfModule()
-            self._namer.root = self.root
-        if isinstance(value, nn.Module):
-            with suppress(NameError):
-                return self._namer.path_of_module(value)
-            return None
+            self._module_paths = {id(held): path for path, held in self.root.named_modules()}
         path = super().path_of_value(value)
-        if isinstance(value, TreeSpec) or (path and value_at(self.root, path) is value):
+        held_at = module_at if isinstance(value, nn.Module) else value_at
+        if isinstance(value, TreeSpec) or (path and held_at(self.root, path) is value):
             return path
-        is_parameter = isinstance(value, nn.Parameter)
-        registered = self.root.named_parameters() if is_parameter else self.root.named_buffers()
-        return next((path for path, held in registered if held is value), None)
+        return next((path for path, held in registered(self.root, value) if held is value), None)
+
+
+def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the modules, parameters or buffers of a root, as ``value`` is one, and their paths."""
+    if isinstance(value, nn.Module):
+        return root.named_modules()
+    return root.named_parameters() if isinstance(value, nn.Parameter) else root.named_buffers()
 
 
 def prefix_of(a: Any) -> str | None:
