@@ -61,9 +61,12 @@ def checked_by(judge: Judge, *lessons: str) -> list[Verdict]:
 
 def without_times(verdict: Verdict) -> Verdict:
     """The verdict without what differs between runs: seconds, addresses, the path of the suite."""
+
+    def lasting(text: str) -> str:  # a long path may be wrapped
+        return re.sub(r"/kata-\w+/|0x[0-9a-f]+", "/", "".join(text.split()))
+
     reports = tuple(
-        replace(report, seconds=0.0, text=re.sub(r"/kata-\w+/|0x[0-9a-f]+", "/", report.text))
-        for report in verdict.reports
+        replace(report, seconds=0.0, text=lasting(report.text)) for report in verdict.reports
     )
     return replace(verdict, reports=reports, seconds=0.0)
 
