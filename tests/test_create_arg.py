@@ -1,4 +1,4 @@
-"""``create_arg``: your mixin before torch's own ``Tracer``, and on a bare ``TracerBase``."""
+"""``create_arg``: your mixin as the first base of torch's ``Tracer``, and of a bare ``TracerBase``."""
 
 from __future__ import annotations
 

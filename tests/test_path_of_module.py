@@ -1,4 +1,4 @@
-"""``path_of_module``: your mixin, plugged before torch's own ``Tracer``."""
+"""``path_of_module``: your mixin as the first base of torch's own ``Tracer``."""
 
 from __future__ import annotations
 

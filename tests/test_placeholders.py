@@ -1,4 +1,4 @@
-"""``create_args_for_root``: your mixin, plugged before torch's own ``Tracer``."""
+"""``create_args_for_root``: your mixin as the first base of torch's own ``Tracer``."""
 
 from __future__ import annotations
 

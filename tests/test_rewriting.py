@@ -156,7 +156,7 @@ def test_a_pattern_does_not_match_what_differs(lesson, case):
 def test_a_value_inside_is_used_inside_only(lesson):
     _, _, add, relu, mul, _ = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph.nodes
     equal(lesson.is_contained([add, relu]), True)
-    equal(lesson.is_contained([add, mul]), False, hint="who uses `add`?")
+    equal(lesson.is_contained([add, mul]), False, hint="which nodes use `add`?")
     equal(lesson.is_contained([add]), True, hint="the anchor's users get the new value")
 
 

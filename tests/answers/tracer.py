@@ -20,7 +20,7 @@ CALL, GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 def change(lesson, own: type) -> None:
-    """Put a class before the lesson's tracer."""
+    """Add a class as the first base of the lesson's tracer."""
     lesson.Tracer = type("Tracer", (own, lesson.Tracer), {})
 
 
