@@ -149,10 +149,11 @@ def latency(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """Check format, style and types."""
+    """Check format, style, spelling and types."""
     python = interpreter(session, "tests", "lint")
     run(session, python, "ruff", "format", "--check", ".")
     run(session, python, "ruff", "check", ".")
+    run(session, python, "codespell_lib")
     run(session, python, "mypy", "solutions", "kata", "drawing", "tools")
 
 
