@@ -1,4 +1,4 @@
-"""``create_arg``: your mixin as the first base of torch's ``Tracer``, and of a bare ``TracerBase``."""
+"""``create_arg``: your mixin as the first base of torch's ``Tracer``, and of a ``TracerBase``."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ def test_a_call_in_the_body_becomes_one_node(lesson):
     holds(
         callee.caller is call and callee.call_node in graph.nodes,
         "`caller` and `call_node` noted on the callee",
-        hint="set both in add_call: sharing needs to know which call a module belongs to, and where",
+        hint="set both in add_call: sharing needs the call of a module, and its place",
     )
 
 
