@@ -8,8 +8,7 @@ to which other, run one stage's list, send values between processes, and start t
 
 from __future__ import annotations
 
-import multiprocessing.connection
-import traceback
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.multiprocessing.spawn import start_processes
 from torch.utils._pytree import tree_leaves
 
 from .code import GraphModule
@@ -429,117 +429,50 @@ class Channel:
 
 
 @dataclass
-class Worker:  # given
-    """A process that runs one stage, as the process that started it sees it.
+class Step:  # given
+    """A step of training, as all its processes know it.
 
     Attributes:
-        stage: the stage's number.
-        process: the process.
-        line: where the worker says what it does.
-        doing: what it said last: ``("starts", "")``, ``("runs", "F0")``,
-            ``("waits for", "F0 of stage 0")``, ``("failed", <the traceback>)``,
-            ``("lost", "stage 0")`` or ``("done", "")``.
+        gm: the cut model.
+        orders: one order per stage.
+        inputs: the model's inputs of each micro-batch.
+        targets: the target of each micro-batch.
+        loss_fn: takes the model's output and the target.
+        folder: where the processes meet, and where each leaves its results.
+        timeout: for how many seconds a process waits for another.
     """
 
-    stage: int
-    process: Any
-    line: multiprocessing.connection.Connection
-    doing: tuple[str, str] = ("starts", "")
+    gm: GraphModule
+    orders: list[Order]
+    inputs: list[tuple[Any, ...]]
+    targets: list[Any]
+    loss_fn: Callable[[Any, Any], Tensor]
+    folder: Path
+    timeout: float
 
-    @classmethod
-    def start(cls, stage: int, work: Callable[..., None]) -> Worker:
-        """Start a process that calls ``work(stage, say)``.
+    def engine(self, number: int, channel: Channel) -> Engine:
+        """Return the engine of a stage."""
+        return Engine(self.gm, number, channel, self.inputs, self.targets, self.loss_fn)
 
-        The process is a fork: it has the model, the data and the loss as they are, and nothing is
-        pickled. So it must not be started after this process has used a GPU.
-        """
-        line, far_end = multiprocessing.Pipe(duplex=False)
-        target = _reporting(work, stage, far_end)
-        process = multiprocessing.get_context("fork").Process(target=target, daemon=True)
-        with warnings.catch_warnings():  # our forks leave the threads of this process alone
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-        far_end.close()
-        return cls(stage, process, line)
+    @contextmanager
+    def process_group(self, number: int) -> Iterator[None]:
+        """Let the process of a stage meet the others, and take leave of them at the end."""
+        torch.set_num_threads(1)
+        store, patience = (self.folder / "store").as_uri(), timedelta(seconds=self.timeout)
+        size = len(self.orders)
+        dist.init_process_group("gloo", store, rank=number, world_size=size, timeout=patience)
+        yield
+        dist.destroy_process_group()
 
-    def listen(self) -> None:
-        """Take in all that the worker has said since."""
-        while self.line.poll():
-            try:
-                self.doing = self.line.recv()
-            except EOFError:
-                return
+    def save(self, number: int, engine: Engine) -> None:
+        """Leave the losses of a stage, and the gradients of its parameters by name."""
+        named = engine.gm.named_parameters()
+        gradients = {name: each.grad for name, each in named if each.grad is not None}
+        torch.save((engine.losses, gradients), self.folder / str(number))
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended."""
-        return self.process.exitcode is not None
-
-    @property
-    def state(self) -> str:
-        """What the worker does, or how it ended, as part of a sentence."""
-        what, detail = self.doing
-        if what == "done" or not self.has_ended:
-            return f"stage {self.stage} {what} {detail}".rstrip()
-        if what == "failed":
-            return f"stage {self.stage} failed:\n{detail}"
-        if what == "lost":
-            return f"stage {self.stage} lost {detail}"
-        died = f"stage {self.stage} died (exit code {self.process.exitcode})"
-        return f"{died} after it said: {what} {detail}".rstrip()
-
-    def end(self) -> None:
-        """Kill the process if it still runs, and wait for its end."""
-        self.process.kill()
-        self.process.join()
-        self.line.close()
-
-
-def _reporting(
-    work: Callable[..., None], stage: int, line: multiprocessing.connection.Connection
-) -> Callable[[], None]:  # given
-    """Return a function that does a worker's work, and says how it ended."""
-
-    def run() -> None:
-        def say(what: str, detail: object = "") -> None:
-            line.send((what, str(detail)))
-
-        try:
-            work(stage, say)
-            say("done")
-        except ConnectionError as error:
-            say("lost", error)
-        except BaseException:
-            say("failed", traceback.format_exc())
-
-    return run
-
-
-def watch(workers: list[Worker], timeout: float) -> None:
-    """Wait until all workers are done; name the one that keeps the others from it.
-
-    Args:
-        workers: one per stage.
-        timeout: for how many seconds all of them may be silent.
-
-    Raises:
-        RuntimeError: a worker has ended before its work was done, or none has said anything for
-            ``timeout`` seconds. The message has the ``state`` of the worker that is the cause:
-
-            - a worker that failed or died. A worker that only lost another one isn't the cause,
-              unless there is no other; it says so up to a second earlier than the cause;
-            - of silent workers, those that don't wait for another; all, if each of them waits.
-
-    >>> worker = Worker.start(0, lambda stage, say: 1 / 0)
-    >>> try:
-    ...     watch([worker], 5)
-    ... except RuntimeError as error:
-    ...     print(str(error).splitlines()[-1])
-    ZeroDivisionError: division by zero
-    """
-    raise NotImplementedError(
-        "schedule: wait until all workers are done; name the one that keeps the others from it"
-    )
+    def results(self) -> list[tuple[list[Tensor], dict[str, Tensor]]]:
+        """Return what ``save`` has left, stage by stage."""
+        return [torch.load(self.folder / str(number)) for number in range(len(self.orders))]
 
 
 def train_step(
@@ -552,7 +485,7 @@ def train_step(
     microbatches: int,
     world_size: int,
     timeout: float = 30,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> tuple[Tensor, dict[str, Tensor]]:  # given
     """Run a batch through a cut model forwards and backwards, one process per stage.
 
     The parameters stay as they are: give the gradients to an optimizer. What a stage writes to a
@@ -568,7 +501,7 @@ def train_step(
         order: ``gpipe``, ``one_f_one_b``, or any function of the same form.
         microbatches: into how many equal parts to cut the batch.
         world_size: the number of processes, which is that of the stages.
-        timeout: after how many seconds without progress to give up.
+        timeout: for how many seconds a process waits for another.
 
     Returns:
         The mean loss of the micro-batches, and their mean gradients by the parameters' names in
@@ -578,8 +511,9 @@ def train_step(
     Raises:
         ValueError: ``world_size`` isn't the number of stages, or the batch can't be cut into equal
             parts.
-        RuntimeError: the orders deadlock, which is found before anything starts. Or a stage failed,
-            died or hangs. The message names the stage.
+        RuntimeError: the orders deadlock, which is found before anything starts.
+        torch.multiprocessing.spawn.ProcessException: a stage failed, died, or waited for too long.
+            The message has the number of the first one that ended, and its traceback.
 
     In torch: ``Schedule1F1B.step``, called by each process for itself.
 
@@ -597,9 +531,31 @@ def train_step(
     >>> list(gradients)
     ['submod_0.0.weight', 'submod_0.0.bias']
     """
-    raise NotImplementedError(
-        "schedule: run a batch through a cut model forwards and backwards, one process per stage"
-    )
+    orders = orders_for(gm, order, microbatches, world_size)
+    batch, goals = cut_batch(inputs, targets, microbatches)
+    with tempfile.TemporaryDirectory() as folder:
+        step = Step(gm, orders, batch, goals, loss_fn, Path(folder), timeout)
+        run_processes(step)
+        return together(step)
+
+
+def orders_for(gm: GraphModule, order: Schedule, microbatches: int, world_size: int) -> list[Order]:
+    """Return the order of each stage of a cut model, checked.
+
+    Raises:
+        ValueError: ``world_size`` isn't the number of stages.
+        RuntimeError: the orders deadlock, as ``simulate`` finds.
+    """
+    raise NotImplementedError("schedule: return the order of each stage of a cut model, checked")
+
+
+def cut_batch(
+    inputs: tuple[Any, ...], targets: Any, microbatches: int
+) -> tuple[list[tuple[Any, ...]], list[Any]]:  # given
+    """Return the inputs and the targets of each micro-batch."""
+    parts = [microbatches_of(each, microbatches) for each in inputs]
+    batch = [tuple(part[number] for part in parts) for number in range(microbatches)]
+    return batch, microbatches_of(targets, microbatches)
 
 
 def microbatches_of(value: Any, microbatches: int) -> list[Any]:
@@ -625,67 +581,39 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
     )
 
 
-def run_workers(workers: list[Worker], timeout: float) -> None:
-    """Wait until all workers are done, and end them in any case.
+def run_processes(step: Step) -> None:  # given
+    """Run ``run_stage`` in a process per stage, and end all of them if one of them fails.
 
-    Args:
-        workers: the workers, which have started.
-        timeout: as for ``watch``.
-
-    Raises:
-        RuntimeError: as from ``watch``.
+    The processes are forks: they have the model, the data and the loss as they are, and nothing is
+    pickled. So they can't be started after this process has used a GPU.
     """
-    raise NotImplementedError("schedule: wait until all workers are done, and end them in any case")
+    with warnings.catch_warnings():  # our forks leave the threads of this process alone
+        warnings.simplefilter("ignore", DeprecationWarning)
+        processes = start_processes(
+            run_stage, (step,), len(step.orders), join=False, daemon=True, start_method="fork"
+        )
+    while not processes.join():
+        pass
 
 
-@contextmanager
-def _process_group(number: int, size: int, folder: Path, timeout: float) -> Iterator[None]:  # given
-    """Let this process meet the others through a file, and take leave of them at the end."""
-    torch.set_num_threads(1)
-    patience = timedelta(seconds=2 * timeout + 5)  # a process whose parent is gone ends as well
-    store = Path(folder, "store").as_uri()
-    dist.init_process_group("gloo", store, rank=number, world_size=size, timeout=patience)
-    yield
-    dist.destroy_process_group()
+def run_stage(number: int, step: Step) -> None:
+    """Run the order of one stage in the process of that stage, and save what comes of it.
+
+    The process is a fork, so the parameters may still have gradients from before: they go first
+    (``zero_grad``). The rest happens in the step's ``process_group``. In the end a stage waits for
+    all others (``dist.barrier``), because a process that ends closes its connections.
+    """
+    raise NotImplementedError(
+        "schedule: run the order of one stage in the process of that stage, and save what comes of it"
+    )
 
 
-class _ReportingChannel(Channel):  # given
-    """A channel that says what its stage waits for, and which other stage it lost."""
+def together(step: Step) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the mean loss and the mean gradients over the micro-batches, from ``step.results()``.
 
-    def __init__(self, say: Callable[..., None]) -> None:
-        super().__init__()
-        self.say = say
-
-    def send(self, value: Any, to: int, microbatch: int) -> None:
-        with _connected(to):
-            super().send(value, to, microbatch)
-
-    def receive(self, source: int, microbatch: int) -> Any:
-        action = Action("F" if source < dist.get_rank() else "B", microbatch)
-        self.say("waits for", f"{action} of stage {source}")
-        with _connected(source):
-            value = super().receive(source, microbatch)
-        self.say("runs", action)
-        return value
-
-    def flush(self) -> None:
-        self.say("waits for", "the other stages")
-        with _connected("another"):
-            super().flush()
-            dist.barrier()  # a stage that ends closes its connections
-
-
-@contextmanager
-def _connected(stage: object) -> Iterator[None]:  # given
-    """Turn torch's errors into one that names the stage at the other end."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise ConnectionError(f"stage {stage}") from error
-
-
-def _announced(order: Order, say: Callable[..., None]) -> Iterator[Action]:  # given
-    """Say of each action that it runs."""
-    for action in order:
-        say("runs", action)
-        yield action
+    The gradients of a stage are added up over its micro-batches. A parameter that several stages
+    use has gradients in each of them.
+    """
+    raise NotImplementedError(
+        "schedule: return the mean loss and the mean gradients over the micro-batches, from ``step.results()``"
+    )

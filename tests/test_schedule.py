@@ -1,17 +1,20 @@
 """A pipeline of stages: its orders, a clock, one stage at work, and the processes."""
 
-import time
+import multiprocessing
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import fx, nn
 from torch.fx.passes.split_module import split_module
+from torch.multiprocessing.spawn import ProcessException
 
 from tests.models.schedule import (
     MODELS,
     engines,
     exchanged,
-    kill_self,
     loss_of,
     results,
     run,
@@ -454,7 +457,7 @@ def test_a_world_of_another_size_is_refused(lesson, world_size):
 
 def test_a_deadlock_is_found_before_anything_starts(lesson, monkeypatch):
     batch, started = task(lesson, stages=2), []
-    monkeypatch.setattr(lesson.Worker, "start", lambda *_: started.append(1))
+    monkeypatch.setattr(lesson, "run_processes", started.append)
     deadlocked = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
     with refuses(RuntimeError, "stage 0 waits for B0 of stage 1", hint="`simulate` finds it"):
         lesson.train_step(
@@ -468,75 +471,46 @@ def test_a_deadlock_is_found_before_anything_starts(lesson, monkeypatch):
     equal(started, [])
 
 
-def quiet(_stage, say):
-    say("waits for", "F0 of another stage")
-    time.sleep(60)
+def test_a_stage_waits_for_the_others_before_its_process_ends(lesson, monkeypatch, tmp_path):
+    done, model = [], nn.Linear(1, 1)
+    engine = SimpleNamespace(gm=model, losses=[], run=lambda order: done.append(f"runs {order}"))
+    step = lesson.Step(model, [["F0"], ["F1"]], [], [], None, tmp_path, 5)
+
+    @contextmanager
+    def process_group(number):
+        done.append(f"joins as {number}")
+        yield
+        done.append("leaves")
+
+    monkeypatch.setattr(step, "engine", lambda number, channel: engine)
+    monkeypatch.setattr(step, "process_group", process_group)
+    monkeypatch.setattr(dist, "barrier", lambda: done.append("waits"))
+    lesson.run_stage(1, step)
+    equal(done, ["joins as 1", "runs ['F1']", "waits", "leaves"])
+    holds((tmp_path / "1").exists(), "the results of stage 1 in the step's folder")
 
 
-def loses(_stage, _say):
-    raise ConnectionError("stage 1")
-
-
-def fails(_stage, _say):
-    time.sleep(0.3)
-    raise ValueError("bad numbers")
-
-
-def sleeps(_stage, say):
-    say("runs", "F3")
-    time.sleep(60)
-
-
-def dies(_stage, say):
-    say("runs", "B2")
-    time.sleep(0.1)
-    kill_self()
-
-
-CAUSES = {
-    "failed": ((loses, fails), "stage 1 failed", "ValueError: bad numbers"),
-    "died": ((quiet, dies), "stage 1 died", "exit code -9", "runs B2"),
-    "hangs": ((quiet, sleeps), "no progress", "stage 1 runs F3"),
-    "all wait": ((quiet, quiet), "stage 0 waits for F0", "stage 1 waits for F0"),
-    "lost": ((loses, loses), "stage 0 lost stage 1", "stage 1 lost stage 1"),
-}
-
-
-@pytest.mark.parametrize("case", CAUSES.values())
-def test_the_stage_that_is_the_cause_is_named(lesson, case):
-    works, *words = case
-    workers = [lesson.Worker.start(number, work) for number, work in enumerate(works)]
-    for worker in workers:
-        worker.line.poll(20)
-    try:
-        with refuses(RuntimeError, *words, cause="`watch` returned"):
-            watched_but_not_blamed(lesson, workers, "".join(words))
-    finally:
-        for worker in workers:
-            worker.end()
-
-
-def watched_but_not_blamed(lesson, workers, words: str) -> None:
-    """Watch; fail if the error names stage 0 where it isn't the cause."""
-    try:
-        lesson.watch(workers, 0.5)
-    except RuntimeError as error:
-        if "stage 0" not in words and "stage 0" in str(error):
-            holds(False, "stage 0 not to be named: it waits for stage 1", got=str(error))
-        raise
-
-
-def test_workers_that_are_done_are_no_error(lesson):
-    workers = [
-        lesson.Worker.start(number, lambda stage, say: say("runs", "F0")) for number in (0, 1)
-    ]
-    lesson.run_workers(workers, 5)
-    holds(all(not worker.process.is_alive() for worker in workers), "no worker at work")
+def test_gradients_of_several_stages_are_added_up(lesson):
+    shared, own = torch.tensor([2.0]), torch.tensor([6.0])
+    step = SimpleNamespace(
+        inputs=[(), ()],
+        results=lambda: [
+            ([], {"shared": shared}),
+            ([torch.tensor(1.0), torch.tensor(3.0)], {"shared": shared, "own": own}),
+        ],
+    )
+    loss, gradients = lesson.together(step)
+    equal(loss.item(), 2.0)
+    equal({name: each.item() for name, each in gradients.items()}, {"shared": 2.0, "own": 3.0})
 
 
 def test_after_a_failure_no_process_is_left(lesson):
-    workers = [lesson.Worker.start(number, work) for number, work in enumerate((quiet, dies))]
-    with refuses(RuntimeError, "stage 1 died", cause="`run_workers` returned"):
-        lesson.run_workers(workers, 5)
-    left = [worker.stage for worker in workers if worker.process.is_alive()]
-    equal(left, [], hint="kill them in a `finally`: a stage waits for one that is gone")
+    def fails(output, _):
+        raise ValueError("bad numbers")
+
+    batch = task(lesson, stages=2)
+    with refuses((ProcessException, RuntimeError), cause="a loss was returned"):
+        lesson.train_step(
+            batch.cut, *whole(batch), fails, order=lesson.gpipe, microbatches=4, world_size=2
+        )
+    equal(multiprocessing.active_children(), [])

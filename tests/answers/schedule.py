@@ -183,29 +183,54 @@ def cuts_as_chunk_does(lesson):
 
 
 @wrong(
-    fails="test_after_a_failure_no_process_is_left",
-    says="kill them in a `finally`",
+    fails="test_gradients_of_several_stages_are_added_up",
+    says="shared",
 )
-def leaves_processes_behind(lesson):
-    """Ends the workers only if all went well."""
+def takes_one_stage_for_all(lesson):
+    """Takes a parameter's gradient from the last stage that has one."""
 
-    def run_workers(workers, timeout):
-        lesson.watch(workers, timeout)
-        for worker in workers:
-            worker.end()
+    def together(step):
+        losses, gradients = [], {}
+        for stage_losses, stage_gradients in step.results():
+            losses += stage_losses
+            gradients |= stage_gradients
+        count = len(step.inputs)
+        means = {name: each / count for name, each in gradients.items()}
+        return torch.stack(losses).mean(), means
 
-    lesson.run_workers = run_workers
+    lesson.together = together
 
 
 @wrong(
-    fails="test_processes_compute_what_one_does_and_leave_the_model_alone",
-    says="the numbers that the eager model gives",
+    fails="test_gradients_of_several_stages_are_added_up",
+    says="shared",
 )
 def adds_up_without_dividing(lesson):
     """Returns the sum of the micro-batches' gradients."""
-    lesson._gradients = lambda gm, microbatches: {
-        name: each.grad for name, each in gm.named_parameters() if each.grad is not None
-    }
+    together = lesson.together
+
+    def undivided(step):
+        loss, gradients = together(step)
+        return loss, {name: each * len(step.inputs) for name, each in gradients.items()}
+
+    lesson.together = undivided
+
+
+@wrong(
+    fails="test_a_stage_waits_for_the_others_before_its_process_ends",
+    says="waits",
+)
+def ends_before_the_others(lesson):
+    """Closes the connections while other stages still send and receive."""
+
+    def run_stage(number, step):
+        step.gm.zero_grad()
+        with step.process_group(number):
+            engine = step.engine(number, lesson.Channel())
+            engine.run(step.orders[number])
+            step.save(number, engine)
+
+    lesson.run_stage = run_stage
 
 
 # --- right answers

@@ -250,3 +250,80 @@ def test_a_stage_that_dies_in_a_step_is_named_within_seconds(lesson):
         )
     holds(time.monotonic() - start < 10, "an error within ten seconds")
     equal(multiprocessing.active_children(), [])
+
+
+def quiet(_stage, say):
+    say("waits for", "F0 of another stage")
+    time.sleep(60)
+
+
+def loses(_stage, _say):
+    raise ConnectionError("stage 1")
+
+
+def fails(_stage, _say):
+    time.sleep(0.3)
+    raise ValueError("bad numbers")
+
+
+def sleeps(_stage, say):
+    say("runs", "F3")
+    time.sleep(60)
+
+
+def dies(_stage, say):
+    say("runs", "B2")
+    time.sleep(0.1)
+    kill_self()
+
+
+CAUSES = {
+    "failed": ((loses, fails), "stage 1 failed", "ValueError: bad numbers"),
+    "died": ((quiet, dies), "stage 1 died", "exit code -9", "runs B2"),
+    "hangs": ((quiet, sleeps), "no progress", "stage 1 runs F3"),
+    "all wait": ((quiet, quiet), "stage 0 waits for F0", "stage 1 waits for F0"),
+    "lost": ((loses, loses), "stage 0 lost stage 1", "stage 1 lost stage 1"),
+}
+
+
+@pytest.mark.stretch
+@pytest.mark.parametrize("case", CAUSES.values())
+def test_the_stage_that_is_the_cause_is_named(lesson, case):
+    works, *words = case
+    workers = [lesson.Worker.start(number, work) for number, work in enumerate(works)]
+    for worker in workers:
+        worker.line.poll(20)
+    try:
+        with refuses(RuntimeError, *words, cause="`watch` returned"):
+            watched_but_not_blamed(lesson, workers, "".join(words))
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def watched_but_not_blamed(lesson, workers, words: str) -> None:
+    """Watch; fail if the error names stage 0 where it isn't the cause."""
+    try:
+        lesson.watch(workers, 0.5)
+    except RuntimeError as error:
+        if "stage 0" not in words and "stage 0" in str(error):
+            holds(False, "stage 0 not to be named: it waits for stage 1", got=str(error))
+        raise
+
+
+@pytest.mark.stretch
+def test_workers_that_are_done_are_no_error(lesson):
+    workers = [
+        lesson.Worker.start(number, lambda stage, say: say("runs", "F0")) for number in (0, 1)
+    ]
+    lesson.run_workers(workers, 5)
+    holds(all(not worker.process.is_alive() for worker in workers), "no worker at work")
+
+
+@pytest.mark.stretch
+def test_after_a_failure_no_worker_is_left(lesson):
+    workers = [lesson.Worker.start(number, work) for number, work in enumerate((quiet, dies))]
+    with refuses(RuntimeError, "stage 1 died", cause="`run_workers` returned"):
+        lesson.run_workers(workers, 5)
+    left = [worker.stage for worker in workers if worker.process.is_alive()]
+    equal(left, [], hint="kill them in a `finally`: a stage waits for one that is gone")

@@ -1,195 +1,13 @@
-"""Unlike the core: chooses the cuts by what the nodes cost, and can compute a forward twice.
-
-- ``cut_by_cost`` cuts where the slowest stage is fastest. A pipeline runs at the pace of its
-  slowest stage, and stages with equally many calls aren't equally slow.
-- ``RecomputingEngine`` keeps what a stage received, and no activations: it runs the forward again
-  right before the backward. Memory for a micro-batch is then its inputs, for a third more time.
-- ``interleaved`` gives each process several stages: it computes a later one while it would wait
-  for others to finish an earlier one. ``clock`` says how much shorter the bubble gets, and
-  ``Process`` runs such an order. ``SharedChannel`` sends between stages that share processes.
-"""
+"""Unlike the core: a process may run several stages, which makes the bubble shorter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from .. import schedule as core
-from ..schedule import (
-    Action,
-    Channel,
-    Description,
-    Engine,
-    Held,
-    Order,
-    Run,
-    Schedule,
-    Stage,
-    Timeline,
-    Worker,
-    alive,
-    cut_evenly,
-    differentiable,
-    gpipe,
-    microbatches_of,
-    one_f_one_b,
-    run_workers,
-    simulate,
-    stages_of,
-    train_step,
-    watch,
-)
-
-__all__ = [
-    "Action",
-    "Channel",
-    "Description",
-    "Engine",
-    "Held",
-    "Order",
-    "Process",
-    "RecomputingEngine",
-    "Run",
-    "Schedule",
-    "SharedChannel",
-    "Stage",
-    "StageAction",
-    "Timeline",
-    "Worker",
-    "alive",
-    "clock",
-    "cut_by_cost",
-    "cut_evenly",
-    "differentiable",
-    "gpipe",
-    "interleaved",
-    "microbatches_of",
-    "one_f_one_b",
-    "run_workers",
-    "seconds",
-    "simulate",
-    "stages_of",
-    "train_step",
-    "watch",
-]
-
-
-def seconds(gm: Any, *inputs: Any) -> Callable[[Any], float]:
-    """Measure how long each node of a model takes, in its second run.
-
-    Args:
-        gm: the traced model.
-        *inputs: the arguments of the model.
-
-    Returns:
-        A function from a node to its seconds.
-    """
-    timer = _Timer(gm)
-    for _ in range(2):
-        timer.run(*inputs)
-    return timer.seconds.__getitem__
-
-
-class _Timer(core.Interpreter):  # type: ignore[name-defined, misc]
-    """Runs a graph and measures each node."""
-
-    def __init__(self, gm: Any) -> None:
-        super().__init__(gm)
-        self.seconds: dict[Any, float] = {}
-
-    def run_node(self, n: Any) -> Any:
-        start = perf_counter()
-        value = super().run_node(n)
-        self.seconds[n] = perf_counter() - start
-        return value
-
-
-def cut_by_cost(gm: Any, stages: int, cost: Callable[[Any], float]) -> Any:
-    """Cut a traced model so that its most expensive stage is as cheap as it can be.
-
-    Args:
-        gm: the traced model.
-        stages: how many stages to make; at most as many as there are calls.
-        cost: the cost of a call, such as its ``seconds``.
-
-    Returns:
-        What ``split_module`` returns.
-
-    Raises:
-        ValueError: there are more stages than calls.
-
-    >>> import torch
-    >>> from solutions.tracer import symbolic_trace
-    >>> gm = symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
-    >>> cut = cut_by_cost(gm, 2, lambda node: 3 if node.name == "_0" else 1)
-    >>> [len(list(stage.children())) for stage in cut.children()]
-    [1, 3]
-    """
-    calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
-    if not 0 < stages <= len(calls):
-        raise ValueError(f"a model of {len(calls)} calls can't be cut into {stages} stages")
-    cuts = _cheapest_cuts([cost(node) for node in calls], stages)
-    numbers = {
-        node: stage
-        for stage, (start, end) in enumerate(pairwise([0, *cuts, len(calls)]))
-        for node in calls[start:end]
-    }
-    return core.split_module(gm, gm, numbers.__getitem__)  # type: ignore[attr-defined]
-
-
-def _cheapest_cuts(costs: list[float], stages: int) -> list[int]:
-    """Return where to cut a row of costs: before these positions.
-
-    ``best[end]`` is the cheapest way to cut the first ``end`` calls into the stages so far: what
-    its most expensive stage costs, and its cuts.
-    """
-    before = [0.0]
-    for cost in costs:
-        before.append(before[-1] + cost)
-    best: dict[int, tuple[float, list[int]]] = {
-        end: (before[end], []) for end in range(1, len(before))
-    }
-    for made in range(1, stages):
-        best = {
-            end: min(
-                (max(best[at][0], before[end] - before[at]), [*best[at][1], at])
-                for at in range(made, end)
-            )
-            for end in range(made + 1, len(before))
-        }
-    return best[len(costs)][1]
-
-
-class RecomputingEngine(Engine):
-    """Holds no activations between a forward and its backward: it computes them again.
-
-    The numbers are the same if the stage computes the same twice: without dropout, and without
-    buffers that it writes.
-
-    In torch: ``torch.utils.checkpoint``, around the stage's forward.
-    """
-
-    def forward(self, microbatch: int) -> None:
-        """Run the forward, and keep what was received; the activations go with their history."""
-        super().forward(microbatch)
-        self.held[microbatch] = Held(self.held[microbatch].received, {})
-
-    def backward(self, microbatch: int) -> None:
-        """Run the forward again, now with history, and then the backward."""
-        received = self.held[microbatch].received
-        values, output = self.compute(microbatch, received)
-        sent = {user: [values[each] for each in nodes] for user, nodes in self.stage.sends.items()}
-        loss = self.loss_fn(output, self.targets[microbatch]) if self.loss_fn else None
-        self.held[microbatch] = Held(received, sent, loss)
-        super().backward(microbatch)
-
-
-# --- several stages per process
+from ...schedule import Channel, Engine, Run, Timeline
 
 
 class StageAction(NamedTuple):
@@ -271,6 +89,7 @@ def clock(orders: list[list[StageAction]], forward: float = 1, backward: float =
     Raises:
         RuntimeError: Some processes can't go on. The message has their next actions.
 
+    >>> from solutions.schedule import one_f_one_b, simulate
     >>> round(clock(interleaved(4, 8)).bubble, 3), round(simulate(one_f_one_b(4, 8)).bubble, 3)
     (0.158, 0.273)
     """
