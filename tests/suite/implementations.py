@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import torch.fx
 
 from kata.lending import PACKAGE, LessonFinder, only_these_modules
 from kata.paths import CORES, ROOT, SOLUTIONS
+from kata.stubs import is_stub
 from lessons import FINALE
 
 
@@ -52,6 +54,12 @@ class Implementation:
     modules: dict[str, ModuleType] = field(default_factory=dict)
     package: str = PACKAGE
     engine: ModuleType = torch.fx
+
+    @functools.cached_property
+    def is_stub(self) -> bool:
+        """Whether its file is the stub, in which nothing is written yet."""
+        file = self.folder / f"{self.lesson}.py"
+        return file.is_file() and is_stub(self.lesson, file.read_bytes())
 
     @contextlib.contextmanager
     def active(self) -> Iterator[ModuleType]:

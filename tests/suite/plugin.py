@@ -269,21 +269,29 @@ def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport]:
-    """Call a stub's ``NotImplementedError`` todo, and explain any other failure to learners."""
+    """Call what a stub lacks todo, and explain any other failure to learners."""
     report: pytest.TestReport = yield
     lesson = lesson_of(item)
     report.lesson = lesson
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
     if lesson is None or call.excinfo is None:
         return report
-    unwritten = unwritten_name(call.excinfo.value) if report.is_stretch else ""
-    if report.failed and (unwritten or is_todo(call.excinfo.value)):
+    todo = what_is_todo(report, call.excinfo.value, item.config.stash[LOADER](lesson))
+    if report.failed and todo:
         report.outcome, report.todo = "skipped", True
-        words = f"{lesson}: write `{unwritten}`" if unwritten else str(call.excinfo.value)
-        report.longrepr = (str(item.path), 0, words)
+        report.longrepr = (str(item.path), 0, todo)
     elif judged(item.config).is_learners and not item.get_closest_marker("skip"):
         fail(report, call.excinfo.value, item.config.stash[LOADER](lesson))
     return report
+
+
+def what_is_todo(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> str:
+    """Say what is to be written, if a test failed because it isn't there; else nothing."""
+    if is_todo(error):
+        return str(error)
+    if report.is_stretch and (name := unwritten_name(error)):
+        return f"{lesson.lesson}: write `{name}`"
+    return f"{lesson.lesson}: write the core" if report.is_stretch and lesson.is_stub else ""
 
 
 def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> None:
