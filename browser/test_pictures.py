@@ -111,6 +111,15 @@ def test_the_player_of_the_home_page_begins_empty_and_plays_once(visitor: Visito
         assert figure.get_by_role("button", name="Play", exact=True).is_visible()
 
 
+def test_resnet18_draws_itself_on_the_page_of_the_finale(visitor: Visitor):
+    with visitor.visit("finale.html") as visit:
+        figure = visit.page.locator(".fx-once")
+        figure.evaluate("each => each.scrollIntoView()")
+        figure.locator("[role=status]").filter(has_text="2 of 71: call_module conv1").wait_for()
+        figure.get_by_role("slider").press("End")
+        assert figure.locator("[data-node]:not(.later)").count() == 71
+
+
 def test_the_player_of_the_home_page_keeps_still_with_reduced_motion(visitor: Visitor):
     with visitor.visit("index.html", calm=True) as visit:
         figure = visit.page.locator(".fx-once")
@@ -119,7 +128,7 @@ def test_the_player_of_the_home_page_keeps_still_with_reduced_motion(visitor: Vi
         assert figure.locator("[data-node].later").count() == 0
 
 
-WITH_PICTURES = ["index.html", *(f"lessons/{lesson.name}.html" for lesson in LESSONS)]
+WITH_PICTURES = ["index.html", "finale.html", *(f"lessons/{lesson.name}.html" for lesson in LESSONS)]
 # The smallest text of all that is drawn, where something is.
 READABLE = SMALLEST.replace(" => Math.min(", " => Math.min(99, ")
 

@@ -28,10 +28,11 @@ def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool =
     """
     drawing = draw(picture, name)
     title = escape(picture.title)
+    plays = picture.plays or plays_once
     return (
-        f'<figure class="{classes(picture, plays_once=plays_once)}" data-search-exclude="" '
+        f'<figure class="{classes(picture, plays=plays, once=plays_once)}" data-search-exclude="" '
         f'style="--fx-width:{drawing.width}px"{moments(picture)}>'
-        f"{source(picture.source) if picture.plays else zoom(name)}"
+        f"{source(picture.source) if plays else zoom(name)}"
         f'<div class="fx-view" role="group" aria-label="{title}" tabindex="0">{drawing.svg}</div>'
         f"{steps(picture)}"
         f"<figcaption>{escape(caption) or title}</figcaption>"
@@ -41,13 +42,13 @@ def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool =
     )
 
 
-def classes(picture: Picture, *, plays_once: bool) -> str:
+def classes(picture: Picture, *, plays: bool, once: bool) -> str:
     names = {
         "fx-figure": True,
-        "fx-steps": picture.plays,
+        "fx-steps": plays,
         "fx-change": picture.changes,
         "fx-time": picture.moments,
-        "fx-once": plays_once,
+        "fx-once": once,
     }
     return " ".join(name for name, holds in names.items() if holds)
 

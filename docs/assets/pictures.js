@@ -1,4 +1,4 @@
-// Pictures that move: a node lights up with its inputs and users, and a player goes step by step
+// Pictures that move: a node lights up with inputs and users, and a player goes step by step
 // through a trace that grows, a change in which nodes move, or a time line.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const all = (element, selector) => [...element.querySelectorAll(selector)];
@@ -13,7 +13,7 @@ function addStatus(after) {
   return after.previousSibling;
 }
 
-// Lights nodes of a panel, what they take and who takes them; returns the users in words.
+// Lights nodes of a panel and their neighbours; returns the users in words.
 function light(view, nodes) {
   const panel = nodes[0]?.closest(".folded, .panel:not(.folded *)") || view;
   const lit = new Set(nodes.map((node) => node.dataset.node));
@@ -39,7 +39,7 @@ function onKeys(view, go, at, last, onSpace) {
   });
 }
 
-// A node is lit while the mouse points at it, and after a tap until the next one beside it.
+// A node is lit while the mouse points at it; after a tap, until a tap beside it.
 function onNodes(view, show, hide) {
   view.addEventListener("pointerover", ({ target }) => {
     const node = target.closest("[data-node]");
@@ -82,7 +82,7 @@ function explore(figure, view) {
 function growth(figure, view) {
   const nodes = nodesIn(view);
   return nodes.map((node, at) => ({
-    line: node.dataset.line,
+    line: node.dataset.line || "",
     says: titleOf(node),
     news: () => [node],
     show() {
@@ -134,7 +134,7 @@ function clock(figure, view) {
   }));
 }
 
-// Replaces what is on the stage: nodes that stay move, and others come out of what they replace.
+// Replaces what is on the stage: nodes that stay move, others come out of what they replace.
 function morph(stage, next, moves) {
   const old = stage.firstElementChild;
   const placesIn = (drawing) => new Map(nodesIn(drawing).map((node) => {
@@ -178,7 +178,7 @@ function play(figure, view) {
   function start(from) {
     go(from);
     button.textContent = "Pause";
-    timer = setInterval(() => go(at + 1), kind === change ? 2000 : 1200);
+    timer = setInterval(() => go(at + 1), kind === change ? 2000 : Math.min(1200, 2e4 / steps.length));
   }
 
   function stop() {
@@ -231,7 +231,7 @@ function play(figure, view) {
       start(0);
     }, { threshold: 0.6 });
     seen.observe(view);
-    // A reader who takes over before it began isn't interrupted.
+      // A reader who takes over first isn't interrupted.
     ["pointerdown", "focusin"].forEach((kind) => figure.addEventListener(kind, () => seen.disconnect()));
   }
 }
