@@ -128,7 +128,11 @@ def test_the_player_of_the_home_page_keeps_still_with_reduced_motion(visitor: Vi
         assert figure.locator("[data-node].later").count() == 0
 
 
-WITH_PICTURES = ["index.html", "finale.html", *(f"lessons/{lesson.name}.html" for lesson in LESSONS)]
+WITH_PICTURES = [
+    "index.html",
+    "finale.html",
+    *(f"lessons/{lesson.name}.html" for lesson in LESSONS),
+]
 # The smallest text of all that is drawn, where something is.
 READABLE = SMALLEST.replace(" => Math.min(", " => Math.min(99, ")
 

@@ -263,6 +263,88 @@ class Recorder(TorchDispatchMode):
             "capture: compute a call by smaller operators, which are recorded; else return ``NotImplemented``"
         )
 
+    def lift(self, name: str, value: Any) -> Any:
+        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
+
+        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
+        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
+        character that is illegal in Python.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
+        (FakeTensor(..., size=(2,)), 3)
+        >>> recorder.graph.find_nodes(op="placeholder")
+        [p_block_1_scale, input_0]
+        """
+        raise NotImplementedError(
+            "capture: add a placeholder, bind it to a fake copy of a tensor, and return that copy"
+        )
+
+    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
+        """Lift a model's parameters and buffers; return their fake tensors by name.
+
+        First the parameters, then the buffers, in the model's order, and one that is tied once. The
+        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
+
+        >>> recorder = Recorder({})
+        >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
+        (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
+        """
+        raise NotImplementedError(
+            "capture: lift a model's parameters and buffers; return their fake tensors by name"
+        )
+
+    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
+
+        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
+        ``input_0``, ``input_1`` and so on.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
+        ((FakeTensor(..., size=(2,)), [3]), {'scale': FakeTensor(..., size=())})
+        >>> list(recorder.graph.nodes)
+        [input_0, input_1, input_2]
+        """
+        raise NotImplementedError(
+            "capture: lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones"
+        )
+
+    def finish(self, result: Any) -> None:
+        """Add the output node, and erase the nodes that no other needs."""
+        raise NotImplementedError(
+            "capture: add the output node, and erase the nodes that no other needs"
+        )
+
+    def run(
+        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # given
+        """Run a model on fake tensors with the mode on, and return its result."""
+        state = self.lift_state(model)
+        args, kwargs = self.lift_arguments(args, kwargs)
+        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
+            if isinstance(model, nn.Module):
+                return torch.func.functional_call(model, state, args, kwargs)
+            return model(*args, **kwargs)
+
+    @contextmanager
+    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, keep ``running`` at the modules that run, outermost first.
+
+        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
+        The item of the root is there from the beginning, for a function too. Calls of a path are
+        counted from 0. A module that isn't below the root repeats the last item. An item goes when
+        its call ends, even with an error, which the model may catch.
+
+        ``torch.nn.modules.module`` has hooks for all modules:
+        ``register_module_forward_pre_hook(hook)``, and
+        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
+        too. They are removed after the block, even after an error.
+        """
+        raise NotImplementedError(
+            "capture: while the block runs, keep ``running`` at the modules that run, outermost first"
+        )
+
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Record what a call writes to its first argument as a new value; return that argument.
 
@@ -348,87 +430,6 @@ class Recorder(TorchDispatchMode):
         """
         raise NotImplementedError("capture: return the base of the memory that a tensor shows")
 
-    @contextmanager
-    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
-        """While the block runs, keep ``running`` at the modules that run, outermost first.
-
-        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
-        The item of the root is there from the beginning, for a function too. Calls of a path are
-        counted from 0. A module that isn't below the root repeats the last item. An item goes when
-        its call ends, even with an error, which the model may catch.
-
-        torch has hooks for all modules: ``register_module_forward_pre_hook(hook)``, and
-        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
-        too. They are removed after the block, even after an error.
-        """
-        raise NotImplementedError(
-            "capture: while the block runs, keep ``running`` at the modules that run, outermost first"
-        )
-
-    def run(
-        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:  # given
-        """Run a model on fake tensors with the mode on, and return its result."""
-        state = self.lift_state(model)
-        args, kwargs = self.lift_arguments(args, kwargs)
-        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
-            if isinstance(model, nn.Module):
-                return torch.func.functional_call(model, state, args, kwargs)
-            return model(*args, **kwargs)
-
-    def lift(self, name: str, value: Any) -> Any:
-        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
-
-        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
-        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
-        character that is illegal in Python.
-
-        >>> recorder = Recorder({})
-        >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
-        (FakeTensor(..., size=(2,)), 3)
-        >>> recorder.graph.find_nodes(op="placeholder")
-        [p_block_1_scale, input_0]
-        """
-        raise NotImplementedError(
-            "capture: add a placeholder, bind it to a fake copy of a tensor, and return that copy"
-        )
-
-    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
-        """Lift a model's parameters and buffers; return their fake tensors by name.
-
-        First the parameters, then the buffers, in the model's order, and one that is tied once. The
-        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
-
-        >>> recorder = Recorder({})
-        >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
-        (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
-        """
-        raise NotImplementedError(
-            "capture: lift a model's parameters and buffers; return their fake tensors by name"
-        )
-
-    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
-
-        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
-        ``input_0``, ``input_1`` and so on.
-
-        >>> recorder = Recorder({})
-        >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
-        ((FakeTensor(..., size=(2,)), [3]), {'scale': FakeTensor(..., size=())})
-        >>> list(recorder.graph.nodes)
-        [input_0, input_1, input_2]
-        """
-        raise NotImplementedError(
-            "capture: lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones"
-        )
-
-    def finish(self, result: Any) -> None:
-        """Add the output node, and erase the nodes that no other needs."""
-        raise NotImplementedError(
-            "capture: add the output node, and erase the nodes that no other needs"
-        )
-
 
 def takes(func: OpOverload) -> list[Any]:  # given
     """Return the names and types of what an operator takes, and how many results it returns."""
@@ -507,8 +508,8 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
     Raises:
         CaptureError: The result, or its shape, depends on the data that fake tensors don't have.
-            Torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``; raise
-            what ``failure`` returns instead.
+            torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``, of
+            ``torch._subclasses.fake_tensor``; raise what ``failure`` returns instead.
 
     >>> with FakeTensorMode():
     ...     compute(aten.sum.default, (torch.ones(2),), {})

@@ -290,7 +290,113 @@ class Recorder(TorchDispatchMode):
         with self:
             return rule(*args, **kwargs)
 
-    # --- step 3: a write becomes a new value
+    # --- step 3: parameters, buffers and arguments become inputs
+
+    def lift(self, name: str, value: Any) -> Any:
+        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
+
+        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
+        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
+        character that is illegal in Python.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
+        (FakeTensor(..., size=(2,)), 3)
+        >>> recorder.graph.find_nodes(op="placeholder")
+        [p_block_1_scale, input_0]
+        """
+        node = self.graph.placeholder(re.sub(r"\W", "_", name))
+        return self.bind(tree_map_only(Tensor, self.fake_mode.from_tensor, value), node)
+
+    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
+        """Lift a model's parameters and buffers; return their fake tensors by name.
+
+        First the parameters, then the buffers, in the model's order, and one that is tied once. The
+        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
+
+        >>> recorder = Recorder({})
+        >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
+        (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
+        """
+        if not isinstance(model, nn.Module):
+            return {}
+        parameters = {name: self.lift(f"p_{name}", each) for name, each in model.named_parameters()}
+        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
+        return {**parameters, **buffers}
+
+    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
+
+        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
+        ``input_0``, ``input_1`` and so on.
+
+        >>> recorder = Recorder({})
+        >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
+        ((FakeTensor(..., size=(2,)), [3]), {'scale': FakeTensor(..., size=())})
+        >>> list(recorder.graph.nodes)
+        [input_0, input_1, input_2]
+        """
+        leaves, structure = tree_flatten((args, kwargs))
+        lifted = [self.lift(f"input_{number}", leaf) for number, leaf in enumerate(leaves)]
+        return tree_unflatten(lifted, structure)
+
+    def finish(self, result: Any) -> None:
+        """Add the output node, and erase the nodes that no other needs."""
+        self.graph.output(self.as_nodes(result))
+        self.graph.eliminate_dead_code()
+
+    # --- step 4: run the model, and note which module runs
+
+    def run(
+        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # given
+        """Run a model on fake tensors with the mode on, and return its result."""
+        state = self.lift_state(model)
+        args, kwargs = self.lift_arguments(args, kwargs)
+        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
+            if isinstance(model, nn.Module):
+                return torch.func.functional_call(model, state, args, kwargs)
+            return model(*args, **kwargs)
+
+    @contextmanager
+    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, keep ``running`` at the modules that run, outermost first.
+
+        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
+        The item of the root is there from the beginning, for a function too. Calls of a path are
+        counted from 0. A module that isn't below the root repeats the last item. An item goes when
+        its call ends, even with an error, which the model may catch.
+
+        ``torch.nn.modules.module`` has hooks for all modules:
+        ``register_module_forward_pre_hook(hook)``, and
+        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
+        too. They are removed after the block, even after an error.
+        """
+        modules = model.named_modules() if isinstance(model, nn.Module) else ()
+        paths = {id(module): path for path, module in modules if path}
+        calls: Counter[str] = Counter()
+        self.running = [stack_item("", 0, model)]
+
+        def enter(module: nn.Module, args: Any) -> None:
+            path = paths.get(id(module), "")
+            item = stack_item(path, calls[path], module) if path else self.running[-1]
+            self.running.append(item)
+            calls[path] += 1
+
+        def leave(module: nn.Module, args: Any, result: Any) -> None:
+            self.running.pop()
+
+        hooks = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    # --- step 5: a write becomes a new value
 
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Record what a call writes to its first argument as a new value; return that argument.
@@ -399,111 +505,6 @@ class Recorder(TorchDispatchMode):
             raise failure("writes memory that is read in two dtypes", "clone the tensor first")
         return base
 
-    # --- step 4: which module ran it?
-
-    @contextmanager
-    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
-        """While the block runs, keep ``running`` at the modules that run, outermost first.
-
-        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
-        The item of the root is there from the beginning, for a function too. Calls of a path are
-        counted from 0. A module that isn't below the root repeats the last item. An item goes when
-        its call ends, even with an error, which the model may catch.
-
-        torch has hooks for all modules: ``register_module_forward_pre_hook(hook)``, and
-        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
-        too. They are removed after the block, even after an error.
-        """
-        modules = model.named_modules() if isinstance(model, nn.Module) else ()
-        paths = {id(module): path for path, module in modules if path}
-        calls: Counter[str] = Counter()
-        self.running = [stack_item("", 0, model)]
-
-        def enter(module: nn.Module, args: Any) -> None:
-            path = paths.get(id(module), "")
-            item = stack_item(path, calls[path], module) if path else self.running[-1]
-            self.running.append(item)
-            calls[path] += 1
-
-        def leave(module: nn.Module, args: Any, result: Any) -> None:
-            self.running.pop()
-
-        hooks = [
-            register_module_forward_pre_hook(enter),
-            register_module_forward_hook(leave, always_call=True),
-        ]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    # --- step 5: parameters, buffers and arguments become inputs
-
-    def run(
-        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:  # given
-        """Run a model on fake tensors with the mode on, and return its result."""
-        state = self.lift_state(model)
-        args, kwargs = self.lift_arguments(args, kwargs)
-        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
-            if isinstance(model, nn.Module):
-                return torch.func.functional_call(model, state, args, kwargs)
-            return model(*args, **kwargs)
-
-    def lift(self, name: str, value: Any) -> Any:
-        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
-
-        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
-        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
-        character that is illegal in Python.
-
-        >>> recorder = Recorder({})
-        >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
-        (FakeTensor(..., size=(2,)), 3)
-        >>> recorder.graph.find_nodes(op="placeholder")
-        [p_block_1_scale, input_0]
-        """
-        node = self.graph.placeholder(re.sub(r"\W", "_", name))
-        return self.bind(tree_map_only(Tensor, self.fake_mode.from_tensor, value), node)
-
-    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
-        """Lift a model's parameters and buffers; return their fake tensors by name.
-
-        First the parameters, then the buffers, in the model's order, and one that is tied once. The
-        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
-
-        >>> recorder = Recorder({})
-        >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
-        (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
-        """
-        if not isinstance(model, nn.Module):
-            return {}
-        parameters = {name: self.lift(f"p_{name}", each) for name, each in model.named_parameters()}
-        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
-        return {**parameters, **buffers}
-
-    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
-
-        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
-        ``input_0``, ``input_1`` and so on.
-
-        >>> recorder = Recorder({})
-        >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
-        ((FakeTensor(..., size=(2,)), [3]), {'scale': FakeTensor(..., size=())})
-        >>> list(recorder.graph.nodes)
-        [input_0, input_1, input_2]
-        """
-        leaves, structure = tree_flatten((args, kwargs))
-        lifted = [self.lift(f"input_{number}", leaf) for number, leaf in enumerate(leaves)]
-        return tree_unflatten(lifted, structure)
-
-    def finish(self, result: Any) -> None:
-        """Add the output node, and erase the nodes that no other needs."""
-        self.graph.output(self.as_nodes(result))
-        self.graph.eliminate_dead_code()
-
 
 # --- what the steps share
 
@@ -591,8 +592,8 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
     Raises:
         CaptureError: The result, or its shape, depends on the data that fake tensors don't have.
-            Torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``; raise
-            what ``failure`` returns instead.
+            torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``, of
+            ``torch._subclasses.fake_tensor``; raise what ``failure`` returns instead.
 
     >>> with FakeTensorMode():
     ...     compute(aten.sum.default, (torch.ones(2),), {})

@@ -17,6 +17,7 @@ from tests.models.capture import (
     Net,
     Remembers,
     Structured,
+    Twice,
     as_make_fx,
     aten,
     exports,
@@ -28,6 +29,7 @@ from tests.models.capture import (
     runs_as_eager,
     same_operators,
     stacks,
+    watched,
     written_as_eager,
 )
 from tests.suite import equal, holds, refuses, same_numbers
@@ -76,8 +78,12 @@ def test_each_result_of_several_has_a_node_of_its_own(lesson):
 
 
 def test_an_item_is_taken_at_its_position(lesson):
-    parts = lesson.capture(lambda x: x.split(2)[1] * 2, (torch.arange(6.0),))
-    same_numbers(run(parts, None, torch.arange(6.0)), torch.tensor([4.0, 6.0]))
+    def function():
+        torch.arange(6.0).split(2)[1] * 2
+
+    *_, split, zero, one, two, mul = recorded(lesson, function).graph.nodes
+    equal([each.args for each in (zero, one, two)], [(split, 0), (split, 1), (split, 2)])
+    equal(mul.args, (one, 2))
 
 
 def test_a_constant_is_read_by_one_node_however_often_it_is_used(lesson):
@@ -92,22 +98,9 @@ def test_a_constant_is_read_by_one_node_however_often_it_is_used(lesson):
 
 def test_two_constants_are_two_nodes(lesson):
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
-    captured = lesson.capture(lambda x: x * one + two, (torch.ones(1),))
-    same_numbers(run(captured, None, torch.ones(1)), torch.tensor([3.0]))
-
-
-def test_a_tensor_made_from_numbers_is_a_constant(lesson):
-    captured = lesson.capture(lambda x: x + torch.tensor([1.0, 2.0]), (torch.zeros(2),))
-    same_numbers(run(captured, None, torch.zeros(2)), torch.tensor([1.0, 2.0]))
-
-
-def test_tensors_that_are_gone_are_not_taken_for_new_ones(lesson):
-    def function(x):
-        for number in range(100):
-            x = x.sin().cos() + torch.tensor([1.0, 2.0, number])
-        return x
-
-    runs_as_eager(lesson, function, torch.ones(3))
+    recorder = recorded(lesson, lambda: torch.ones(1) * one + two)
+    nodes = recorder.graph.find_nodes(op="get_attr")
+    same_numbers([recorder.constants[node.target] for node in nodes], [one, two])
 
 
 def test_a_detached_tensor_has_the_node_of_its_source(lesson):
@@ -130,8 +123,8 @@ def test_a_question_about_the_device_is_no_operator(lesson):
 def test_a_fake_tensor_of_another_run_is_refused(lesson):
     with FakeTensorMode():
         foreign = torch.ones(2)
-    with refuses(lesson.CaptureError, "fake tensor", cause="it was taken for a constant"):
-        lesson.capture(lambda x: x + foreign, (torch.ones(2),))
+    with refuses(lesson.CaptureError, cause="it was taken for a constant"):
+        recorded(lesson, lambda: torch.ones(2) + foreign)
 
 
 # --- step 2: break operators into smaller ones ----------------------------------------------------
@@ -168,6 +161,203 @@ def test_a_rule_may_decline(lesson):
     equal(operators(recorder.graph), ["aten.ones.default", "aten.relu.default"])
 
 
+def test_what_torch_computes_by_others_is_those_others(lesson):
+    recorder = recorded(lesson, lambda: torch.ones(4).reshape(2, 2), table={})
+    equal(operators(recorder.graph), ["aten.ones.default", "aten.view.default"])
+
+
+def test_a_tensor_made_from_numbers_is_a_constant(lesson):
+    numbers = torch.tensor([1.0, 2.0])
+    recorder = recorded(lesson, lambda: torch.zeros(2) + torch.tensor([1.0, 2.0]), table={})
+    same_numbers(list(recorder.constants.values()), [numbers])
+
+
+# --- step 3: parameters, buffers and arguments become inputs --------------------------------------
+
+
+def placeholders(captured) -> list[str]:
+    return [str(node.target) for node in captured.graph.find_nodes(op="placeholder")]
+
+
+def test_parameters_come_first_then_buffers_then_arguments(lesson):
+    recorder = lesson.Recorder({})
+    model = Block()
+    state = recorder.lift_state(model)
+    recorder.lift_arguments((torch.ones(1),), {})
+    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
+    equal(list(state), names)
+    parameters = [f"p_{name}".replace(".", "_") for name, _ in model.named_parameters()]
+    buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
+    targets = [node.target for node in recorder.graph.nodes]
+    equal(targets, [*parameters, *buffers, "input_0"])
+
+
+def test_a_tied_parameter_is_one_input(lesson):
+    recorder, model = lesson.Recorder({}), Net()
+    recorder.lift_state(model)
+    equal(
+        len(placeholders(recorder)),
+        len([*model.parameters(), *model.buffers()]),
+        hint="a tied tensor is one input: `named_parameters` names it once",
+    )
+
+
+def test_a_name_that_python_has_no_place_for_becomes_legal(lesson):
+    recorder = lesson.Recorder({})
+    recorder.lift("p_block-1.weight", torch.ones(2))
+    equal(placeholders(recorder), ["p_block_1_weight"])
+
+
+def test_leaves_of_containers_and_keywords_are_inputs(lesson):
+    recorder, (x, y, z) = lesson.Recorder({}), torch.ones(3, 2)
+    args, kwargs = recorder.lift_arguments((x, (y, 3)), {"scale": z})
+    equal(placeholders(recorder), ["input_0", "input_1", "input_2", "input_3"])
+    equal((len(args), args[1][1], list(kwargs)), (2, 3, ["scale"]))
+    lifted = [recorder.node_of(each).name for each in (args[0], args[1][0], kwargs["scale"])]
+    equal(lifted, ["input_0", "input_1", "input_3"])
+
+
+def test_the_output_has_the_structure_of_the_result(lesson):
+    recorder = lesson.Recorder({})
+    x = recorder.lift("x", torch.ones(2))
+    recorder.finish({"sum": x, "rest": [x, (3, None)]})
+    (result,) = recorder.graph.output_node().args
+    node = recorder.node_of(x)
+    holds(result == {"sum": node, "rest": [node, (3, None)]}, "the same with nodes", got=result)
+
+
+def test_a_function_has_no_state(lesson):
+    recorder = lesson.Recorder({})
+    equal((recorder.lift_state(torch.relu), placeholders(recorder)), ({}, []))
+
+
+def test_what_no_output_needs_is_not_in_the_graph(lesson):
+    recorder = recorded(lesson, lambda: torch.ones(1).sin())
+    ones, _ = recorder.graph.nodes
+    recorder.finish(next(each.tensor for each in recorder.values.values() if each.node is ones))
+    equal(operators(recorder.graph), ["aten.ones.default"])
+
+
+# --- step 4: run the model, and note which module runs --------------------------------------------
+
+
+def test_a_node_knows_the_modules_that_ran_it(lesson):
+    model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
+    x = torch.ones(1)
+    equal(stacks(watched(lesson, model, x)), stacks(exports(model, x)))
+
+
+def test_a_second_call_has_a_number(lesson):
+    model, x = Twice(), torch.ones(1, 2)
+    graph = watched(lesson, model, x, default_decompositions())
+    equal(stacks(graph), stacks(exports(model, x)))
+
+
+def test_a_call_that_failed_has_ended(lesson):
+    recorder = lesson.Recorder({})
+    recorder.run(Catches(), (torch.ones(1, 2),), {})
+    first = next(iter(stacks(recorder.graph)))
+    holds(
+        [path for path, _ in first.values()] == [""],
+        "the addition after the error to belong to the root alone",
+        got=first,
+        cause=(lambda first: "fails" in str(first), "the module that failed is still there"),
+        hint="`always_call=True` calls the hook after an error too",
+    )
+
+
+def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
+    hidden = nn.Tanh()
+
+    class Hides(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.linear(hidden(x))
+
+    paths = [
+        [path for path, _ in stack.values()]
+        for stack in stacks(watched(lesson, Hides(), torch.ones(1, 2)))
+    ]
+    equal((paths[0], paths[-1]), ([""], ["", "linear"]))
+
+
+def test_no_hook_stays_after_an_error(lesson):
+    before = hooks()
+    with pytest.raises(ValueError, match="as it should"):
+        lesson.capture(Catches().fails, (torch.ones(1),))
+    equal(hooks(), before, hint="remove the hooks in a `finally`")
+
+
+def test_a_model_without_data_can_be_captured(lesson):
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(10**6, 10**6), nn.ReLU())
+        captured = lesson.capture(model, (torch.ones(1, 10**6),))
+    equal(captured.graph.output_node().args[0].meta["val"].shape, torch.Size([1, 10**6]))
+
+
+def test_the_model_is_as_it_was(lesson):
+    model = Remembers()
+    before = dict(vars(model))
+    lesson.Recorder({}).run(model, (torch.ones(2),), {})
+    holds(vars(model) == before, "the attributes that the model had", got=sorted(vars(model)))
+
+
+def test_a_module_with_two_names_keeps_its_tensors(lesson):
+    linear = nn.Linear(2, 2)
+    model = nn.ModuleDict({"one": linear, "two": linear})
+    model.forward = lambda x: model["two"](model["one"](x))
+    before = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
+    lesson.Recorder({}).run(model, (torch.ones(1, 2),), {})
+    after = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
+    equal(after, before, hint="`unchanged` puts them back: keep it around the call")
+
+
+def test_attention_is_recorded_as_small_operators(lesson):
+    model = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    before = torch.backends.mha.get_fastpath_enabled()
+    with torch.no_grad():
+        captured = lesson.capture(model, (torch.ones(1, 3, 4),))
+        same_operators(captured.graph, as_make_fx(model, torch.ones(1, 3, 4)))
+    equal(torch.backends.mha.get_fastpath_enabled(), before)
+
+
+def test_the_hooks_of_the_model_run(lesson):
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda module, args, result: result * 2)
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+def test_after_an_error_the_model_can_be_captured(lesson):
+    model = Catches()
+    with pytest.raises(ValueError, match="as it should"):
+        lesson.capture(model.fails, (torch.ones(1, 2),))
+    holds(not isinstance(model(torch.ones(1, 2)), FakeTensor), "a real tensor")
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+def test_a_number_stays_a_constant(lesson):
+    captured = lesson.capture(lambda x, n: x * n, (torch.ones(2), 3))
+    same_numbers(captured(torch.ones(2), 3), torch.full((2,), 3.0))
+
+
+def test_the_result_has_the_structure_of_eager(lesson):
+    x = torch.ones(2)
+    result = lesson.capture(Structured(), (x, (x, x)), {"scale": x})(x, x, x, x)
+    equal((list(result), result["rest"][1][1:]), (["sum", "rest"], (3, None)))
+
+
+def test_tensors_that_are_gone_are_not_taken_for_new_ones(lesson):
+    def function(x):
+        for number in range(100):
+            x = x.sin().cos() + torch.tensor([1.0, 2.0, number])
+        return x
+
+    runs_as_eager(lesson, function, torch.ones(3))
+
+
 def test_torchs_own_lazy_table_will_do(lesson):
     table = torch.export.default_decompositions()
     model = nn.Sequential(nn.Linear(3, 3), nn.Hardswish())
@@ -175,7 +365,51 @@ def test_torchs_own_lazy_table_will_do(lesson):
     same_operators(captured.graph, operators(exports(model, torch.ones(1, 3))))
 
 
-# --- step 3: a write becomes a new value ----------------------------------------------------------
+def branches(x):
+    return x if x.sum() > 0 else -x
+
+
+def items(x):
+    return x * x.max().item()
+
+
+def lists(x):
+    return x * x.tolist()[0]
+
+
+def sizes(x):
+    return torch.nonzero(x)
+
+
+def masks(x):
+    return x[x > 0]
+
+
+ASKING = (branches, items, lists, sizes, masks)
+
+
+@pytest.mark.parametrize("function", ASKING, ids=lambda each: each.__name__)
+def test_a_question_about_data_names_the_line_that_asks(lesson, function):
+    line = inspect.getsourcelines(function)[1] + 1
+    with refuses(
+        lesson.CaptureError,
+        f"test_capture.py:{line}",
+        function.__name__,
+        cause=(lambda error: error is not None and "test_capture.py" not in str(error), NO_LINE),
+        hint="`failure` makes the error",
+    ):
+        lesson.capture(function, (torch.ones(3),))
+
+
+NO_LINE = "the message doesn't name the model's line"
+
+
+def test_a_question_about_shapes_has_an_answer(lesson):
+    for size in (2, 3):
+        runs_as_eager(lesson, Asks(), torch.zeros(size))
+
+
+# --- step 5: a write becomes a new value ----------------------------------------------------------
 
 
 def test_a_write_is_recorded_as_the_operator_that_returns_the_result(lesson):
@@ -335,7 +569,7 @@ def test_memory_that_is_read_in_two_dtypes_cannot_be_written(lesson):
         y.view(torch.int32).add_(1)
         return y
 
-    with refuses(lesson.CaptureError, "dtype", cause="as_strided took one dtype for the other"):
+    with refuses(lesson.CaptureError, cause="as_strided took one dtype for the other"):
         lesson.capture(model, (torch.ones(2),))
 
 
@@ -344,229 +578,8 @@ def test_a_random_program_of_views_and_writes_gives_the_numbers_of_eager(lesson,
     written_as_eager(lesson, seed)
 
 
-# --- step 4: which module ran it ------------------------------------------------------------------
-
-
-def test_a_node_knows_the_modules_that_ran_it(lesson):
-    model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
-    program = lesson.program(model, (torch.ones(1),))
-    equal(stacks(program.graph), stacks(exports(model, torch.ones(1))))
-
-
-def test_a_second_call_has_a_number(lesson):
-    net = Net().eval()
-    x = torch.ones(1, 3, 4, 4)
-    program = lesson.program(net, (x,), table=default_decompositions())
-    equal(stacks(program.graph), stacks(exports(net, x)))
-
-
-def test_a_call_that_failed_has_ended(lesson):
-    recorder = lesson.Recorder({})
-    recorder.run(Catches(), (torch.ones(1, 2),), {})
-    first = next(iter(stacks(recorder.graph)))
-    holds(
-        [path for path, _ in first.values()] == [""],
-        "the addition after the error to belong to the root alone",
-        got=first,
-        cause=(lambda first: "fails" in str(first), "the module that failed is still there"),
-        hint="`always_call=True` calls the hook after an error too",
-    )
-
-
-def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
-    hidden = nn.Tanh()
-
-    class Hides(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(2, 2)
-
-        def forward(self, x):
-            return self.linear(hidden(x))
-
-    paths = [
-        [path for path, _ in stack.values()]
-        for stack in stacks(lesson.program(Hides(), (torch.ones(1, 2),)).graph)
-    ]
-    equal((paths[0], paths[-1]), ([""], ["", "linear"]))
-
-
-def test_no_hook_stays_after_an_error(lesson):
-    before = hooks()
-    with pytest.raises(ValueError, match="as it should"):
-        lesson.capture(Catches().fails, (torch.ones(1),))
-    equal(hooks(), before, hint="remove the hooks in a `finally`")
-
-
-# --- step 5: parameters, buffers and arguments become inputs --------------------------------------
-
-
-def placeholders(captured) -> list[str]:
-    return [str(node.target) for node in captured.graph.find_nodes(op="placeholder")]
-
-
-def test_parameters_come_first_then_buffers_then_arguments(lesson):
-    recorder = lesson.Recorder({})
-    model = Block()
-    state = recorder.lift_state(model)
-    recorder.lift_arguments((torch.ones(1),), {})
-    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
-    equal(list(state), names)
-    parameters = [f"p_{name}".replace(".", "_") for name, _ in model.named_parameters()]
-    buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
-    targets = [node.target for node in recorder.graph.nodes]
-    equal(targets, [*parameters, *buffers, "input_0"])
-
-
-def test_a_tied_parameter_is_one_input(lesson):
-    model = Net().eval()
-    captured = runs_as_eager(lesson, model, torch.ones(1, 3, 4, 4))
-    state = len(list(model.parameters())) + len(list(model.buffers()))
-    equal(len(placeholders(captured)), state + 1)
-
-
-def test_a_name_that_python_has_no_place_for_becomes_legal(lesson):
-    model = nn.Module()
-    model.add_module("block-1", nn.Linear(2, 2))
-    model.forward = lambda x: model.get_submodule("block-1")(x)
-    runs_as_eager(lesson, model, torch.ones(1, 2))
-
-
-def test_leaves_of_containers_and_keywords_are_inputs(lesson):
-    x = torch.ones(2)
-    captured = runs_as_eager(lesson, Structured(), x, (x * 2, x * 3), scale=x * 4)
-    equal(len(placeholders(captured)), 4)
-
-
-def test_a_number_stays_a_constant(lesson):
-    captured = lesson.capture(lambda x, n: x * n, (torch.ones(2), 3))
-    same_numbers(captured(torch.ones(2), 3), torch.full((2,), 3.0))
-
-
-def test_the_result_has_the_structure_of_eager(lesson):
-    x = torch.ones(2)
-    result = lesson.capture(Structured(), (x, (x, x)), {"scale": x})(x, x, x, x)
-    equal((list(result), result["rest"][1][1:]), (["sum", "rest"], (3, None)))
-
-
-def test_a_function_has_no_state(lesson):
-    captured = runs_as_eager(lesson, lambda x, y: torch.relu(x) @ y, torch.ones(2, 2), torch.eye(2))
-    equal(operators(captured.graph), ["aten.relu.default", "aten.mm.default"])
-
-
-def test_what_no_output_needs_is_not_in_the_graph(lesson):
-    def function(x):
-        x.sin()
-        return x.cos()
-
-    equal(operators(lesson.capture(function, (torch.ones(1),)).graph), ["aten.cos.default"])
-
-
-def test_a_model_without_data_can_be_captured(lesson):
-    with torch.device("meta"):
-        model = nn.Sequential(nn.Linear(10**6, 10**6), nn.ReLU())
-        captured = lesson.capture(model, (torch.ones(1, 10**6),))
-    equal(captured.graph.output_node().args[0].meta["val"].shape, torch.Size([1, 10**6]))
-
-
-def test_the_model_is_as_it_was(lesson):
-    model = Remembers()
-    before = dict(vars(model))
-    lesson.Recorder({}).run(model, (torch.ones(2),), {})
-    holds(vars(model) == before, "the attributes that the model had", got=sorted(vars(model)))
-
-
-def test_parameters_and_buffers_keep_their_tensors(lesson):
-    model = Block().train()
-    before = {name: (id(each), each.clone()) for name, each in model.state_dict().items()}
-    tensors = {name: id(each) for name, each in model.named_parameters()}
-    lesson.capture(model, (torch.ones(2, 3, 4, 4),))
-    equal({name: id(each) for name, each in model.named_parameters()}, tensors)
-    same_numbers(dict(model.state_dict()), {name: value for name, (_, value) in before.items()})
-
-
-def test_a_module_with_two_names_keeps_its_tensors(lesson):
-    linear = nn.Linear(2, 2)
-    model = nn.ModuleDict({"one": linear, "two": linear})
-    model.forward = lambda x: model["two"](model["one"](x))
-    before = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
-    lesson.Recorder({}).run(model, (torch.ones(1, 2),), {})
-    after = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
-    equal(after, before, hint="`unchanged` puts them back: keep it around the call")
-
-
-def test_attention_is_recorded_as_small_operators(lesson):
-    model = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
-    before = torch.backends.mha.get_fastpath_enabled()
-    with torch.no_grad():
-        captured = lesson.capture(model, (torch.ones(1, 3, 4),))
-        same_operators(captured.graph, as_make_fx(model, torch.ones(1, 3, 4)))
-    equal(torch.backends.mha.get_fastpath_enabled(), before)
-
-
-def test_the_hooks_of_the_model_run(lesson):
-    model = nn.Linear(2, 2)
-    model.register_forward_hook(lambda module, args, result: result * 2)
-    runs_as_eager(lesson, model, torch.ones(1, 2))
-
-
-def test_after_an_error_the_model_can_be_captured(lesson):
-    model = Catches()
-    with pytest.raises(ValueError, match="as it should"):
-        lesson.capture(model.fails, (torch.ones(1, 2),))
-    holds(not isinstance(model(torch.ones(1, 2)), FakeTensor), "a real tensor")
-    runs_as_eager(lesson, model, torch.ones(1, 2))
-
-
-# --- questions that depend on data ----------------------------------------------------------------
-
-
-def branches(x):
-    return x if x.sum() > 0 else -x
-
-
-def items(x):
-    return x * x.max().item()
-
-
-def lists(x):
-    return x * x.tolist()[0]
-
-
-def sizes(x):
-    return torch.nonzero(x)
-
-
-def masks(x):
-    return x[x > 0]
-
-
-ASKING = (branches, items, lists, sizes, masks)
-
-
-@pytest.mark.parametrize("function", ASKING, ids=lambda each: each.__name__)
-def test_a_question_about_data_names_the_line_that_asks(lesson, function):
-    line = inspect.getsourcelines(function)[1] + 1
-    with refuses(
-        lesson.CaptureError,
-        f"test_capture.py:{line}",
-        function.__name__,
-        "torch.where",
-        cause=(lambda error: error is not None and "test_capture.py" not in str(error), NO_LINE),
-        hint="`failure` makes the error",
-    ):
-        lesson.capture(function, (torch.ones(3),))
-
-
-NO_LINE = "the message doesn't name the model's line"
-
-
-def test_a_question_about_shapes_has_an_answer(lesson):
-    for size in (2, 3):
-        runs_as_eager(lesson, Asks(), torch.zeros(size))
-
-
 # --- whole models ---------------------------------------------------------------------------------
+
 
 QUICK = [name for name in SMALL if name not in ("AnyDefault", "KeywordOnly", "Constants")]
 
@@ -606,6 +619,42 @@ def test_resnet18_has_the_operators_and_modules_of_torch_export(lesson):
     expected = exports(model, *inputs)
     same_operators(program.graph, operators(expected))
     equal(stacks(program.graph), stacks(expected))
+
+
+def test_a_net_has_the_module_stacks_of_export(lesson):
+    net = Net().eval()
+    x = torch.ones(1, 3, 4, 4)
+    graph = watched(lesson, net, x, default_decompositions())
+    equal(stacks(graph), stacks(exports(net, x)))
+
+
+def test_a_net_with_a_tied_parameter_runs(lesson):
+    model = Net().eval()
+    captured = runs_as_eager(lesson, model, torch.ones(1, 3, 4, 4))
+    state = len(list(model.parameters())) + len(list(model.buffers()))
+    equal(len(placeholders(captured)), state + 1)
+
+
+def test_a_model_with_a_name_that_is_illegal_in_python_runs(lesson):
+    model = nn.Module()
+    model.add_module("block-1", nn.Linear(2, 2))
+    model.forward = lambda x: model.get_submodule("block-1")(x)
+    runs_as_eager(lesson, model, torch.ones(1, 2))
+
+
+def test_a_model_of_containers_and_keywords_runs(lesson):
+    x = torch.ones(2)
+    captured = runs_as_eager(lesson, Structured(), x, (x * 2, x * 3), scale=x * 4)
+    equal(len(placeholders(captured)), 4)
+
+
+def test_parameters_and_buffers_keep_their_tensors(lesson):
+    model = Block().train()
+    before = {name: (id(each), each.clone()) for name, each in model.state_dict().items()}
+    tensors = {name: id(each) for name, each in model.named_parameters()}
+    lesson.capture(model, (torch.ones(2, 3, 4, 4),))
+    equal({name: id(each) for name, each in model.named_parameters()}, tensors)
+    same_numbers(dict(model.state_dict()), {name: value for name, (_, value) in before.items()})
 
 
 # --- step 6: a program ----------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
     same_edits(lesson, edit)
 
 
-# --- step 4: creating and erasing -----------------------------------------------------------------
+# --- step 4: inserting and erasing ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])

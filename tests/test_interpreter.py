@@ -64,39 +64,6 @@ def test_the_output_is_its_argument(lesson):
     equal(got, (1, 2), cause=(is_value(((1, 2),)), "all arguments were returned: there is one"))
 
 
-def test_a_placeholder_is_the_next_argument(lesson):
-    equal(keeping(lesson, traced(lambda x, y: (y, x))).run(1, 2), (2, 1))
-
-
-def test_an_argument_that_is_missing_has_its_default(lesson):
-    interpreter = keeping(lesson, traced(lambda x, y=10: x - y))
-    got = interpreter.run(1, 2), interpreter.run(1)
-    cause = (is_value((-9, -9)), "the default won over the argument")
-    equal(got, (-1, -9), cause=cause, hint="the default is args[0]")
-
-
-def test_none_is_an_argument_like_any_other(lesson):
-    got = keeping(lesson, traced(lambda x, y=10: (x, y))).run(1, None)
-    cause = (is_value((1, 10)), "the default was taken although an argument was passed: `None`")
-    equal(got, (1, None), cause=cause)
-
-
-def test_an_argument_that_is_missing_and_has_no_default_is_an_error(lesson):
-    error = error_of(lambda: keeping(lesson, traced(lambda x: (x, 1))).run())
-    holds(error != "no error", "an error, since `x` has no value", got=error)
-
-
-def test_a_module_with_two_names_is_called_by_the_second(lesson):
-    model = nn.Module()
-    model.first = model.second = nn.Linear(4, 4)
-    graph = fx.Graph()
-    once = graph.call_module("first", (graph.placeholder("x"),))
-    graph.output(graph.call_module("second", (once,)))
-    x = torch.rand(2, 4)
-    interpreter = lesson.Interpreter(fx.GraphModule(model, graph), False)
-    same_numbers(interpreter.run(x), model.first(model.second(x)))
-
-
 # --- step 2: one node -----------------------------------------------------------------------------
 
 
@@ -135,6 +102,39 @@ def test_a_node_is_run_by_the_method_of_its_opcode(lesson):
 
 
 # --- step 3: the whole graph ----------------------------------------------------------------------
+
+
+def test_a_placeholder_is_the_next_argument(lesson):
+    equal(keeping(lesson, traced(lambda x, y: (y, x))).run(1, 2), (2, 1))
+
+
+def test_an_argument_that_is_missing_has_its_default(lesson):
+    interpreter = keeping(lesson, traced(lambda x, y=10: x - y))
+    got = interpreter.run(1, 2), interpreter.run(1)
+    cause = (is_value((-9, -9)), "the default won over the argument")
+    equal(got, (-1, -9), cause=cause, hint="the default is args[0]")
+
+
+def test_none_is_an_argument_like_any_other(lesson):
+    got = keeping(lesson, traced(lambda x, y=10: (x, y))).run(1, None)
+    cause = (is_value((1, 10)), "the default was taken although an argument was passed: `None`")
+    equal(got, (1, None), cause=cause)
+
+
+def test_an_argument_that_is_missing_and_has_no_default_is_an_error(lesson):
+    error = error_of(lambda: keeping(lesson, traced(lambda x: (x, 1))).run())
+    holds(error != "no error", "an error, since `x` has no value", got=error)
+
+
+def test_a_module_with_two_names_is_called_by_the_second(lesson):
+    model = nn.Module()
+    model.first = model.second = nn.Linear(4, 4)
+    graph = fx.Graph()
+    once = graph.call_module("first", (graph.placeholder("x"),))
+    graph.output(graph.call_module("second", (once,)))
+    x = torch.rand(2, 4)
+    interpreter = lesson.Interpreter(fx.GraphModule(model, graph), False)
+    same_numbers(interpreter.run(x), model.first(model.second(x)))
 
 
 def test_a_second_run_knows_nothing_of_the_first(lesson):

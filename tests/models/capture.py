@@ -31,11 +31,20 @@ def operators(graph: Any) -> list[str]:
 
 
 def recorded(lesson, function: Callable[[], object], table: Any = None) -> Any:
-    """A recorder after it has watched a function."""
+    """A recorder after it has watched a function; without a table it breaks nothing up."""
     recorder = lesson.Recorder(table or {})
+    if table is None:
+        recorder.decompose = lambda *_: NotImplemented
     with recorder.fake_mode, recorder:
         function()
     return recorder
+
+
+def watched(lesson, model: nn.Module, x: Tensor, table: Any = None) -> Any:
+    """The graph that a recorder makes of a model's run."""
+    recorder = lesson.Recorder(table or {})
+    recorder.finish(recorder.run(model, (x,), {}))
+    return recorder.graph
 
 
 def runs_as_eager(lesson, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
@@ -146,6 +155,17 @@ class Net(nn.Module):
         for block in (*self.blocks, self.blocks[0]):
             x = block(x)
         return self.tail(self.head(x))
+
+
+class Twice(nn.Module):
+    """A module inside another, called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def forward(self, x):
+        return self.inner(self.inner(x))
 
 
 class Asks(nn.Module):
