@@ -16,7 +16,7 @@ from kata.steps_left import next_step
 from kata.suite_steps import steps_of
 from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
-from kata.workspace import unwritten
+from kata.workspace import is_pristine, unwritten
 from lessons import TOGETHER
 
 # A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
@@ -177,6 +177,8 @@ def score(verdict: Verdict) -> str:
     if verdict.state == TODO:
         if verdict.lesson in TOGETHER:
             return f"{name}write these first: {', '.join(unwritten(verdict.lesson))}"
+        if not is_pristine(verdict.lesson):
+            return f"{name}no test passes yet"
         return f"{name}not started: open lessons/{verdict.lesson}.py"
     if verdict.step:
         title = steps_of(verdict.lesson)[verdict.step].title

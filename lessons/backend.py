@@ -61,7 +61,7 @@ def lower(gm: GraphModule) -> GraphModule:
     a tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node
     whose value it is. ``in_order`` returns the order. The module given isn't changed.
 
-    Like in, like out: ``type(gm.graph)()`` and ``graph_module_class(gm)``.
+    Like in, like out: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of the lesson ``code``.
 
     Args:
         gm: The module. Its graph has operators of ``aten``, and each node knows its result, as

@@ -160,29 +160,6 @@ def test_a_value_inside_is_used_inside_only(lesson):
     equal(lesson.is_contained([add]), True, hint="the anchor's users get the new value")
 
 
-def test_a_value_that_escapes_is_no_match(lesson):
-    def function(a, b):
-        y = a + b
-        return torch.relu(y) * y
-
-    got = places(lesson, lambda x, y: torch.relu(x + y), function)
-    seen = (is_value(["relu"]), "`mul` uses `add`, which would be erased")
-    equal(got, [], cause=seen, hint="ask `is_contained`")
-
-
-def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
-    def function(a):
-        y = tanh(a)
-        z = relu(y)
-        return y * z, z - 1
-
-    anchor = next(node for node in symbolic_trace(function).graph.nodes if node.name == "relu")
-    fits = matched(lesson, relu, relu) is not None and lesson.is_contained([anchor])
-    cause = (fits and is_value([]), "`relu` matches with a fresh `nodes_map`: pairs were kept")
-    hint = "only what is between inputs and result must not be used outside"
-    equal(places(lesson, relu, function), ["relu"], cause=cause, hint=hint)
-
-
 # --- step 3: all places in a graph ----------------------------------------------------------------
 
 
@@ -216,6 +193,29 @@ def test_of_two_places_that_overlap_the_first_counts(lesson, length):
 @pytest.mark.parametrize("form", [lambda p: p, symbolic_trace])
 def test_a_pattern_is_a_function_or_a_module(lesson, form):
     equal(places(lesson, form(relu), lambda a: relu(a) + 1), ["relu"])
+
+
+def test_a_value_that_escapes_is_no_match(lesson):
+    def function(a, b):
+        y = a + b
+        return torch.relu(y) * y
+
+    got = places(lesson, lambda x, y: torch.relu(x + y), function)
+    seen = (is_value(["relu"]), "`mul` uses `add`, which would be erased")
+    equal(got, [], cause=seen, hint="ask `is_contained`")
+
+
+def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
+    def function(a):
+        y = tanh(a)
+        z = relu(y)
+        return y * z, z - 1
+
+    anchor = next(node for node in symbolic_trace(function).graph.nodes if node.name == "relu")
+    fits = matched(lesson, relu, relu) is not None and lesson.is_contained([anchor])
+    cause = (fits and is_value([]), "`relu` matches with a fresh `nodes_map`: pairs were kept")
+    hint = "only what is between inputs and result must not be used outside"
+    equal(places(lesson, relu, function), ["relu"], cause=cause, hint=hint)
 
 
 # --- step 4: another graph in its place -----------------------------------------------------------

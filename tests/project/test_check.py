@@ -17,6 +17,8 @@ from kata.commands import check
 from kata.judging import End, Ending, Report, Verdict
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT, SOLUTIONS
+from kata.showing import show_score
+from kata.terminal import open_console
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, everything_in, play
 from tests.suite.answers import Answer
@@ -108,6 +110,15 @@ def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     monkeypatch.setattr(check, "Judge", None)
     played = play("check", LESSON, "inversion")
     assert (played.code, played.screen.count("not started: open lessons/")) == (1, 2)
+
+
+def test_a_lesson_that_is_begun_is_not_called_not_started(learner):
+    file = learner.lessons / f"{LESSON}.py"
+    file.write_bytes(file.read_bytes() + b"BEGUN = True\n")
+    console = open_console()
+    with console.capture() as shown:
+        show_score(console, Verdict(LESSON, (), Ending(End.FINISHED)))
+    assert shown.get().split(maxsplit=2)[2].startswith("no test passes yet")
 
 
 def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
