@@ -330,9 +330,9 @@ def fits(node: Node) -> bool:
 
     It can if the node calls an operator of ``POINTWISE`` or ``REDUCTIONS``, its result is plain and
     has at least one dimension, and the loop can read the arguments. An operator of ``POINTWISE``
-    takes plain tensors that have a ``place`` in the result's shape, real numbers but ``nan``,
-    strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor, the last dimension alone, in a
-    list, and ``True`` to keep it; a row has at least two elements.
+    takes plain tensors that have a ``place`` in the result's shape, integers and floats except
+    ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor, the last dimension
+    alone, in a list, and ``True`` to keep it; a row has at least two elements.
 
     >>> from solutions.capture import capture
     >>> def function(x):
@@ -394,10 +394,10 @@ def is_barrier(node: Node) -> bool:  # given
 def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
     """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
 
-    A reduction runs over the shape of what it reduces. What follows it, with one number per row,
-    stays in its loop: if an input's loop has another shape, and that shape's ``row_shape`` is the
-    node's, the node takes it over. Of several such inputs the one with the highest level decides.
-    Otherwise it is the node's own shape.
+    A reduction runs over the shape of what it reduces. A node that follows it, with one number per
+    row, stays in its loop: if an input's loop has another shape, and that shape's ``row_shape`` is
+    the node's, the node runs over that shape too. If there are several such inputs, the one with
+    the highest level decides. Otherwise it is the node's own shape.
 
     Args:
         node: The node.
@@ -570,9 +570,9 @@ def python_function(kernel: Kernel) -> Callable[..., None]:  # given
 def phases(kernel: Kernel) -> list[list[Node]]:
     """Return the nodes in groups: each is one pass over the columns of a row, and what ends it.
 
-    A reduction of a row has a result only after a pass over all columns. A node that has a value
-    per column, or reduces one, needs another pass if it uses a value per row of this kernel. What
-    has one value per row itself is computed at the end of the pass, and needs none.
+    A reduction has its result only after a pass over all columns of a row. So a node with a value
+    per column needs another pass if it uses a value per row of this kernel. A node with one value
+    per row is computed at the end of a pass, and needs no other one.
 
     >>> from solutions.capture import capture
     >>> def softmax(x):
@@ -584,9 +584,9 @@ def phases(kernel: Kernel) -> list[list[Node]]:
     """
     phase: dict[Node, int] = {}
     for node in kernel.nodes:
-        in_loop = node.target in REDUCTIONS or not is_per_row(kernel, node)
+        is_per_column = not is_per_row(kernel, node)
         inside = [each for each in node.all_input_nodes if each in phase]
-        waits = [phase[each] + (in_loop and is_per_row(kernel, each)) for each in inside]
+        waits = [phase[each] + (is_per_column and is_per_row(kernel, each)) for each in inside]
         phase[node] = max(waits, default=0)
     groups: list[list[Node]] = [[] for _ in range(max(phase.values()) + 1)]
     for node, number in phase.items():
@@ -747,9 +747,9 @@ def find_compiler() -> str:  # given
 def compiled(source: str) -> Callable[..., None]:
     """Return the function ``run`` of some C++, compiled.
 
-    The library has the name of its content, so the same source is compiled once. Content is
-    everything that decides about the result: the compiler, ``FLAGS``, ``PREAMBLE`` and the source.
-    Where it isn't in ``library_folder``, ``build`` makes it. ``ctypes.CDLL`` opens it.
+    The library is named after its content, so the same source is compiled once. The content is
+    everything that affects the result: the compiler, ``FLAGS``, ``PREAMBLE`` and the source. If the
+    library isn't in ``library_folder`` yet, ``build`` makes it. ``ctypes.CDLL`` opens it.
 
     Raises:
         OSError: There is no compiler, or it failed.

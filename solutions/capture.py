@@ -121,7 +121,7 @@ class Value:  # given
         tensor: The tensor. Holding it keeps its ``id`` from being given to another one.
         node: The node.
         memory: The memory that the tensor shows.
-        writes: The value of ``memory.writes`` at which the node was right.
+        writes: The value of ``memory.writes`` when the node was up to date.
     """
 
     tensor: Tensor
@@ -130,7 +130,7 @@ class Value:  # given
     writes: int
 
     def refresh(self, node: Node) -> None:
-        """Note the node that is right now."""
+        """Note the node of the current value."""
         self.node, self.writes = node, self.memory.writes
 
 
@@ -239,10 +239,11 @@ class Recorder(TorchDispatchMode):
     def known(self, tensor: Tensor) -> Tensor:
         """Return the fake tensor for a tensor that an operator is called with.
 
-        One that has an entry in ``values`` is fake and its own. Any other was made outside: it is a
-        constant. It is kept in ``constants``, as ``_tensor_constant0`` and so on, and a
-        ``get_attr`` node reads it. Its fake tensor is ``fake_mode.from_tensor(tensor)``, which
-        returns the same one each time. So a constant has one node, however often it is used.
+        A tensor that has an entry in ``values`` is already a fake one: return it. Any other was
+        made outside of the run: it is a constant. It is kept in ``constants``, as
+        ``_tensor_constant0`` and so on, and a ``get_attr`` node reads it. Its fake tensor is
+        ``fake_mode.from_tensor(tensor)``, which returns the same one each time. So a constant has
+        one node, however often it is used.
 
         Raises:
             CaptureError: A fake tensor of which nothing is known.
@@ -295,7 +296,7 @@ class Recorder(TorchDispatchMode):
     def lift(self, name: str, value: Any) -> Any:
         """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
 
-        Anything but a tensor is returned as it is: the run takes it for a constant. It gets a
+        Anything but a tensor is returned as it is, so the run treats it as a constant. It gets a
         placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
         character that is illegal in Python.
 
@@ -311,8 +312,9 @@ class Recorder(TorchDispatchMode):
     def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
         """Lift a model's parameters and buffers; return their fake tensors by name.
 
-        First the parameters, then the buffers, in the model's order, and one that is tied once. The
-        placeholders are called ``p_`` or ``b_`` and the path. A function has no state.
+        First the parameters, then the buffers, in the model's order. A tensor that is tied is
+        lifted once. The placeholders are called ``p_`` or ``b_`` and the path. A function has no
+        state.
 
         >>> recorder = Recorder({})
         >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
@@ -470,7 +472,7 @@ class Recorder(TorchDispatchMode):
         self.values[id(base)].refresh(node)
 
     def read_again(self, value: Value) -> None:
-        """Give a value the node that is right now, after its memory was written.
+        """Give a value the node of its current value, after its memory was written.
 
         If the tensor shows all that the base shows (``window``), that is the node of the base.
         Otherwise ``aten.as_strided`` reads the tensor's window of the base.
@@ -518,8 +520,8 @@ def takes(func: OpOverload) -> list[Any]:  # given
 def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:
     """Return those defaults of ``func`` that ``pure`` doesn't have, for arguments not in ``args``.
 
-    The dispatcher leaves an argument out that has its default, and ``pure`` would miss it. The
-    arguments of ``func._schema`` are in order; each has a ``name``, a ``default_value``, and
+    The dispatcher leaves out an argument that has its default value, and ``pure`` would miss it.
+    The arguments of ``func._schema`` are in order; each has a ``name``, a ``default_value``, and
     ``has_default_value()``.
 
     >>> defaults(aten.bernoulli_.float, aten.bernoulli.p, (torch.ones(2),))

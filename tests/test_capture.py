@@ -28,11 +28,12 @@ from tests.models.capture import (
     run,
     runs_as_eager,
     same_operators,
+    same_stacks,
     stacks,
     watched,
     written_as_eager,
 )
-from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import default_decompositions
 from tests.zoo import SMALL, resnet18
 
@@ -244,13 +245,13 @@ def test_what_no_output_needs_is_not_in_the_graph(lesson):
 def test_a_node_knows_the_modules_that_ran_it(lesson):
     model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
     x = torch.ones(1)
-    equal(stacks(watched(lesson, model, x)), stacks(exports(model, x)))
+    same_stacks(watched(lesson, model, x), exports(model, x))
 
 
 def test_a_second_call_has_a_number(lesson):
     model, x = Twice(), torch.ones(1, 2)
     graph = watched(lesson, model, x, default_decompositions())
-    equal(stacks(graph), stacks(exports(model, x)))
+    same_stacks(graph, exports(model, x))
 
 
 def test_a_call_that_failed_has_ended(lesson):
@@ -335,6 +336,7 @@ def test_after_an_error_the_model_can_be_captured(lesson):
     with pytest.raises(ValueError, match="as it should"):
         lesson.capture(model.fails, (torch.ones(1, 2),))
     holds(not isinstance(model(torch.ones(1, 2)), FakeTensor), "a real tensor")
+    equal(torch.backends.mha.get_fastpath_enabled(), True, hint="`no_fast_path` needs a `finally`")
     runs_as_eager(lesson, model, torch.ones(1, 2))
 
 
@@ -558,6 +560,22 @@ def test_a_view_is_read_again_only_after_a_write(lesson):
     equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
 
 
+def test_a_tensor_that_is_turned_in_place_has_not_been_written(lesson):
+    def function(x):
+        y = x * 2
+        row = y[0]
+        y.t_()
+        return row + 1, y + 1
+
+    names = operators(lesson.capture(function, (torch.ones(2, 3),)).graph)
+    equal(
+        "aten.as_strided.default" in names,
+        False,
+        cause=(is_value(True), "`t_` was taken for a write, so the row was read again"),
+        hint="`torch.Tag.inplace_view`",
+    )
+
+
 def test_what_eager_refuses_to_write_is_refused(lesson):
     with refuses(RuntimeError, "broadcast", cause="it was recorded"):
         lesson.capture(lambda x: x.add_(torch.ones(3, 2)), (torch.ones(2),))
@@ -618,14 +636,14 @@ def test_resnet18_has_the_operators_and_modules_of_torch_export(lesson):
     program = lesson.program(model, inputs, table=default_decompositions())
     expected = exports(model, *inputs)
     same_operators(program.graph, operators(expected))
-    equal(stacks(program.graph), stacks(expected))
+    same_stacks(program.graph, expected)
 
 
 def test_a_net_has_the_module_stacks_of_export(lesson):
     net = Net().eval()
     x = torch.ones(1, 3, 4, 4)
     graph = watched(lesson, net, x, default_decompositions())
-    equal(stacks(graph), stacks(exports(net, x)))
+    same_stacks(graph, exports(net, x))
 
 
 def test_a_net_with_a_tied_parameter_runs(lesson):

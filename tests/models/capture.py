@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -117,6 +118,20 @@ def stacks(graph: Any) -> list[dict]:
     """The module stacks of the calls of a graph, in order."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     return [dict(node.meta["nn_module_stack"]) for node in calls]
+
+
+def same_stacks(graph: Any, expected: Any) -> None:
+    """Fail unless the calls of two graphs ran in the same modules; show the first difference."""
+    for number, pair in enumerate(zip(stacks(graph), stacks(expected), strict=False)):
+        for our, their in zip_longest(*(stack.items() for stack in pair)):
+            unnumbered = our and their and our[0] == their[0].partition("@")[0] != their[0]
+            holds(
+                our == their,
+                f"{their} in the stack of call {number}",
+                got=our,
+                cause=(bool(unnumbered), "a later call of a module has no number"),
+            )
+    equal(len(stacks(graph)), len(stacks(expected)))
 
 
 def hooks() -> tuple[int, int]:

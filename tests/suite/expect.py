@@ -103,7 +103,7 @@ def equal(actual: object, expected: object, *, cause: Cause = "", hint: str = ""
 
 
 def holds(
-    condition: object, expected: str, *, got: object = "", cause: Cause = "", hint: str = ""
+    condition: object, expected: str, *, got: object = Words(""), cause: Cause = "", hint: str = ""
 ) -> None:
     """Fail with the sentence ``expected`` unless ``condition`` is true."""
     if not condition:
