@@ -69,7 +69,7 @@ def test_an_arrow_key_lights_a_node_and_says_what_it_is(visitor: Visitor):
         figure.locator(".fx-view").focus()
         for _ in range(2):
             visit.page.keyboard.press("ArrowRight")
-        assert figure.locator("[role=status]").inner_text().startswith("call_module conv1 conv1(x)")
+        assert figure.locator("[role=status]").inner_text().startswith("call_module conv1 = conv1(x)")
         lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
         assert lit == ["x", "conv1", "bn1"]
 
@@ -159,7 +159,7 @@ def test_a_tap_lights_a_node_until_the_next_tap_outside(visitor: Visitor):
         figure = visit.page.locator(".fx-figure:not(.fx-steps)").first
         figure.locator("[data-node=conv1] text.name").tap()
         status = figure.locator("[role=status]")
-        assert status.inner_text() == "call_module conv1 conv1(x) · used by bn1"
+        assert status.inner_text() == "call_module conv1 = conv1(x) · used by bn1"
         assert figure.locator("[data-node].here").get_attribute("data-node") == "conv1"
         visit.page.locator("h2").first.tap()
         assert status.inner_text() == ""
@@ -205,7 +205,7 @@ def test_a_node_of_a_player_lights_up_and_the_words_of_the_step_come_back(visito
         figure = visit.page.locator(".fx-change").first
         words = figure.locator("[role=status]").inner_text()
         figure.locator(".fx-view [data-node=conv] text.name").hover()
-        assert figure.locator("[role=status]").inner_text().startswith("call_module conv conv(x)")
+        assert figure.locator("[role=status]").inner_text().startswith("call_module conv = conv(x)")
         visit.page.mouse.move(0, 0)
         assert figure.locator("[role=status]").inner_text() == words
 

@@ -210,8 +210,11 @@ def glyph(op: str, x: float, y: float) -> str:
 
 def sentence(node: Node) -> str:
     """What a pointer that rests on the node is told."""
-    call = f"{node.target}({', '.join(node.inputs)})" if node.target else ", ".join(node.inputs)
-    return f"{node.op} {node.name} {call}".strip()
+    inputs = ", ".join(node.inputs)
+    if node.op in ("placeholder", "output"):
+        return f"{node.op} {inputs or node.name}"
+    call = f"{node.target}({inputs})" if node.target else inputs
+    return f"{node.op} {node.name}" + f" = {call}" * bool(call)
 
 
 def links(picture: Picture, placed: list[Placed], top: float) -> Iterator[str]:
