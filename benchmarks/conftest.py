@@ -20,6 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.benchmark_columns = COLUMNS
     # A lesson that isn't written yet fails the comparison, before anything is timed.
     config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used")
+    # What TorchInductor warns of says nothing about times.
+    for warning in ("DeprecationWarning", "pytest.PytestUnraisableExceptionWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::{warning}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -69,7 +69,9 @@ def test_an_arrow_key_lights_a_node_and_says_what_it_is(visitor: Visitor):
         figure.locator(".fx-view").focus()
         for _ in range(2):
             visit.page.keyboard.press("ArrowRight")
-        assert figure.locator("[role=status]").inner_text().startswith("call_module conv1 = conv1(x)")
+        assert (
+            figure.locator("[role=status]").inner_text().startswith("call_module conv1 = conv1(x)")
+        )
         lit = figure.locator("[data-node].near").evaluate_all("all => all.map(n => n.dataset.node)")
         assert lit == ["x", "conv1", "bn1"]
 

@@ -52,8 +52,8 @@ def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
     if milestone:
         show_labelled(console, "", milestone)
     if first := verdict.first_failure:
-        more = f"`kata check {verdict.lesson} --stretch`"
-        console.print(clipped(f"optional: {first.headline} ({more})", console.width), style="quiet")
+        more = f"optional: `kata check {verdict.lesson} --stretch`"
+        console.print(clipped(f"{more}: {first.headline}", console.width), style="quiet")
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:

@@ -272,7 +272,7 @@ def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:  # given
 
 
 def is_plain(tensor: Any) -> bool:  # given
-    """Return whether a value is what a loop can read: contiguous floats, of a known number."""
+    """Return whether a loop can read a value: contiguous float32 of a known shape, on the CPU."""
     return (
         isinstance(tensor, Tensor)
         and (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
@@ -426,7 +426,7 @@ def python_source(kernel: Kernel) -> str:
 
     It takes the inputs and then the outputs, which it writes. They are seen as rows: ``whole`` as
     ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. In a flat kernel
-    a row is a single element. A chunk is as many rows as have at most ``CHUNK`` elements, but at
+    a row is a single element. A chunk has as many rows as fit into ``CHUNK`` elements, but at
     least one. For a chunk each operator runs once, as its ``out_variant``: it writes an output's
     rows, or else a buffer that has the size of a chunk and is used again for the next one.
 
@@ -456,7 +456,7 @@ def python_function(kernel: Kernel) -> Callable[..., None]:  # given
 
 
 def phases(kernel: Kernel) -> list[list[Node]]:
-    """Return the nodes in groups: each is one pass over the columns of a row, and what ends it.
+    """Return the nodes in groups: each group runs in one pass over the columns of a row.
 
     A reduction has its result only after a pass over all columns of a row. So a node with a value
     per column needs another pass if it uses a value per row of this kernel. A node with one value
@@ -471,7 +471,7 @@ def phases(kernel: Kernel) -> list[list[Node]]:
     [[amax], [sub, exp, sum_1], [div]]
     """
     raise NotImplementedError(
-        "backend: return the nodes in groups: each is one pass over the columns of a row, and what ends it"
+        "backend: return the nodes in groups: each group runs in one pass over the columns of a row"
     )
 
 
@@ -574,8 +574,8 @@ class CppWriter:
         """Return an expression for what a node has as an argument.
 
         A node of the same kernel is a variable; but one with a value per column, of an earlier
-        phase, is in its buffer. An input is read at its place. Numbers are floats; ``None`` is
-        ``none_``.
+        phase, is in its buffer. An input is read at its place. Numbers and booleans become floats,
+        infinity ``inf_``, and ``None`` ``none_``.
         """
         raise NotImplementedError(
             "backend: return an expression for what a node has as an argument"

@@ -313,9 +313,9 @@ class Recorder(TorchDispatchMode):
         )
 
     def finish(self, result: Any) -> None:
-        """Add the output node, and erase the nodes that no other needs."""
+        """Add the output node, and erase the nodes whose results aren't used."""
         raise NotImplementedError(
-            "capture: add the output node, and erase the nodes that no other needs"
+            "capture: add the output node, and erase the nodes whose results aren't used"
         )
 
     def run(
@@ -355,7 +355,7 @@ class Recorder(TorchDispatchMode):
         refuses what eager refuses, and which isn't recorded. Then the value is stored.
 
         An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
-        it changes which part of it a tensor shows. There the value's node is bound to the tensor.
+        it changes which part of it a tensor shows. For these, bind the tensor to the value's node.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -385,7 +385,7 @@ class Recorder(TorchDispatchMode):
         )
 
     def store(self, target: Tensor, value: Tensor) -> None:
-        """Let the memory of a tensor hold a value, where the tensor shows it.
+        """Write a value into the part of memory that a tensor shows.
 
         The value gets the dtype of the target (``aten._to_copy``), as it does in eager. If target,
         value and base show their memory in the same ``window``, the value is the base's new one.
@@ -401,7 +401,7 @@ class Recorder(TorchDispatchMode):
         (as_strided_scatter, (zeros, fill, [3], [1], 0))
         """
         raise NotImplementedError(
-            "capture: let the memory of a tensor hold a value, where the tensor shows it"
+            "capture: write a value into the part of memory that a tensor shows"
         )
 
     def read_again(self, value: Value) -> None:
@@ -426,9 +426,10 @@ class Recorder(TorchDispatchMode):
         """Return the base of the memory that a tensor shows.
 
         Raises:
-            CaptureError: The two read its bytes in different ways, so that ``as_strided`` of one
-                isn't the other: in two dtypes, or one has the conjugate bit or the negative bit
-                (``is_conj()``, ``is_neg()``). Raise what ``failure`` returns.
+            CaptureError: The tensor and its base read the bytes of the memory differently, so
+                ``as_strided`` of the base isn't the tensor. They have two dtypes, or only one has
+                the conjugate bit or the negative bit (``is_conj()``, ``is_neg()``). Raise what
+                ``failure`` returns.
         """
         raise NotImplementedError("capture: return the base of the memory that a tensor shows")
 

@@ -343,7 +343,7 @@ class Recorder(TorchDispatchMode):
         return tree_unflatten(lifted, structure)
 
     def finish(self, result: Any) -> None:
-        """Add the output node, and erase the nodes that no other needs."""
+        """Add the output node, and erase the nodes whose results aren't used."""
         self.graph.output(self.as_nodes(result))
         self.graph.eliminate_dead_code()
 
@@ -408,7 +408,7 @@ class Recorder(TorchDispatchMode):
         refuses what eager refuses, and which isn't recorded. Then the value is stored.
 
         An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
-        it changes which part of it a tensor shows. There the value's node is bound to the tensor.
+        it changes which part of it a tensor shows. For these, bind the tensor to the value's node.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -447,7 +447,7 @@ class Recorder(TorchDispatchMode):
         raise failure(f"writes by {func}", "call the operator that returns the result instead")
 
     def store(self, target: Tensor, value: Tensor) -> None:
-        """Let the memory of a tensor hold a value, where the tensor shows it.
+        """Write a value into the part of memory that a tensor shows.
 
         The value gets the dtype of the target (``aten._to_copy``), as it does in eager. If target,
         value and base show their memory in the same ``window``, the value is the base's new one.
@@ -497,9 +497,10 @@ class Recorder(TorchDispatchMode):
         """Return the base of the memory that a tensor shows.
 
         Raises:
-            CaptureError: The two read its bytes in different ways, so that ``as_strided`` of one
-                isn't the other: in two dtypes, or one has the conjugate bit or the negative bit
-                (``is_conj()``, ``is_neg()``). Raise what ``failure`` returns.
+            CaptureError: The tensor and its base read the bytes of the memory differently, so
+                ``as_strided`` of the base isn't the tensor. They have two dtypes, or only one has
+                the conjugate bit or the negative bit (``is_conj()``, ``is_neg()``). Raise what
+                ``failure`` returns.
         """
         base = self.values[id(tensor)].memory.base
         ways = {(each.dtype, each.is_conj(), each.is_neg()) for each in (tensor, base)}

@@ -87,7 +87,7 @@ def test_only_what_is_all_green_has_the_exit_code_of_success(
 
 @pytest.mark.parametrize(
     ("words", "note"),
-    [([], "optional: failed (stretch)"), (["--stretch"], "--stretch asks for the stretch too")],
+    [([], "--stretch`: failed (stretch)"), (["--stretch"], "--stretch asks for the stretch too")],
 )
 def test_a_stretch_that_is_red_is_told_as_what_was_asked_for(words, note, monkeypatch):
     monkeypatch.setattr(check, "judged", lambda *asked: iter([GREEN]))
