@@ -199,7 +199,8 @@ def searches_for_a_kernel_to_join(lesson):  # noqa: C901
             if unit is kernel:
                 return True
             ends = unit.outputs if unit else [user]
-            waiting += [each for end in ends for each in end.users if home.get(each) is not unit]
+            after = [each for end in ends for each in end.users]
+            waiting += [each for each in after if unit is None or home.get(each) is not unit]
         return False
 
     def kernels(graph):

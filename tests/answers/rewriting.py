@@ -212,19 +212,17 @@ def any_batch_norm_behind_a_convolution_is_fused(lesson):
 
 def pairs_of(matcher, expected, actual, nodes_map):
     """What is left to compare; nothing if these two differ."""
-    is_new = is_node(expected) and expected not in nodes_map
-    if not is_new:
+    both = (expected, actual)
+    if all(isinstance(each, list | tuple) for each in both) and len(expected) == len(actual):
+        return [*zip(expected, actual, strict=True)]
+    if not is_node(expected) or expected in nodes_map:
         known = nodes_map[expected] if is_node(expected) else expected
-        both = (known, actual)
-        if all(isinstance(each, list | tuple) for each in both) and len(known) == len(actual):
-            return [*zip(known, actual, strict=True)]
         return [] if type(known) is type(actual) and known == actual else None
     if is_node(actual) and actual in nodes_map.values():
         return None
     nodes_map[expected] = actual
     if expected.op == "placeholder":
         return []
-    both = (expected, actual)
     return [tuple(map(matcher.call_of, both))] if is_node(actual) else None
 
 
@@ -286,10 +284,11 @@ def fusing_by_hand(lesson):
 
     def fused_pair(conv, bn):
         conv = copy.deepcopy(conv)
-        scale = bn.weight / torch.sqrt(bn.running_var + bn.eps)
+        scale = 1 / torch.sqrt(bn.running_var + bn.eps)
+        scale, shift = (scale * bn.weight, bn.bias) if bn.affine else (scale, 0)
         bias = 0 if conv.bias is None else conv.bias
         conv.weight = torch.nn.Parameter(conv.weight * scale[:, None, None, None])
-        conv.bias = torch.nn.Parameter((bias - bn.running_mean) * scale + bn.bias)
+        conv.bias = torch.nn.Parameter((bias - bn.running_mean) * scale + shift)
         return conv
 
     def fuse(model):
