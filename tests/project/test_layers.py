@@ -28,7 +28,7 @@ FIRST_STATEMENT = 60
 LONGEST_BODY = 25
 MOST_GIVEN = 0.4
 LEAST_STEPS, SHORT_LESSON = 3, 30
-NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|curiosity)\b|asking_more\(")
+NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b|asking_more\(")
 KNOWN = {*sys.stdlib_module_names, "torch"}
 
 PIECES = set(
@@ -206,8 +206,8 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 @pytest.mark.parametrize("lesson", NAMES)
-def test_a_curiosity_is_not_in_a_core(lesson: str):
-    """A curiosity is judged on the reference and on torch: it must not make a lesson red."""
+def test_a_core_has_no_unasked_tests(lesson: str):
+    """They are judged on the reference and on torch, and must not make a lesson red."""
     core, *rest = suites(lesson)
     assert rest
-    assert "mark.curiosity" not in (ROOT / core).read_text(encoding="utf-8")
+    assert "mark.unasked" not in (ROOT / core).read_text(encoding="utf-8")

@@ -737,7 +737,7 @@ def test_the_code_of_a_lazy_module_is_generated_once(lesson):
     holds(vars(type(module))["forward"] is forward, "the same function")
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_lazy_module_can_be_traced(lesson):
     module = lesson.LazyGraphModule({}, traced(lambda x, y=2: torch.sin(x) * y))
     same_graph(fx.Tracer().trace(module), module.graph)
@@ -987,7 +987,7 @@ def graph_of_relu(lesson):
     return graph
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.parametrize("root", ["self", "root"])
 def test_a_graph_writes_its_code_for_a_root_of_any_name(lesson, root):
     graph = graph_of_relu(lesson)
@@ -996,7 +996,7 @@ def test_a_graph_writes_its_code_for_a_root_of_any_name(lesson, root):
     equal(code.globals["torch"], torch)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_the_code_of_a_graph_has_shapes_if_it_is_verbose(lesson):
     graph = graph_of_relu(lesson)
     for node in graph.nodes:
@@ -1005,7 +1005,7 @@ def test_the_code_of_a_graph_has_shapes_if_it_is_verbose(lesson):
     equal("f32[2, 3]" in graph.python_code("self").src, False)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_transformers_of_the_code_are_nested_and_taken_back(lesson):
     graph = lesson.Graph()
     graph.output(graph.placeholder("x"))
@@ -1026,7 +1026,7 @@ def imported_from(folder, monkeypatch):
     return importlib.import_module(folder.name)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.filterwarnings("ignore:Was not able to save")
 @pytest.mark.parametrize("name", ["EveryOpcode", "Operators", "ReturnsStructure", "SharedModules"])
 def test_a_module_in_a_folder_is_a_class_to_import(lesson, name, tmp_path, monkeypatch):
@@ -1038,7 +1038,7 @@ def test_a_module_in_a_folder_is_a_class_to_import(lesson, name, tmp_path, monke
     same_numbers(stored.state_dict(), module.state_dict())
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.beyond("functions of other modules are missing, and the folder is found by its path")
 def test_a_folder_has_all_that_the_code_calls_and_can_be_moved(lesson, tmp_path, monkeypatch):
     lesson.GraphModule({}, call(math.gcd, "x", 12, inputs="x")).to_folder(tmp_path / "before")
@@ -1046,7 +1046,7 @@ def test_a_folder_has_all_that_the_code_calls_and_can_be_moved(lesson, tmp_path,
     equal(stored.FxModule()(8), 4)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.beyond("the mode and buffers that aren't stored are lost")
 def test_a_module_in_a_folder_keeps_its_mode_and_shares_nothing(lesson, tmp_path, monkeypatch):
     model = nn.Sequential(nn.BatchNorm1d(2)).eval()
@@ -1058,7 +1058,7 @@ def test_a_module_in_a_folder_keeps_its_mode_and_shares_nothing(lesson, tmp_path
     holds(not {*first.parameters()} & {*second.parameters()}, "each has its own parameters")
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.beyond("the code is written, and can't be run")
 def test_a_function_that_cannot_be_stored_is_named(lesson, tmp_path):
     module = lesson.GraphModule({}, call(lambda x: x, "x", inputs="x"))

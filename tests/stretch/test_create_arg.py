@@ -245,7 +245,7 @@ def test_the_search_for_a_free_name_is_not_recorded(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_helper_names_are_free_for_subclasses(lesson):
     tracer = type("Subclass", (type(plugged(lesson)),), likely_names())()
     same_graph(

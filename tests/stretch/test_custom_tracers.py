@@ -275,7 +275,7 @@ def test_arguments_by_name_reach_the_node(lesson, name):
     equal((node.name, node.type), ("chosen", int))
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_star_import_brings_every_tracer(lesson):
     namespace: dict[str, object] = {}
     exec(f"from {lesson.__name__} import *", namespace)

@@ -71,7 +71,7 @@ def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
     same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_what_a_star_import_brings_is_enough_to_record(lesson):
     names: dict[str, object] = {}
     exec(f"from {lesson.__name__} import *", names)

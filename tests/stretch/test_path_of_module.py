@@ -163,7 +163,7 @@ def test_a_lookup_costs_the_same_in_a_large_model(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_helper_names_are_free_for_subclasses(lesson):
     tracer = type("Subclass", (type(plugged(lesson)),), likely_names())()
     tracer.root = nn.Sequential(nn.ReLU(), nn.Tanh())

@@ -170,7 +170,7 @@ class Shifted(nn.Module):
         return x + self.shift, rest
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_the_forward_of_a_module_may_be_bound(lesson):
     model = Shifted()
     call, (owner, *proxies), tracer = arguments_for(lesson, model.forward, model)
@@ -346,7 +346,7 @@ def test_the_work_is_linear_in_the_parameters(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_helper_names_are_free_for_subclasses(lesson):
     tracer = type("Subclass", (type(plugged(lesson)),), likely_names())()
     graph = tracer.trace(branching, {"flag": True})

@@ -263,7 +263,7 @@ def test_an_augmented_assignment_makes_a_new_value(lesson):
     same_graph(recorded(lesson, function, "x"), expected(function, "x"))
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_proxy_can_be_copied(lesson):
     x = proxy_of(lesson)
     copied = copy.deepcopy(x)
@@ -272,7 +272,7 @@ def test_a_proxy_can_be_copied(lesson):
     equal(len(x.node.graph.nodes), 1)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_proxies_that_are_copied_together_share_a_tracer(lesson):
     x = proxy_of(lesson)
     first, second = copy.deepcopy([x, x.tracer.proxy(x.node)])
@@ -280,7 +280,7 @@ def test_proxies_that_are_copied_together_share_a_tracer(lesson):
     holds(first.node is second.node, "one node, as before")
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_proxy_can_be_pickled(lesson):
     x = proxy_of(lesson)
     x.tracer = x.node = "a name"

@@ -222,7 +222,7 @@ def test_a_single_value_can_be_returned_in_a_tuple(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.since("2.12", "split_module makes lazy modules")
 def test_code_is_generated_late_where_the_caller_asks_for_that(lesson):
     m = symbolic_trace(Chain())

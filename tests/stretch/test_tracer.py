@@ -208,7 +208,7 @@ LIKELY = (
 ).split()
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.parametrize("value", [7, lambda self: 7], ids=["attribute", "method"])
 def test_a_subclass_may_use_any_likely_name_for_its_own(lesson, value):
     model = nn.Sequential(zoo.SMALL["Constants"]().model)
@@ -340,7 +340,7 @@ def test_what_is_no_python_function_is_refused(lesson):
         lesson.Tracer().trace(torch.relu)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_arguments_are_made_for_the_bound_forward_of_a_module(lesson):
     tracer, root = lesson.Tracer(), nn.Sequential(nn.ReLU())
     tracer.root, tracer.graph = root, Graph(tracer_cls=lesson.Tracer)
@@ -830,7 +830,7 @@ def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
 # --- curiosities: torch's private globals, copies of tracers --------------------------------------
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_graph_module_that_is_compiled_late_is_traced(lesson):
     with torch.fx._lazy_graph_module._use_lazy_graph_module(True):
         late = torch.fx.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
@@ -848,7 +848,7 @@ class ReadsAll(nn.Module):
         return x * self.weight + torch.ones(4) + math.sqrt(x.sum())
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_stack_traces_contain_no_lines_of_the_tracer(lesson):
     def stack_traces(tracer: torch.fx.Tracer) -> dict[str, str | None]:
         tracer.record_stack_traces = True
@@ -858,7 +858,7 @@ def test_stack_traces_contain_no_lines_of_the_tracer(lesson):
     equal(stack_traces(lesson.Tracer()), stack_traces(torch.fx.Tracer()))
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_generated_code_says_where_its_function_was_written(lesson):
     filename = lesson.symbolic_trace(named_relu).forward.__code__.co_filename
     line = named_relu.__code__.co_firstlineno
@@ -878,7 +878,7 @@ class Derived(Table):
     """Inherits the method that is wrapped."""
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
     monkeypatch.setattr(
         torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
@@ -892,7 +892,7 @@ def test_a_wrapped_method_is_one_node(lesson, monkeypatch):
     holds(table.lookup(torch.ones(1)) is table, "the method to run as before")
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_wrapped_method_finds_a_proxy_by_name_and_without_one_just_runs(lesson, monkeypatch):
     monkeypatch.setattr(
         torch.fx._symbolic_trace, "_wrapped_methods_to_patch", [(Derived, "lookup")]
@@ -910,7 +910,7 @@ def test_a_wrapped_method_finds_a_proxy_by_name_and_without_one_just_runs(lesson
     holds(seen == [table, table], "calls without proxies to run", got=seen)
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.beyond("torch looks the name up, and fails with a KeyError")
 def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
     wrapped = torch.fx._symbolic_trace._wrapped_fns_to_patch
@@ -926,7 +926,7 @@ def test_a_wrapped_name_that_nothing_has_does_no_harm(lesson, monkeypatch):
     equal([*seen, "never_defined" in globals()], [False, False])
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_patches_are_undone_while_torch_compiles(lesson):
     seen = []
 
@@ -940,7 +940,7 @@ def test_patches_are_undone_while_torch_compiles(lesson):
     equal([*seen, restored()], [(True, True), False, True])
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_trace_goes_on_after_its_patches_were_undone(lesson):
     class Compiling(nn.Sequential):
         def forward(self, x):
@@ -960,7 +960,7 @@ def test_a_subclass_may_search_more_modules(lesson):
     same_graph(tracer.trace(lambda x: x + 1), torch.fx.Tracer().trace(lambda x: x + 1))
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_the_tracer_can_be_copied(lesson):
     tracer = lesson.Tracer()
     tracer.trace(zoo.SMALL["EveryOpcode"]().model)
@@ -970,7 +970,7 @@ def test_the_tracer_can_be_copied(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 def test_a_copied_tracer_holds_together_what_its_attributes_share(lesson):
     tracer = lesson.Tracer()
     tracer.model = zoo.SMALL["EveryOpcode"]().model
@@ -982,7 +982,7 @@ def test_a_copied_tracer_holds_together_what_its_attributes_share(lesson):
     )
 
 
-@pytest.mark.curiosity
+@pytest.mark.unasked
 @pytest.mark.beyond("torch doesn't note the copy, and begins another one without end")
 def test_a_tracer_that_holds_itself_can_be_copied(lesson):
     tracer = lesson.Tracer()

@@ -2094,13 +2094,13 @@ def test_a_child_may_have_the_name_of_a_structure(lesson):
     equal(list(run.tree.state_dict()), list(run.eager.state_dict()))
 
 
-@pytest.mark.curiosity  # it is given
+@pytest.mark.unasked  # it is given
 def test_an_outline_can_be_printed(lesson):
     shown = repr(lesson.outline(program_of(one_block, x()).graph))
     holds("path='0.linear'" in shown, "the calls inside, too", got=shown)
 
 
-@pytest.mark.curiosity  # it is given
+@pytest.mark.unasked  # it is given
 @pytest.mark.parametrize(("path", "ancestor"), [("1", "0"), ("first2", "first"), ("", "first")])
 def test_what_does_not_lie_below_has_no_relative_name(lesson, path, ancestor):
     with refuses(ValueError, repr(path), repr(ancestor)):

@@ -16,7 +16,7 @@ import pytest
 from kata.paths import ROOT, suites
 from lessons import LESSONS
 
-COLUMNS = ("curiosity", "slow", "beyond", "stretch", "core")
+COLUMNS = ("unasked", "slow", "beyond", "stretch", "core")
 
 
 class Counting:

@@ -139,13 +139,13 @@ def has_compiler() -> bool:
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
-    """Whether a test is meant for this code: a curiosity doesn't count for the star."""
+    """Whether a test is meant for this code: what is unasked doesn't count for the star."""
     lesson = lesson_of(item)
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
         return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
     if impl == "core":
         return lesson_of(item) is not None
-    return impl != "lessons" or item.get_closest_marker("curiosity") is None
+    return impl != "lessons" or item.get_closest_marker("unasked") is None
 
 
 def is_of_step(item: pytest.Item, step: int) -> bool:
