@@ -18,7 +18,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -36,32 +36,39 @@ aten = torch.ops.aten
 def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  # given
     """Compile a graph for ``torch.compile(model, backend=backend)``.
 
-    AOTAutograd captures the forward and the backward graph, breaks up the operators of ``TABLE``,
-    and has each graph lowered. So the compiled model can be trained.
-
     In torch: ``torch._inductor.compile_fx.compile_fx``.
 
     >>> compiled_model = torch.compile(torch.nn.Softmax(dim=-1), backend=backend)
     >>> compiled_model(torch.zeros(4))
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
+    return ahead_of_time(lower, TABLE)(gm, example_inputs)
+
+
+def ahead_of_time(lowering: Any, table: dict[Any, Any]) -> Callable[..., Any]:  # given
+    """Return a backend that captures the forward and the backward graph, and compiles both.
+
+    So a compiled model can be trained.
+
+    Args:
+        lowering: Takes a flat graph as a module, and returns what runs in its place.
+        table: Functions that compute an operator from smaller ones.
+
+    In torch: ``torch._dynamo.backends.common.aot_autograd``.
+    """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
 
-    compiler = aot_autograd(
-        fw_compiler=lambda flat, inputs: make_boxed_func(lower(flat)), decompositions=TABLE
+    return aot_autograd(
+        fw_compiler=lambda flat, inputs: make_boxed_func(lowering(flat)), decompositions=table
     )
-    return compiler(gm, example_inputs)
 
 
 def lower(gm: GraphModule) -> GraphModule:
     """Return a module that runs a flat graph with a call of a kernel for each group of nodes.
 
-    Nodes outside the kernels are copied. A kernel becomes a call of its ``launcher``, which returns
-    a tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node
-    whose value it is. ``in_order`` returns the order. The module given isn't changed.
-
-    Like in, like out: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of the lesson ``code``.
+    Each kernel of the graph has a function, and the function a ``launcher``; ``with_calls`` builds
+    the new graph. The module given isn't changed.
 
     Args:
         gm: The module. Its graph has operators of ``aten``, and each node knows its result, as
@@ -89,10 +96,10 @@ POINTWISE: dict[Any, str] = {
     aten.mul.Tensor: "{self} * {other}",
     aten.div.Tensor: "{self} / {other}",
     aten.neg.default: "-{self}",
-    aten.abs.default: "__builtin_fabsf({self})",
+    aten.abs.default: "abs_({self})",
     aten.reciprocal.default: "1 / {self}",
-    aten.sqrt.default: "__builtin_sqrtf({self})",
-    aten.rsqrt.default: "1 / __builtin_sqrtf({self})",
+    aten.sqrt.default: "sqrt_({self})",
+    aten.rsqrt.default: "1 / sqrt_({self})",
     aten.exp.default: "exp_({self})",
     aten.erf.default: "erf_({self})",
     aten.tanh.default: "tanh_({self})",
@@ -101,11 +108,11 @@ POINTWISE: dict[Any, str] = {
     aten.minimum.default: "-max_(-{self}, -{other})",
     aten.clamp.default: "clamp_({self}, {min}, {max})",
     aten.hardtanh.default: "clamp_({self}, {min_val}, {max_val})",
-    aten.relu.default: "({self} < 0 ? 0 : {self})",
+    aten.relu.default: "relu_({self})",
     aten.silu.default: "{self} / (1 + exp_(-{self}))",
     aten.hardswish.default: "{self} * clamp_({self} + 3, 0, 6) / 6",
     aten.gelu.default: "gelu_{approximate}({self})",
-    aten.threshold_backward.default: "({self} <= {threshold} ? 0 : {grad_output})",
+    aten.threshold_backward.default: "pass_({self}, {threshold}, {grad_output})",
     aten.sigmoid_backward.default: "{grad_output} * (1 - {output}) * {output}",
     aten.tanh_backward.default: "{grad_output} * (1 - {output} * {output})",
 }
@@ -134,6 +141,10 @@ static inline float max_(float a, float b) { return a != a || a > b ? a : b; }  
 #pragma omp declare reduction(max_ : float : omp_out = max_(omp_out, omp_in)) \\
     initializer(omp_priv = -__builtin_inff())
 static const float none_ = __builtin_nanf("");  // no bound of clamp: no number is above it or below
+static inline float abs_(float x) { return __builtin_fabsf(x); }
+static inline float sqrt_(float x) { return __builtin_sqrtf(x); }
+static inline float relu_(float x) { return x < 0 ? 0 : x; }
+static inline float pass_(float x, float threshold, float y) { return x <= threshold ? 0 : y; }
 static inline float clamp_(float a, float low, float high) {
     a = a < low ? low : a;
     return a > high ? high : a;
@@ -159,7 +170,7 @@ static inline float tanh_(float x) {
     float z = x * x;
     float small = x + x * z * (-3.33332819422e-1f + z * (1.33314422036e-1f
         + z * (-5.37397155531e-2f + z * (2.06390887954e-2f + z * -5.70498872745e-3f))));
-    return __builtin_fabsf(x) < 0.625f ? small : 1 - 2 / (exp_(2 * x) + 1);
+    return abs_(x) < 0.625f ? small : 1 - 2 / (exp_(2 * x) + 1);
 }
 static inline float gelu_none(float x) { return 0.5f * x * (1 + erf_(x * 0.70710678f)); }
 static inline float gelu_tanh(float x) {
@@ -168,9 +179,24 @@ static inline float gelu_tanh(float x) {
 """
 
 
+def is_plain(tensor: Any) -> bool:  # given
+    """Return whether a loop can read a value: dense float32 on the CPU."""
+    return is_dense(tensor) and (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
+
+
+def is_dense(value: Any) -> bool:  # given
+    """Return whether a value is a contiguous tensor of a known shape, without a size of 0."""
+    return (
+        isinstance(value, Tensor)
+        and all(type(size) is int and size > 0 for size in value.shape)
+        and value.layout is torch.strided
+        and value.is_contiguous()
+    )
+
+
 def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:  # given
     """Normalise each row; for more dimensions than the last, the operator stays as it is."""
-    if len(shape) != 1 or not is_plain(x):
+    if len(shape) != 1:
         return NotImplemented
     mean = x.mean(-1, keepdim=True)
     centred = x - mean
@@ -182,7 +208,7 @@ def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any
 
 def softmax(x: Tensor, dim: int, half_to_float: bool) -> Any:  # given
     """Return the softmax of each row; along another dimension, the operator stays as it is."""
-    if not is_plain(x) or dim not in (-1, x.dim() - 1):
+    if dim not in (-1, x.dim() - 1):
         return NotImplemented
     powers = torch.exp(x - torch.amax(x, [-1], True))
     return powers / powers.sum(-1, keepdim=True)
@@ -190,24 +216,36 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Any:  # given
 
 def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: Any) -> Any:  # given
     """Return the gradient of the softmax of each row."""
-    if not is_plain(grad) or dim not in (-1, grad.dim() - 1):
+    if dim not in (-1, grad.dim() - 1):
         return NotImplemented
     return output * (grad - (grad * output).sum(-1, keepdim=True))
 
 
 def power(x: Tensor, exponent: Any) -> Any:  # given
     """Return a square or a cube; another power stays as it is."""
-    if not is_plain(x) or exponent not in (2, 3):
+    if exponent not in (2, 3):
         return NotImplemented
     return x * x if exponent == 2 else x * x * x
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
+RULES: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: layer_norm,
     aten._softmax.default: softmax,
     aten._softmax_backward_data.default: softmax_backward,
     aten.pow.Tensor_Scalar: power,
 }
+
+
+def where(is_right: Callable[[Any], bool], rule: Callable[..., Any]) -> Callable[..., Any]:  # given
+    """Return a rule for tensors that are right; for any other, the operator stays as it is."""
+
+    def decided(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return rule(x, *args, **kwargs) if is_right(x) else NotImplemented
+
+    return decided
+
+
+TABLE = {op: where(is_plain, rule) for op, rule in RULES.items()}
 
 
 @dataclass(eq=False)
@@ -269,17 +307,6 @@ def arguments(node: Node) -> dict[str, Any]:  # given
 def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:  # given
     """Return the shape of one number per row: ``(4, 3)`` becomes ``(4, 1)``."""
     return (*shape[:-1], 1)
-
-
-def is_plain(tensor: Any) -> bool:  # given
-    """Return whether a loop can read a value: contiguous float32 of a known shape, on the CPU."""
-    return (
-        isinstance(tensor, Tensor)
-        and (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
-        and all(type(size) is int and size > 0 for size in tensor.shape)
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-    )
 
 
 def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
@@ -509,8 +536,6 @@ class CppWriter:
         A flat kernel is cut into rows of ``columns`` elements; the last may be shorter.
         """
         names = [node.name for node in self.kernel.nodes if self.is_kept(node)]
-        pointers = [f"const float* __restrict p_{node.name}" for node in self.kernel.inputs]
-        pointers += [f"float* __restrict o_{node.name}" for node in self.kernel.outputs]
         lines = [f"float* __restrict b_{name} = new float[columns];" for name in names]
         lines += ["#pragma omp for", "for (long long i = 0; i < rows; ++i) {"]
         lines += [
@@ -520,8 +545,13 @@ class CppWriter:
         lines += ["}", *(f"delete[] b_{name};" for name in names)]
         sizes = "int threads, long long rows, long long columns, long long size"
         body = "".join(f"        {line}\n" for line in lines)
-        head = f'extern "C" void run({sizes}, {", ".join(pointers)}) {{'
+        head = f'extern "C" void run({sizes}, {", ".join(self.pointers())}) {{'
         return f"{head}\n    #pragma omp parallel num_threads(threads)\n    {{\n{body}    }}\n}}\n"
+
+    def pointers(self) -> list[str]:  # given
+        """Return the parameters that are tensors: the inputs, then the outputs."""
+        inputs = [f"const float* __restrict p_{node.name}" for node in self.kernel.inputs]
+        return inputs + [f"float* __restrict o_{node.name}" for node in self.kernel.outputs]
 
     def is_kept(self, node: Node) -> bool:
         """Return whether a later phase needs a value for each column of this node."""
@@ -645,7 +675,12 @@ def build(compiler: str, text: str, library: Path) -> None:  # given
 
 def cpp_function(kernel: Kernel) -> Callable[..., None]:  # given
     """Return the function that ``CppWriter`` prints; it takes inputs and outputs as tensors."""
-    run, count = compiled(CppWriter(kernel).source()), math.prod(kernel.shape)
+    return with_tensors(kernel, compiled(CppWriter(kernel).source()))
+
+
+def with_tensors(kernel: Kernel, run: Callable[..., None]) -> Callable[..., None]:  # given
+    """Return a function that passes the sizes of a kernel and the addresses of its tensors."""
+    count = math.prod(kernel.shape)
     columns = CHUNK if kernel.is_flat else kernel.shape[-1]
     sizes = [ctypes.c_longlong(each) for each in (-(-count // columns), columns, count)]
     # Threads of OpenMP don't survive a fork: a child that waits for them waits forever.
@@ -688,11 +723,12 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
     """
-    if tensor.shape != value(node).shape or tensor.dtype != torch.float32 or not tensor.is_cpu:
+    expected, found = _kind(value(node)), _kind(tensor)
+    if found != expected:
         raise ValueError(
-            f"{node.name} was {tuple(value(node).shape)} of float32 on the CPU when the graph was "
-            f"lowered, and is {tuple(tensor.shape)} of {tensor.dtype} on {tensor.device}: lower it "
-            "for these inputs, or use torch.compile(model, backend=backend), which does"
+            f"{node.name} was {_words(*expected)} when the graph was lowered, and is "
+            f"{_words(*found)}: lower it for these inputs, or use "
+            "torch.compile(model, backend=backend), which does"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
         raise ValueError(
@@ -700,6 +736,20 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
             "torch.compile(model, backend=backend), which lowers a backward graph too"
         )
     return tensor.resolve_neg().contiguous()
+
+
+def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) -> GraphModule:
+    """Return a module like ``gm`` in which each kernel is a call of its launcher.
+
+    Nodes outside the kernels are copied. A kernel becomes a call of its launcher, which returns a
+    tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node whose
+    value it is. ``in_order`` returns the order.
+
+    Like in, like out: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of the lesson ``code``.
+    """
+    raise NotImplementedError(
+        "backend: return a module like ``gm`` in which each kernel is a call of its launcher"
+    )
 
 
 def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given

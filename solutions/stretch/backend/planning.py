@@ -1,9 +1,9 @@
-"""Unlike the core: memory is planned, and used again when its value isn't needed any more.
+"""The plan for the memory: when each value of a graph is needed, and where it is.
 
-- ``plan`` gives each value of a graph a place in one block of memory, the *arena*. Values that
-  aren't needed at the same time share bytes. torch's allocator decides this at run time, for each
-  tensor alone; a compiler knows the whole graph.
-- ``Plan.least`` is what no plan can do without, so you see how good a plan is.
+``plan`` gives each value a place in one block of memory, the *arena*. Values that aren't needed at
+the same time share bytes. torch's allocator decides this at run time, for each tensor alone; a
+compiler knows the whole graph. ``Plan.least`` is what no plan can do without, so you see how good a
+plan is.
 """
 
 from __future__ import annotations
@@ -13,94 +13,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-
-from ..backend import (
-    CHUNK,
-    POINTWISE,
-    PREAMBLE,
-    REDUCTIONS,
-    TABLE,
-    CppWriter,
-    Kernel,
-    Loop,
-    arguments,
-    backend,
-    build,
-    checked,
-    compiled,
-    cpp_function,
-    find_compiler,
-    fits,
-    functions,
-    in_order,
-    is_barrier,
-    is_per_row,
-    is_plain,
-    kernels,
-    launcher,
-    layer_norm,
-    library_folder,
-    loop_shape,
-    loops_of,
-    lower,
-    out_variant,
-    phases,
-    place,
-    power,
-    python_function,
-    python_source,
-    row_shape,
-    shape_of,
-    softmax,
-    softmax_backward,
-    value,
-)
-
-__all__ = [
-    "CHUNK",
-    "POINTWISE",
-    "PREAMBLE",
-    "REDUCTIONS",
-    "TABLE",
-    "CppWriter",
-    "Kernel",
-    "Life",
-    "Loop",
-    "Plan",
-    "arguments",
-    "backend",
-    "build",
-    "checked",
-    "compiled",
-    "cpp_function",
-    "find_compiler",
-    "fits",
-    "functions",
-    "in_order",
-    "is_barrier",
-    "is_per_row",
-    "is_plain",
-    "kernels",
-    "launcher",
-    "layer_norm",
-    "library_folder",
-    "lives",
-    "loop_shape",
-    "loops_of",
-    "lower",
-    "out_variant",
-    "phases",
-    "place",
-    "plan",
-    "power",
-    "python_function",
-    "python_source",
-    "row_shape",
-    "shape_of",
-    "softmax",
-    "softmax_backward",
-    "value",
-]
 
 ALIGNMENT = 64  # bytes: a value begins where a line of the processor's cache does
 
