@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import backend as core
-from ...graph import is_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,9 +109,9 @@ class TritonWriter(core.CppWriter):
 
     def operand(self, node: Any, argument: Any) -> str:
         """Return the variable of a value, or a number."""
-        if is_node(argument):
-            return f"v_{argument.name}"
-        return super().operand(node, argument).removesuffix("f")
+        text = super().operand(node, argument)
+        is_value = text[:2] in ("p_", "b_", "v_")
+        return f"v_{argument.name}" if is_value else text.removesuffix("f")
 
 
 def triton_function(kernel: core.Kernel, reused: Any = None) -> Callable[..., None]:
