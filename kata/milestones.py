@@ -11,18 +11,21 @@ from collections.abc import Iterator
 
 from kata import progress
 from kata.paths import ROOT
+from lessons import FINALE
 
 
 def milestone(lesson: str) -> str:
     """Return what the lessons can do now that this one is green; empty if others are missing."""
-    file = ROOT / "examples" / f"{lesson}.py"
+    # The finale shows what its last lesson does.
+    name = FINALE.needs[-1] if lesson == FINALE.name else lesson
+    file = ROOT / "examples" / f"{name}.py"
     if not file.exists():
         return ""
     script = ast.parse(file.read_text(encoding="utf-8"))
     imported = {need for name in lessons_in(script) for need in (name, *progress.all_needs(name))}
     if not all(map(progress.is_yours, imported - {lesson})):
         return ""
-    return f"{ast.get_docstring(script)} To see it: `kata run examples/{lesson}.py`"
+    return f"{ast.get_docstring(script)} To see it: `kata run examples/{name}.py`"
 
 
 def lessons_in(script: ast.Module) -> Iterator[str]:

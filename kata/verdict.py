@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lessons import TOGETHER
+
 TODO, STARTED, RED, DONE, STARRED = "todo", "started", "red", "done", "starred"
 # The lesson counts as done.
 PASSED = (DONE, STARRED)
@@ -197,4 +199,6 @@ class Verdict:
     def state(self) -> str:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
         core, stretch = self.count(stretch=False), self.count(stretch=True)
-        return state_of(core, stretch, is_red=bool(self.failures) or not self.is_finished)
+        state = state_of(core, stretch, is_red=bool(self.failures) or not self.is_finished)
+        # The finale and the chain have no stretch.
+        return DONE if state == STARRED and self.lesson in TOGETHER else state

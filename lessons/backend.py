@@ -723,12 +723,12 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
     """
-    expected, found = _kind(value(node)), _kind(tensor)
-    if found != expected:
+    kinds = [(each.shape, each.dtype, each.device.type) for each in (value(node), tensor)]
+    if kinds[0] != kinds[1]:
+        before, now = (f"{tuple(shape)} of {dtype} on the {on}" for shape, dtype, on in kinds)
         raise ValueError(
-            f"{node.name} was {_words(*expected)} when the graph was lowered, and is "
-            f"{_words(*found)}: lower it for these inputs, or use "
-            "torch.compile(model, backend=backend), which does"
+            f"{node.name} was {before} when the graph was lowered, and is {now}: lower it for "
+            "these inputs, or use torch.compile(model, backend=backend), which does"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
         raise ValueError(

@@ -55,7 +55,7 @@ def python_code(graph: Graph) -> PythonCode:
 
 
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """Return for each node those whose values are not needed after it.
+    """Return, for each node, the nodes whose values aren't needed after it.
 
     These are the inputs that no later node takes, in their order, and the node itself if no node
     takes it.
@@ -68,7 +68,7 @@ def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     {'output': [add, output], 'add': [relu, x]}
     """
     raise NotImplementedError(
-        "code: return for each node those whose values are not needed after it"
+        "code: return, for each node, the nodes whose values aren't needed after it"
     )
 
 
@@ -77,8 +77,8 @@ def attribute(base: str, path: Any) -> str:
 
     Args:
         base: The expression.
-        path: Names with dots between them. One that Python doesn't take after a dot, such as
-            ``0`` in ``nn.Sequential``, is fetched by ``getattr``.
+        path: Names with dots between them. One that isn't an identifier, such as ``0`` in
+            ``nn.Sequential``, is fetched by ``getattr``.
 
     In torch: ``torch.fx.graph._format_target``.
 
@@ -123,11 +123,11 @@ class CodeWriter:
     def reference(self, value: Any) -> str:
         """Return an expression for a function, a class, or another object.
 
-        If torch, or a module inside it, has the object under its own name, that is
-        ``module.name``. Any other object becomes a global, whose name is ``module.name`` without
-        ``builtins`` and with an underscore for each character that is illegal in a name; more
-        underscores follow while a node or another object has that name. An object gets one global,
-        even if it is referred to several times.
+        If the object's ``__module__`` is torch, or a module inside it, and has the object under its
+        ``__name__``, that is ``module.name``. Any other object becomes a global, whose name is
+        ``module.name`` without ``builtins`` and with an underscore for each character that is
+        illegal in a name; more underscores follow while a node or another object has that name. An
+        object gets one global, even if it is referred to several times.
 
         >>> from torch.fx import Graph
         >>> writer = CodeWriter(Graph())
@@ -141,20 +141,21 @@ class CodeWriter:
         )
 
     def argument(self, value: Any) -> str:
-        """Return an expression for what a node has as an argument.
+        """Return an expression for an argument of a node.
 
         Args:
-            value: A node, whose ``repr`` is its name; or what a node can have as an argument.
+            value: A node, whose ``repr`` is its name; or anything else that a node can hold.
 
-        Lists and tuples are written element by element. What can be called, and a member of an
-        enumeration, is a ``reference``. For all else ``repr`` is right, dicts and slices included.
+        Lists and tuples are written element by element. Callables and members of an enumeration are
+        written as a ``reference``. For everything else, dicts and slices included, ``repr`` is
+        right.
 
         >>> from torch.fx import Graph
         >>> x = Graph().placeholder("x")
         >>> CodeWriter(x.graph).argument([1, (x,), slice(x, 2), {"dtype": torch.int8}, torch.add])
         "[1, (x,), slice(x, 2, None), {'dtype': torch.int8}, torch.add]"
         """
-        raise NotImplementedError("code: return an expression for what a node has as an argument")
+        raise NotImplementedError("code: return an expression for an argument of a node")
 
     def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:  # given
         """Return the text between the brackets of a call."""
@@ -256,7 +257,8 @@ class GraphModule(nn.Module):
         meta: A dict for whatever else is known about the module.
 
     The module has what the graph names at the same paths, not copies of it, and nothing else of
-    ``root``. Each graph module has a class of its own, because Python looks for ``forward`` there.
+    ``root``. Each graph module has its own ``forward``, so if you set it on a class, each needs a
+    class of its own. The graph knows its module, as ``graph.owning_module``.
 
     In torch: ``torch.fx.GraphModule``.
 
@@ -297,7 +299,7 @@ def graph_module_class(module: nn.Module) -> Any:  # given
 
 
 def install(module: nn.Module, target: str, value: Any) -> None:
-    """Set what is at a path below a module, and create the modules on the way there.
+    """Put a value at a path inside a module, and create missing modules along the way.
 
     Args:
         module: The module.
@@ -314,5 +316,5 @@ def install(module: nn.Module, target: str, value: Any) -> None:
     {'block.scale': tensor([1., 1.])}
     """
     raise NotImplementedError(
-        "code: set what is at a path below a module, and create the modules on the way there"
+        "code: put a value at a path inside a module, and create missing modules along the way"
     )

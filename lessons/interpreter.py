@@ -146,7 +146,7 @@ class Interpreter:
         raise NotImplementedError("interpreter: return what the graph returns: the only argument")
 
     def fetch_attr(self, target: str) -> Any:  # given
-        """Return what has this dotted path in the module: a submodule, a parameter, anything."""
+        """Return what is at a dotted path in the module: a submodule, a parameter, anything."""
         return attrgetter(target)(self.module)
 
 
@@ -173,9 +173,12 @@ class Transformer(Interpreter):
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
     def transform(self) -> Any:
-        """Record the graph in ``new_graph``, and return a module of it: ours for ours."""
+        """Record the graph in ``new_graph``, and return a graph module of it.
+
+        It is of the same kind as the one that was given: yours for yours, torch's for torch's.
+        """
         raise NotImplementedError(
-            "interpreter: record the graph in ``new_graph``, and return a module of it: ours for ours"
+            "interpreter: record the graph in ``new_graph``, and return a graph module of it"
         )
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -24,9 +24,8 @@ class PathOfModule:
             mod: A module somewhere below ``self.root``, or the root itself.
 
         Returns:
-            The path, such as ``"layer1.0.conv2"``; ``""`` for the root. Modules are compared by
-            identity, not with ``==``. If several paths lead to one module, the first one in the
-            order of ``named_modules()``, which is depth first.
+            The path, such as ``"layer1.0.conv2"``; ``""`` for the root. If several paths lead to
+            one module, the first one in the order of ``named_modules()``, which is depth first.
 
         Raises:
             NameError: The root doesn't hold this module.

@@ -873,12 +873,12 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
     """
-    expected, found = _kind(value(node)), _kind(tensor)
-    if found != expected:
+    kinds = [(each.shape, each.dtype, each.device.type) for each in (value(node), tensor)]
+    if kinds[0] != kinds[1]:
+        before, now = (f"{tuple(shape)} of {dtype} on the {on}" for shape, dtype, on in kinds)
         raise ValueError(
-            f"{node.name} was {_words(*expected)} when the graph was lowered, and is "
-            f"{_words(*found)}: lower it for these inputs, or use "
-            "torch.compile(model, backend=backend), which does"
+            f"{node.name} was {before} when the graph was lowered, and is {now}: lower it for "
+            "these inputs, or use torch.compile(model, backend=backend), which does"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
         raise ValueError(
@@ -911,14 +911,6 @@ def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) 
         else:
             copies[unit] = graph.node_copy(unit, copies.__getitem__)
     return graph_module_class(gm)(gm, graph)
-
-
-def _kind(tensor: Tensor) -> tuple[Any, ...]:
-    return tensor.shape, tensor.dtype, tensor.device.type
-
-
-def _words(shape: Any, dtype: Any, device: str) -> str:
-    return f"{tuple(shape)} of {dtype} on the {device}"
 
 
 def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given

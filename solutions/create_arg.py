@@ -46,7 +46,7 @@ class CreateArg:
 
         Raises:
             NameError: ``a`` is a parameter that the root doesn't hold.
-            NotImplementedError: ``a`` is a module of another model, or of an unknown type.
+            NotImplementedError: A module of another model, or an unknown type; the error names it.
             RuntimeError: ``a`` is a dict with a proxy in a key.
 
         In torch: ``Tracer.create_arg``.
@@ -97,8 +97,9 @@ class CreateArg:
         Args:
             prefix: What the name starts with, such as ``"_tensor_constant"``.
 
-        A tracer counts from 0 for each prefix, and continues where it stopped the last time. In
-        torch: ``Tracer.get_fresh_qualname``, with one counter for all tracers.
+        A tracer counts from 0 for each prefix. It remembers how far it came, so that many constants
+        don't each count from 0. In torch: ``Tracer.get_fresh_qualname``, with one counter for all
+        tracers.
 
         >>> namer = CreateArg()
         >>> namer.root = nn.Module()
@@ -119,7 +120,7 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
         root: The module at which paths begin.
 
     If a parameter or buffer has several paths, the first one counts. Tensors that are not
-    registered are found in the ``__dict__`` of each module; of several paths, the last one counts.
+    registered are found in the ``__dict__`` of each module.
 
     >>> model = nn.Sequential(nn.Linear(2, 2))
     >>> model[0].table = torch.zeros(2)

@@ -54,7 +54,7 @@ def is_node(a: Any) -> bool:  # given
 
 
 class Namespace:
-    """Hands out names that are legal in Python, and each of them once.
+    """Hands out names that are legal in Python, never the same one twice.
 
     In torch: ``torch.fx.graph._Namespace``.
     """
@@ -71,8 +71,8 @@ class Namespace:
 
         If the result is in ``used``, where the reserved names are from the start, it needs another
         number. A name is a base and perhaps a number, as in ``relu_3``; the base is never empty, so
-        ``_1`` is all base. ``last_number`` has the latest number that each base was given, and
-        counting goes on from there until a name is free.
+        ``_1`` is all base. ``last_number`` has the latest number that you gave each base, and counting
+        goes on from there until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
@@ -406,8 +406,7 @@ class Graph:
         """Remove a node without users from the graph, and from the users of its inputs.
 
         Raises:
-            RuntimeError: It has users. The error names the node and its users, and says what to do
-                instead; torch's doesn't.
+            RuntimeError: It has users. The error names the node and its users.
         """
         if to_erase.users:
             raise RuntimeError(

@@ -151,7 +151,7 @@ class Interpreter:
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:  # given
-        """Return what has this dotted path in the module: a submodule, a parameter, anything."""
+        """Return what is at a dotted path in the module: a submodule, a parameter, anything."""
         return attrgetter(target)(self.module)
 
 
@@ -178,7 +178,10 @@ class Transformer(Interpreter):
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
     def transform(self) -> Any:
-        """Record the graph in ``new_graph``, and return a module of it: ours for ours."""
+        """Record the graph in ``new_graph``, and return a graph module of it.
+
+        It is of the same kind as the one that was given: yours for yours, torch's for torch's.
+        """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
         return graph_module_class(self.module)(self.module, self.new_graph)
 

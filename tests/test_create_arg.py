@@ -360,6 +360,15 @@ def test_another_root_has_its_own_paths(tracer):
     )
 
 
+def test_a_new_trace_reads_the_model_again(tracer):
+    target_of(tracer, tracer.root.weight)
+    tracer.root.late = torch.ones(2)
+    standing(tracer, tracer.root)
+    cause = (is_constant, "the paths of an earlier trace were used, with the same root")
+    got = target_of(tracer, tracer.root.late)
+    equal(got, "late", cause=cause, hint="a new trace has a new `self.graph`")
+
+
 # --- step 3: constants ----------------------------------------------------------------------------
 
 

@@ -220,7 +220,11 @@ def test_nodes_may_come_and_go_during_an_iteration(lesson):
                     graph.call_method("after", (node.prev,))
         return seen
 
-    same_edits(lesson, edit, hint="go from node to node: a list of them knows no newcomers")
+    same_edits(
+        lesson,
+        edit,
+        hint="go from node to node: a list that is made beforehand doesn't see new nodes",
+    )
 
 
 @pytest.mark.parametrize(("direction", "place"), [(iter, "append"), (reversed, "prepend")])
@@ -395,5 +399,5 @@ def test_a_printed_line_shows_the_target(lesson):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_edits_by_chance(lesson, seed):
+def test_random_edits(lesson, seed):
     same_script(lesson, seed)

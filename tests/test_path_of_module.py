@@ -116,7 +116,7 @@ def test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down(lesson)
         path_of(tracer_at(lesson, root), shared),
         "deep.0.0",
         cause=[
-            (is_value("shallow"), "the tree was searched level by level"),
+            (is_value("shallow"), "a child was asked before all that is below an earlier one"),
             (is_value("last.0"), "the last name overwrote the first one"),
         ],
         hint="finish a child and all that is below it before its next sibling (depth first)",

@@ -147,8 +147,8 @@ def test_after_an_error_in_the_block_all_is_as_it_was(patching):
         [restored(), torch_says()],
         [True, False],
         cause=[
-            (lambda got: not got[0], "an error skips the restoring of `nn.Module`"),
-            (lambda got: got[1], "an error skips the restoring of torch's flag"),
+            (lambda got: not got[0], "after an error, `nn.Module` isn't restored"),
+            (lambda got: got[1], "after an error, torch's flag isn't restored"),
         ],
         hint=RESTORE_HINT,
     )
@@ -176,12 +176,13 @@ def test_a_parameter_becomes_one_proxy_however_often_it_is_read(lesson):
     holds(first is second, "the same proxy both times", got=[first, second])
 
 
-def test_what_is_no_parameter_is_returned_as_it_is(lesson):
+def test_anything_that_is_not_a_parameter_is_returned_unchanged(lesson):
     model, tracer = nn.BatchNorm1d(2), lesson.Tracer()
     standing_at(tracer, model)
     outside = nn.Parameter(torch.ones(2))
     for value in (model.running_mean, outside, nn.ReLU(), None):
-        holds(tracer.getattr("name", value, {}) is value, "the value itself", got=value)
+        got = tracer.getattr("name", value, {})
+        holds(got is value, f"the {type(value).__name__} itself, no proxy", got=got)
 
 
 def test_a_node_carries_the_module_call_that_recorded_it(lesson):
@@ -215,7 +216,7 @@ def test_call_module_needs_no_trace(lesson):
     equal(
         [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
         ["call_module", "0", (x.node,), ["", "0"]],
-        hint="what it needs is there after `__init__`, but for `root` and `graph`",
+        hint="`call_module` may use what `__init__` made, and `root` and `graph`",
     )
 
 
@@ -359,8 +360,7 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
         lambda: nn.Sequential(OwnLinear(2, 2)),
         cause=(
             lambda graph: "call_module" in operations(graph),
-            "a class that was written here was recorded as one call, for what it derives from or "
-            "for having no children",
+            "a class of yours was one call, because of its base class or its missing children",
         ),
         hint="look at `type(m).__module__`",
     )
@@ -372,7 +372,7 @@ def test_a_leaf_may_have_children(lesson):
         True,
         cause=(
             is_value(False),
-            "a module of torch.nn isn't recorded as a leaf, for it has modules inside",
+            "a module of torch.nn that has modules inside isn't recorded as a leaf",
         ),
         hint="where the class was written decides, and not what is in the module",
     )
@@ -841,7 +841,7 @@ def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
                 lambda got: got[0] == ["0"] and got[1] != ["relu"],
                 "the inner trace put back the originals, and the outer one records no more modules",
             ),
-            (lambda got: not got[2], "the inner trace put torch's flag down for the outer one"),
+            (lambda got: not got[2], "torch's flag isn't set after the inner trace"),
         ],
         hint="restore what was there before, which may be another trace's patch",
     )

@@ -101,7 +101,7 @@ def nothing_is_freed(lesson):
 
 @wrong(
     fails="test_a_value_that_nobody_takes_is_last_used_by_its_own_node",
-    says="the last that needs itself",
+    says="freed by its own node",
 )
 def unused_values_are_kept(lesson):
     """Frees inputs alone."""

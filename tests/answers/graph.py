@@ -114,7 +114,7 @@ def a_node_is_its_own_neighbour(lesson):
 
 @wrong(
     fails="test_nodes_may_come_and_go_during_an_iteration",
-    says="a list of them knows no newcomers",
+    says="a list that is made beforehand",
 )
 def iteration_goes_over_a_copy(lesson):
     """Writes down all nodes first: what comes during the iteration isn't seen."""

@@ -207,7 +207,7 @@ def opcodes_in_a_table(lesson):
         return methods[n.op](n.target, *self.fetch_args_kwargs_from_env(n))
 
     def fetch_args_kwargs_from_env(self, n):
-        return torch.fx.node.map_arg((n.args, n.kwargs), self.env.__getitem__)
+        return lesson.map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     lesson.Interpreter.run_node = run_node
     lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env

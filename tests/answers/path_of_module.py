@@ -127,7 +127,7 @@ def the_root_is_not_searched(lesson):
 
 @wrong(
     fails="test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down",
-    says="searched level by level",
+    says="before all that is below an earlier one",
 )
 def the_tree_is_searched_breadth_first(lesson):
     """A queue finds the shallow name of a shared module before the deep one."""

@@ -127,7 +127,7 @@ def all_that_begins_with_torch_is_a_leaf(lesson):
 
 @wrong(
     fails="test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf",
-    says="recorded as one call, for what it derives from",
+    says="a class of yours was one call",
 )
 def a_leaf_is_told_by_isinstance(lesson):
     """Asks for the classes that a module derives from."""

@@ -12,6 +12,7 @@ import torch
 from torch import fx, nn
 
 from tests.suite import holds
+from tests.suite.expect import Words
 
 # What a graph refuses; torch's own errors are AssertionErrors here and there.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
@@ -72,7 +73,7 @@ def same_edits(lesson: Any, edit: Callable[[Any], Any], **words: Any) -> None:
     ours, theirs = lesson.Graph(), fx.Graph()
     got, expected = outcome(edit, ours), outcome(edit, theirs)
     same_state(ours, theirs, **words)
-    holds(got == expected, f"it returns {expected}", got=got, **words)
+    holds(got == expected, f"it returns {expected}", got=Words(got), **words)
 
 
 def outcome(edit: Callable[[Any], Any], graph: Any) -> str:

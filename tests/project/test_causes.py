@@ -184,7 +184,7 @@ MISTAKES = {
         "interpreter",
         ("self.last_uses.get(n, ())", "n.all_input_nodes"),
         "test_a_subclass_changes_what_functions_do",
-        "that node has no value there: it wasn't stored, or was removed before its last use",
+        "that node isn't in the dict: it wasn't stored, or was removed too early or twice",
     ),
     "an insertion point that stays": (
         "graph",

@@ -37,7 +37,7 @@ def test_eight_written_lessons_are_one_engine(learner):
     solve(*FINALE.needs)
     judged = play("check", "finale")
     assert judged.code == 0, judged.screen
-    assert last_row()[:2] == ["finale", "starred"]
+    assert last_row()[:2] == ["finale", "done"]
 
 
 def test_a_graph_that_stays_torch_s_is_named(learner):

@@ -163,6 +163,12 @@ def refuses(
         got = error
         if all(word in str(error) for word in words):
             return
+    except AssertionError:
+        raise
+    except Exception as error:
+        if not is_todo(error) and not is_misspelling(error):
+            error.add_note(f"expected: {expected}")
+        raise
     if isinstance(cause, str):
         cause = (got is None, cause)
     shown_got = Words("no error") if got is None else got

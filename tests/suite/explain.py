@@ -100,7 +100,7 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
     elif isinstance(error, ImportError):
         yield from about_import(error)
     elif isinstance(error, KeyError) and hasattr((*error.args, None)[0], "all_input_nodes"):
-        cause = "that node has no value there: it wasn't stored, or was removed before its last use"
+        cause = "that node isn't in the dict: it wasn't stored, or was removed too early or twice"
         yield labelled("likely cause", cause)
     elif isinstance(error, MemoryError):
         yield labelled("likely cause", "more memory was asked for than a run may have")

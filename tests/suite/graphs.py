@@ -24,7 +24,7 @@ TYPED = "the node carries an annotation that it must not have"
 REORDERED = "the nodes are the same, in another order"
 UNSET = "the node has no such metadata"
 STAYED = "a call that has ended is still on the stack: it wasn't taken off on leaving it"
-ROOT_CALL = "the root's own call is on the stack: there belong the calls inside it"
+ROOT_CALL = "the root's own call is on the stack: only the calls inside it belong there"
 LEFT_OUT = "a call that is not over yet is missing on the stack"
 UNNUMBERED = "calls of one module are told apart by a number, `path@1` for the second: it differs"
 
@@ -49,7 +49,10 @@ def same_graph(
     if difference is None:
         return
     position, fields = difference
-    seen = words_of(cause, actual) or "".join(causes(ours, theirs, position, fields[0])[:1])
+    own = words_of(cause, actual)
+    seen = own or "".join(causes(ours, theirs, position, fields[0])[:1])
+    # A hint that goes with a cause of the test would mislead beside another cause.
+    is_apt = hint and (own or not cause or not seen)
     raise Mismatch(
         "\n".join(
             [
@@ -57,7 +60,7 @@ def same_graph(
                 *side_by_side(ours, theirs, position),
                 *details(ours, theirs, position, fields),
                 *([labelled("likely cause", seen)] if seen else []),
-                *([labelled("try", hint)] if hint else []),
+                *([labelled("try", hint)] if is_apt else []),
             ]
         )
     )
