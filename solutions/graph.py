@@ -71,7 +71,7 @@ class Namespace:
 
         If the result is in ``used``, where the reserved names are from the start, it needs another
         number. A name is a base and perhaps a number, as in ``relu_3``; the base is never empty, so
-        ``_1`` is all base. ``last_number`` has the latest number that you gave each base, and counting
+        ``_1`` is all base. ``last_number`` has the latest number that you gave each base; counting
         goes on from there until a name is free.
 
         >>> namespace = Namespace()
