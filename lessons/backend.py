@@ -236,7 +236,7 @@ RULES: dict[Any, Callable[..., Any]] = {
 }
 
 
-def where(is_right: Callable[[Any], bool], rule: Callable[..., Any]) -> Callable[..., Any]:  # given
+def guarded(is_right: Any, rule: Callable[..., Any]) -> Callable[..., Any]:  # given
     """Return a rule for tensors that are right; for any other, the operator stays as it is."""
 
     def decided(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -245,7 +245,7 @@ def where(is_right: Callable[[Any], bool], rule: Callable[..., Any]) -> Callable
     return decided
 
 
-TABLE = {op: where(is_plain, rule) for op, rule in RULES.items()}
+TABLE = {op: guarded(is_plain, rule) for op, rule in RULES.items()}
 
 
 @dataclass(eq=False)
@@ -723,9 +723,12 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
     """
-    kinds = [(each.shape, each.dtype, each.device.type) for each in (value(node), tensor)]
-    if kinds[0] != kinds[1]:
-        before, now = (f"{tuple(shape)} of {dtype} on the {on}" for shape, dtype, on in kinds)
+    expected = value(node)
+    is_alike = tensor.dtype == expected.dtype and tensor.device == expected.device
+    if not is_alike or tensor.shape != expected.shape:
+        before, now = (
+            f"{tuple(each.shape)} of {each.dtype} on {each.device}" for each in (expected, tensor)
+        )
         raise ValueError(
             f"{node.name} was {before} when the graph was lowered, and is {now}: lower it for "
             "these inputs, or use torch.compile(model, backend=backend), which does"

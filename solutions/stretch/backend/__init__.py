@@ -34,6 +34,7 @@ from ...backend import (
     find_compiler,
     fits,
     functions,
+    guarded,
     in_order,
     is_barrier,
     is_dense,
@@ -56,7 +57,6 @@ from ...backend import (
     softmax,
     softmax_backward,
     value,
-    where,
     with_calls,
     with_tensors,
 )
@@ -96,6 +96,7 @@ __all__ = [
     "find_compiler",
     "fits",
     "functions",
+    "guarded",
     "in_order",
     "is_barrier",
     "is_dense",
@@ -122,7 +123,6 @@ __all__ = [
     "softmax_backward",
     "triton_function",
     "value",
-    "where",
     "with_calls",
     "with_tensors",
 ]
@@ -137,7 +137,7 @@ def is_float(tensor: Any) -> bool:
     return is_dense(tensor) and tensor.dtype == torch.float32 and tensor.device.type in PRINTERS
 
 
-TABLE = {op: where(is_float, rule) for op, rule in RULES.items()}
+TABLE = {op: guarded(is_float, rule) for op, rule in RULES.items()}
 
 
 def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
