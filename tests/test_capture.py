@@ -35,6 +35,7 @@ from tests.models.capture import (
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import default_decompositions
+from tests.suite.versions import that_run
 from tests.zoo import SMALL, resnet18
 
 # --- step 1: record what is dispatched ------------------------------------------------------------
@@ -616,7 +617,7 @@ def test_a_random_program_of_views_and_writes_gives_the_numbers_of_eager(lesson,
 # --- whole models ---------------------------------------------------------------------------------
 
 
-QUICK = [name for name in SMALL if name not in ("AnyDefault", "KeywordOnly", "Constants")]
+QUICK = that_run([name for name in SMALL if name not in ("AnyDefault", "KeywordOnly", "Constants")])
 
 
 @pytest.mark.parametrize("name", QUICK)
