@@ -581,11 +581,26 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
     )
 
 
+def first_backward() -> None:  # given
+    """Run a backward, so that processes that are started later can run one.
+
+    At its first backward, autograd starts a thread for each device, and a fork of a process with
+    such threads can't run a backward. Without a GPU there is no such device, until a fake tensor
+    claims one: so the first backward comes before any of them.
+    """
+    if not torch.accelerator.is_available():
+        torch.ones((), requires_grad=True).backward()
+
+
+first_backward()
+
+
 def run_processes(step: Step) -> None:  # given
     """Run ``run_stage`` in a process per stage, and end all of them if one of them fails.
 
     The processes are forks: they have the model, the data and the loss as they are, and nothing is
-    pickled. So they can't be started after this process has used a GPU.
+    pickled. So on a machine with a GPU they can't be started once this process has used it, or has
+    run a backward.
     """
     with warnings.catch_warnings():  # our forks leave the threads of this process alone
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -108,6 +108,7 @@ def descend(model: nn.Module, gradients: dict[str, Tensor]) -> None:
             parameter -= 0.1 * gradients[name]
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("order", ["gpipe", "one_f_one_b"])
 def test_loss_and_gradients_are_those_of_one_process(lesson, order):
     model, words, targets = model_and_batch()
@@ -120,6 +121,7 @@ def test_loss_and_gradients_are_those_of_one_process(lesson, order):
     same_numbers(dict(sorted(gradients.items())), dict(sorted(expected.items())))
 
 
+@pytest.mark.forks
 def test_gradients_are_those_of_torch_s_pipelining_to_the_bit(lesson, tmp_path):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
@@ -141,6 +143,7 @@ def test_gradients_are_those_of_torch_s_pipelining_to_the_bit(lesson, tmp_path):
     equal([name for name in theirs if not torch.equal(theirs[name], gradients[name])], [])
 
 
+@pytest.mark.forks
 def test_steps_of_training_go_down_alike(lesson):
     model, words, targets = model_and_batch()
     stages, whole = cut(lesson, deepcopy(model), words), model

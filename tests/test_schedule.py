@@ -419,6 +419,7 @@ def test_parts_of_different_sizes_are_refused(lesson, tensor):
         lesson.microbatches_of(tensor, 4)
 
 
+@pytest.mark.forks
 def test_processes_compute_what_one_does_and_leave_the_model_alone(lesson):
     batch = task(lesson, stages=2)
     inputs, targets = whole(batch)

@@ -69,6 +69,7 @@ def from_zero(order: list[str]) -> list[str]:
 
 @pytest.mark.stretch
 @pytest.mark.slow
+@pytest.mark.forks
 @pytest.mark.parametrize("schedule", TORCH)
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("microbatches", [4, 6])
@@ -122,6 +123,7 @@ def test_micro_batches_that_make_no_equal_groups_are_refused(lesson):
 
 
 @pytest.mark.slow
+@pytest.mark.forks
 def test_interleaved_gradients_are_those_of_one_process(lesson, tmp_path):
     processes, microbatches, stages = 2, 4, 4
     batch = task(lesson, "Skip", stages=stages, microbatches=microbatches)
@@ -234,6 +236,7 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 
 @pytest.mark.stretch
 @pytest.mark.slow
+@pytest.mark.forks
 def test_a_stage_that_dies_in_a_step_is_named_within_seconds(lesson):
     batch, parent = task(lesson, stages=3), os.getpid()
     inputs, targets = whole(batch)

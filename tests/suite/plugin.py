@@ -41,6 +41,7 @@ LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
 NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
+NO_GPU = "a machine without a GPU: forks of a process with autograd's threads can't go backward"
 STRETCH = ROOT / "tests" / "stretch"
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
@@ -77,6 +78,9 @@ def judged(config: pytest.Config) -> Judged:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not torch.accelerator.is_available():
+        # Before any fake tensor: the lesson `schedule` says why, at `first_backward`.
+        torch.ones((), requires_grad=True).backward()
     config.stash.setdefault(LOADER, judged(config).loader())
     if judged(config).is_learners:
         scoreboard.replace_pytest_report(config)
@@ -119,6 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_what_is_newer(items)
     skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
     skip_what_needs("compiler", has_compiler(), "a C++ compiler: CXX, c++, g++ or clang++", items)
+    skip_what_needs("forks", not torch.accelerator.is_available(), NO_GPU, items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
     if config.getoption("--shuffle") is not None:
