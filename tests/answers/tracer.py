@@ -51,7 +51,7 @@ def an_error_skips_the_restoring(lesson):
         @contextmanager
         def patched_modules(self):
             changes = patches(self, {})
-            before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+            before = [(owner, name, getattr(owner, name, None)) for owner, name, _ in changes]
             for each in changes:
                 setattr(*each)
             yield
