@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line knows."""
+    """Return what the command line knows."""
     words = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     words.add_argument("lesson", nargs="*", help="time these lessons only")
     words.add_argument("--quick", action="store_true", help="a few small cases: half a minute")
@@ -116,7 +116,7 @@ def section(lesson: str, results: list[Result]) -> str:
 
 
 def machine() -> str:
-    """What the figures depend on."""
+    """Return what the figures depend on."""
     return (
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} "
         f"{platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"

@@ -16,8 +16,8 @@ class Family(NamedTuple):
     """Cases that differ in size alone, so that they tell how the time grows.
 
     Attributes:
-        name: what there are more and more of.
-        exponent: the largest exponent of growth that ours may have, if one was promised.
+        name: What there are more and more of.
+        exponent: The largest exponent of growth that ours may have, if one was promised.
     """
 
     name: str
@@ -29,16 +29,16 @@ class Case:
     """One thing to time.
 
     Attributes:
-        name: what is worked on.
-        prepare: gets a module with the lesson's names, and returns the call to time. It makes
+        name: What is worked on.
+        prepare: Gets a module with the lesson's names, and returns the call to time. It makes
             whatever the call changes anew, and what it does itself isn't timed.
-        same: fails where two results of the call differ.
-        target: the largest ratio of our time to torch's, if one was promised.
-        family: what the case belongs to, if it is one of several sizes.
-        size: how many there are, in a family.
-        on_torch: torch's call, where torch has it under other names than the lesson.
-        quick: whether a quick run times it.
-        slow: whether it takes torch many seconds.
+        same: Fails where two results of the call differ.
+        target: The largest ratio of our time to torch's, if one was promised.
+        family: What the case belongs to, if it is one of several sizes.
+        size: How many there are, in a family.
+        on_torch: Torch's call, where torch has it under other names than the lesson.
+        quick: Whether a quick run times it.
+        slow: Whether it takes torch many seconds.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Case:
 
 
 def torch_side(lesson: str, case: Case) -> Any:
-    """What ``case.call_of`` makes torch's call of."""
+    """Return what ``case.call_of`` makes torch's call of."""
     module = "tracer" if lesson == FINALE.name else lesson
     return None if case.on_torch else importlib.import_module(f"tests.oracle.{module}")
 
@@ -87,7 +87,7 @@ def sides_of(lesson: str, case: Case) -> dict[str, Any]:
 
 
 def can_do(core: Any, case: Case, theirs: Any) -> bool:
-    """Whether a case asks for no more than the core has."""
+    """Return whether a case asks for no more than the core has."""
     try:
         case.check(case.call_of(core), case.call_of(theirs))
     except Exception:

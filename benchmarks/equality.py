@@ -36,7 +36,7 @@ def same_split(ours: GraphModule, theirs: GraphModule) -> None:
 
 
 def wiring(graph: Graph) -> dict[str, list]:
-    """Where the inputs of every submodule, and the outputs of the graph, come from."""
+    """Return where the inputs of every submodule, and the outputs of the graph, come from."""
     ends = [node for node in graph.nodes if node.op in ("call_module", "output")]
     return {str(node.target): [origin(value) for value in node.all_input_nodes] for node in ends}
 
@@ -64,7 +64,7 @@ def same_tree(ours: nn.Module, theirs: nn.Module) -> None:
 
 
 def operations(graph: Graph | None) -> list[tuple]:
-    """What a body does; a container that is never called has no graph, or an empty one.
+    """Return what a body does; a container that is never called has no graph, or an empty one.
 
     Inputs count by their place: their names come from the first or the last of several calls.
     """

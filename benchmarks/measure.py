@@ -23,15 +23,15 @@ class Result:
     """The sides of one case, in seconds, round for round; plain data, for JSON.
 
     Attributes:
-        lesson: the lesson's name.
-        case: what was timed.
-        family: what there are ``size`` of, or nothing.
-        size: how many there are.
-        target: the largest ratio that was promised.
-        exponent: the largest exponent of growth that was promised.
-        ours: our times.
-        torch: torch's.
-        core: those of our core; empty where it can't do the case.
+        lesson: The lesson's name.
+        case: What was timed.
+        family: What there are ``size`` of, or nothing.
+        size: How many there are.
+        target: The largest ratio that was promised.
+        exponent: The largest exponent of growth that was promised.
+        ours: Our times.
+        torch: Torch's.
+        core: Those of our core; empty where it can't do the case.
     """
 
     lesson: str
@@ -76,10 +76,10 @@ def race(lesson: str, case: Case, sides: dict[str, Any], seconds: float) -> Resu
     """Time the sides of a case alternately, as often as fits into some seconds.
 
     Args:
-        lesson: the lesson's name.
-        case: what to time.
-        sides: what ``case`` makes the calls of: see ``sides_of``.
-        seconds: how long the rounds may take together; there are at least three all the same,
+        lesson: The lesson's name.
+        case: What to time.
+        sides: What ``case`` makes the calls of: see ``sides_of``.
+        seconds: How long the rounds may take together; there are at least three all the same,
             unless one takes very long.
 
     Returns:
@@ -98,7 +98,7 @@ def race(lesson: str, case: Case, sides: dict[str, Any], seconds: float) -> Resu
 
 
 def rounds_in(seconds: float, of_one: float) -> int:
-    """How many rounds fit, within what is sensible."""
+    """Return how many rounds fit, within what is sensible."""
     if of_one > LONG:
         return 1
     return min(max(int(seconds / of_one), FEWEST), MOST)
@@ -122,13 +122,13 @@ class Growth:
     """How the time grows with the size, as the exponent of a power: 1 is linear.
 
     Attributes:
-        lesson: the lesson's name.
-        family: what there are more of.
-        sizes: the sizes that were timed, and the results.
-        ours: our exponent.
-        torch: torch's.
-        core: our core's, if it can do all sizes.
-        target: the largest one that was promised for ours.
+        lesson: The lesson's name.
+        family: What there are more of.
+        sizes: The sizes that were timed, and the results.
+        ours: Our exponent.
+        torch: Torch's.
+        core: Our core's, if it can do all sizes.
+        target: The largest one that was promised for ours.
     """
 
     lesson: str

@@ -92,8 +92,8 @@ class Holding(nn.Module):
     """Tensors in a plain list: the traced code gets the tensors themselves, and no proxies.
 
     Args:
-        tensors: what the list holds.
-        register: makes a tensor a parameter, a buffer, or nothing of the module.
+        tensors: What the list holds.
+        register: Makes a tensor a parameter, a buffer, or nothing of the module.
     """
 
     def __init__(

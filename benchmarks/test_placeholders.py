@@ -37,7 +37,7 @@ def placeholders_of(function, concrete_args=None):
 
 
 def attention(query, key, value, mask=None, *, scale: float = 1.0, causal: bool = False):
-    """What many forwards look like."""
+    """Return what many forwards look like."""
     return query @ key @ value
 
 

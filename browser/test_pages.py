@@ -56,7 +56,7 @@ UNREACHED = """async () => {
 
 
 def faults(visit: Visit) -> list[str]:
-    """What is wrong with the layout of a page that is open."""
+    """Return what is wrong with the layout of a page that is open."""
     found = [f"the name {each} is broken" for each in visit.page.evaluate(BROKEN)]
     found += [f"not underlined: {each}" for each in visit.page.evaluate(PLAIN_LINKS)]
     found += [f"no key leads to the code {each}" for each in visit.page.evaluate(UNREACHED)]

@@ -89,7 +89,7 @@ class Visit:
         return self.page.evaluate(OVERFLOW)
 
     def scheme(self) -> str:
-        """Whether the page is light or dark."""
+        """Return whether the page is light or dark."""
         name = self.page.get_attribute("body", "data-md-color-scheme")
         return {"default": "light", "slate": "dark"}[name]
 

@@ -18,11 +18,11 @@ class Edge(NamedTuple):
     """One edge.
 
     Attributes:
-        source: the row where it begins.
-        target: the row where it ends.
+        source: The row where it begins.
+        target: The row where it ends.
         kind: ``step`` to the next line, ``lane`` beside the text, ``branch`` of a tree.
-        path: how it is drawn.
-        x: where its vertical part lies.
+        path: How it is drawn.
+        x: Where its vertical part lies.
     """
 
     source: int
@@ -56,7 +56,7 @@ def pairs_of(places: Sequence[Spot]) -> Iterator[Pair]:
 
 
 def is_step(pair: Pair, scale: Scale) -> bool:
-    """Whether an edge leads to the next line, and nothing is in its way there."""
+    """Return whether an edge leads to the next line, and nothing is in its way there."""
     source, target = pair
     next_line = target.row == source.row + 1
     return next_line and (target.x >= source.x or target.right + scale.text_gap < source.x)

@@ -21,10 +21,10 @@ def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool =
     changes step by step shows its first and its last step, until a script goes through all.
 
     Args:
-        picture: what to draw.
-        name: begins all ids, and so is unique on a page.
-        caption: the line below; the picture's title if there is none.
-        plays_once: whether a script plays it when a reader first sees it.
+        picture: What to draw.
+        name: Begins all ids, and so is unique on a page.
+        caption: The line below; the picture's title if there is none.
+        plays_once: Whether a script plays it when a reader first sees it.
     """
     drawing = draw(picture, name)
     title = escape(picture.title)

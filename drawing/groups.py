@@ -37,7 +37,7 @@ def bracket(run: Run, x: float, layout: Layout) -> str:
 
 
 def is_cut(edge: Edge, layout: Layout) -> bool:
-    """Whether an edge leads from one outermost group into another."""
+    """Return whether an edge leads from one outermost group into another."""
     nodes = layout.panel.nodes
     ends = (nodes[edge.source].group, nodes[edge.target].group)
     before, after = (each.split(INSIDE)[0] for each in ends)

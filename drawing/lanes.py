@@ -26,8 +26,8 @@ def pack(spans: Sequence[Span], right_ends: Sequence[float]) -> list[float]:
     Short spans are placed first, so that they lie inside the long ones.
 
     Args:
-        spans: the rows that each lane passes; one may begin where another ends.
-        right_ends: for each row, where its text ends.
+        spans: The rows that each lane passes; one may begin where another ends.
+        right_ends: For each row, where its text ends.
 
     Returns:
         The horizontal position of each lane.
@@ -43,7 +43,7 @@ def pack(spans: Sequence[Span], right_ends: Sequence[float]) -> list[float]:
 
 
 def overlap(one: Span, other: Span) -> bool:
-    """Whether two lanes pass a row together; ending where the other begins isn't an overlap."""
+    """Return whether two lanes pass a row together; one may end where the other begins."""
     return one.first < other.last and other.first < one.last
 
 

@@ -91,7 +91,7 @@ def column_numbers(panel: Panel) -> list[int]:
 
 
 def depths(panel: Panel) -> list[int]:
-    """How deep each row of a tree hangs."""
+    """Return how deep each row of a tree hangs."""
     depth: dict[str, int] = {"": -1}
     for node in panel.nodes:
         depth[node.name] = depth[node.parent] + 1

@@ -29,10 +29,10 @@ def panel(
     """List a graph's nodes.
 
     Args:
-        graph: any graph of ``torch.fx``.
-        heading: what the panel is called.
-        groups: the partition of each node, by name.
-        marks: a word for each node that is singled out, by name.
+        graph: Any graph of ``torch.fx``.
+        heading: What the panel is called.
+        groups: The partition of each node, by name.
+        marks: A word for each node that is singled out, by name.
         note: The text after a node's name.
     """
     return Panel(
@@ -54,7 +54,7 @@ def panel(
 
 
 def target_of(node: fx.Node) -> str:
-    """What a node calls or reads, as one would write it."""
+    """Return what a node calls or reads, as one would write it."""
     target = node.target
     if isinstance(target, str):
         return target

@@ -27,7 +27,7 @@ def write_page(picture: Picture, file: Path) -> None:
     """Write a picture into a file: as SVG alone if its name says so, as a page otherwise.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: The file cannot be written.
     """
     text = standalone_svg(picture) if file.suffix == ".svg" else page(picture)
     file.parent.mkdir(parents=True, exist_ok=True)

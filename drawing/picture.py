@@ -26,18 +26,18 @@ class Node:
     """One row of a picture.
 
     Attributes:
-        name: the node's name, unique in its panel.
-        op: its opcode, or ``module``, ``parameter``, ``value`` where a list holds these.
-        target: what it calls or reads, in words.
-        inputs: the names of earlier nodes whose values it takes.
-        module: the dotted path of the module it belongs to; its first part is its column.
-        group: the partition it belongs to, or the line of a time line.
-        mark: a word that singles the node out, such as ``new``; a number becomes a badge.
-        label: what is written in place of the name.
+        name: The node's name, unique in its panel.
+        op: Its opcode, or ``module``, ``parameter``, ``value`` where a list holds these.
+        target: What it calls or reads, in words.
+        inputs: The names of earlier nodes whose values it takes.
+        module: The dotted path of the module it belongs to; its first part is its column.
+        group: The partition it belongs to, or the line of a time line.
+        mark: A word that singles the node out, such as ``new``; a number becomes a badge.
+        label: What is written in place of the name.
         note: The text after it, in a softer colour.
-        parent: in a tree, the name of the row that it hangs on.
-        line: the line of the picture's source that made it, counted from 1.
-        start, end: of a bar, when it begins and ends.
+        parent: In a tree, the name of the row that it hangs on.
+        line: The line of the picture's source that made it, counted from 1.
+        start, end: Of a bar, when it begins and ends.
     """
 
     name: str
@@ -64,9 +64,9 @@ class Panel:
     """A list of nodes, in order; as a tree where nodes have parents.
 
     Attributes:
-        nodes: the nodes.
+        nodes: The nodes.
         heading: The text above them; of a step, what happens in it.
-        line: of a step, the line of the picture's source that it is about, counted from 1.
+        line: Of a step, the line of the picture's source that it is about, counted from 1.
     """
 
     nodes: tuple[Node, ...]
@@ -199,7 +199,7 @@ def check(panel: Panel) -> None:
     """Refuse a panel that isn't an ordered list of known opcodes.
 
     Raises:
-        PictureError: a name twice, an unknown opcode, an input or a parent that isn't an earlier
+        PictureError: A name twice, an unknown opcode, an input or a parent that isn't an earlier
             node.
     """
     repeated = [name for name, times in Counter(n.name for n in panel.nodes).items() if times > 1]
@@ -254,7 +254,7 @@ def load(name: str, folder: Path) -> Picture:
     """Read the picture ``name`` from its file in ``folder``.
 
     Raises:
-        PictureError: there is none, or it is broken; the message names those there are.
+        PictureError: There is none, or it is broken; the message names those there are.
     """
     file = folder / f"{name}.json"
     if not file.is_file():

@@ -21,8 +21,8 @@ class Scale:
     """The sizes of a panel, in pixels.
 
     Attributes:
-        pitch: from one row to the next.
-        column: from one column to the next.
+        pitch: From one row to the next.
+        column: From one column to the next.
     """
 
     pitch: float
@@ -50,9 +50,9 @@ def scale_of(panel: Panel, rows: int, room: float) -> Scale:
     """Sizes that let a panel fill the room it has, and no more.
 
     Args:
-        panel: what is to be laid out.
-        rows: how many the longest panel of the picture has.
-        room: the width that this panel may take.
+        panel: What is to be laid out.
+        rows: How many the longest panel of the picture has.
+        room: The width that this panel may take.
     """
     pitch = max(DENSE, min(ROOMY, HEIGHT / max(rows, 1)))
     count = len(columns(panel))

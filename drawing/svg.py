@@ -48,8 +48,8 @@ def draw(picture: Picture, name: str) -> Drawing:
     """Draw a picture; of the steps of a change, the first and the last.
 
     Args:
-        picture: what to draw.
-        name: begins the ids in the SVG, and so is unique on a page.
+        picture: What to draw.
+        name: Begins the ids in the SVG, and so is unique on a page.
     """
     if picture.moments:
         return timelines(picture, name)
@@ -209,7 +209,7 @@ def glyph(op: str, x: float, y: float) -> str:
 
 
 def sentence(node: Node) -> str:
-    """What a pointer that rests on the node is told."""
+    """Return what a pointer that rests on the node is told."""
     inputs = ", ".join(node.inputs)
     if node.op in ("placeholder", "output"):
         return f"{node.op} {inputs or node.name}"

@@ -33,7 +33,7 @@ def table(picture: Picture) -> str:
 
 
 def step_list(picture: Picture) -> str:
-    """What happens in each step; nothing where there are none."""
+    """Return what happens in each step; nothing where there are none."""
     told = [panel.heading for panel in picture.panels] if picture.changes else []
     told += [moment.says for moment in picture.moments]
     return f"<ol>{''.join(f'<li>{escape(says)}</li>' for says in told)}</ol>" if told else ""

@@ -31,7 +31,7 @@ def run(argv: list[str]) -> int:
 
 
 def parsed(argv: list[str]) -> argparse.Namespace:
-    """What the words ask for; ``run`` is the command's function."""
+    """Return what the words ask for; ``run`` is the command's function."""
     name = next((word for word in argv if not word.startswith("-")), "")
     return parser_for(name).parse_args(argv)
 

@@ -21,8 +21,8 @@ class Reason(NamedTuple):
     """Why a test failed.
 
     Attributes:
-        raised: the error, if the code raised one.
-        cause: the likely cause, if the suite knows one.
+        raised: The error, if the code raised one.
+        cause: The likely cause, if the suite knows one.
     """
 
     raised: str
@@ -47,7 +47,7 @@ def reason_of(report: Report) -> Reason:
 
 
 def first_sentence(text: str) -> str:
-    """Where a list has no room for all of it."""
+    """Return the first sentence, for a list that has no room for all of it."""
     return re.split(r"(?<=[.;])\s", text[:LONGEST], maxsplit=1)[0].rstrip(";")
 
 

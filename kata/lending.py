@@ -109,7 +109,7 @@ class LessonFinder(MetaPathFinder):
         return spec_from_file_location(fullname, source, loader=FreshSource(fullname, str(source)))
 
     def is_lent(self, lesson: str) -> bool:
-        """Whether a module is a sibling that comes from the reference, noting it."""
+        """Return whether a module is a sibling that comes from the reference, noting it."""
         is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
         if not is_sibling or is_written(lesson, self.folder):
             return False
@@ -140,7 +140,7 @@ class FreshSource(SourceFileLoader):
 
 
 def is_utf_8(data: bytes) -> bool:
-    """Whether a file was saved as Python expects it, and not as UTF-16, say."""
+    """Return whether a file was saved as Python expects it, and not as UTF-16, say."""
     try:
         return "\0" not in data.decode("utf-8")
     except UnicodeDecodeError:
@@ -148,7 +148,7 @@ def is_utf_8(data: bytes) -> bool:
 
 
 def is_written(lesson: str, folder: Path) -> bool:
-    """Whether the lesson's file in ``folder`` differs from its stub and can be compiled."""
+    """Return whether the lesson's file in ``folder`` differs from its stub and can be compiled."""
     file = folder / f"{lesson}.py"
     if not file.is_file() or is_stub(lesson, file.read_bytes()):
         return False

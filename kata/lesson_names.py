@@ -20,7 +20,7 @@ def lesson_name(text: str, known: tuple[str, ...] = NAMES) -> str:
     """The lesson that a word means: its name, or its file, as a shell completes it.
 
     Raises:
-        ArgumentTypeError: no lesson is called so; the message has the nearest names.
+        ArgumentTypeError: No lesson is called so; the message has the nearest names.
     """
     name = text.rstrip("/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("test_")
     if name not in known:
@@ -30,7 +30,7 @@ def lesson_name(text: str, known: tuple[str, ...] = NAMES) -> str:
 
 
 def near(word: str, known: Collection[str]) -> str:
-    """What to add to an error about an unknown word: the nearest ones, or all."""
+    """Return what to add to an error about an unknown word: the nearest ones, or all."""
     matches = get_close_matches(word, known, n=3, cutoff=0.5)
     return f": did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(known)})"
 

@@ -30,13 +30,13 @@ class Result:
     """What a run said, in short.
 
     Attributes:
-        lesson: the lesson's name.
+        lesson: The lesson's name.
         state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
-        core: how many tests of the core passed.
-        stretch: how many of the others.
-        has_passed: whether the core was green in this run, or in one before.
-        key: the hash of what it depended on.
-        green: the hash of the lesson's file when its core was last green; empty if it never was.
+        core: How many tests of the core passed.
+        stretch: How many of the others.
+        has_passed: Whether the core was green in this run, or in one before.
+        key: The hash of what it depended on.
+        green: The hash of the lesson's file when its core was last green; empty if it never was.
     """
 
     lesson: str
@@ -57,7 +57,7 @@ def remember(verdict: Verdict, key: str) -> None:
     """Keep what a run said, if it was of all the lesson's tests.
 
     Args:
-        verdict: what it said.
+        verdict: What it said.
         key: ``key_of`` the lesson before the run: a file saved meanwhile wasn't judged.
     """
     if verdict.ending.how in NO_RESULT or verdict.step:
@@ -79,7 +79,7 @@ def remember(verdict: Verdict, key: str) -> None:
 
 
 def recall(lesson: str) -> Result | None:
-    """What the last run of the lesson said; ``None`` where there was none that can be read."""
+    """Return what the last run of the lesson said; ``None`` if there is no result to read."""
     try:
         content = json.loads(file_of(lesson).read_text(encoding="utf-8"))
         content.update({name: Count(**content[name]) for name in ("core", "stretch")})
@@ -143,9 +143,9 @@ class Standing(NamedTuple):
     """One lesson's row.
 
     Attributes:
-        lesson: the lesson.
-        is_pristine: whether its files are the stubs.
-        result: what the last run said, if there was one.
+        lesson: The lesson.
+        is_pristine: Whether its files are the stubs.
+        result: What the last run said, if there was one.
     """
 
     lesson: Lesson

@@ -22,7 +22,7 @@ class Saves:
     """The saves in a folder of lessons, each told once.
 
     Args:
-        folder: where the lessons lie.
+        folder: Where the lessons lie.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Saves:
 
 
 def can_type() -> bool:
-    """Whether somebody sits at a terminal whose lines can be waited for, which Windows' can't."""
+    """Return whether there is a terminal whose lines can be waited for: not on Windows."""
     return os.name == "posix" and sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -61,7 +61,7 @@ def line_typed(seconds: float) -> bool:
     """Wait so long for a line, and return whether one was typed.
 
     Raises:
-        EOFError: the terminal is gone.
+        EOFError: The terminal is gone.
     """
     if not can_type():
         time.sleep(seconds)

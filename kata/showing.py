@@ -34,10 +34,10 @@ def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone
     """Print why the lesson isn't green, if it isn't, and how it stands.
 
     Args:
-        console: where to print.
-        verdict: what the run said.
-        stretch: whether the stretch was asked for.
-        milestone: what to say of a lesson whose core is green.
+        console: Where to print.
+        verdict: What the run said.
+        stretch: Whether the stretch was asked for.
+        milestone: What to say of a lesson whose core is green.
     """
     if verdict.state in PASSED and verdict.is_finished and not (stretch or verdict.step):
         show_green(console, verdict, milestone)
@@ -67,10 +67,10 @@ def show_failure(console: Console, lesson: str, report: Report, lines: int | Non
     """Print one failure: its headline, its text, what was printed meanwhile.
 
     Args:
-        console: where to print.
-        lesson: the lesson's name.
-        report: the failure.
-        lines: how many lines the whole verdict may take, where nothing may scroll away.
+        console: Where to print.
+        lesson: The lesson's name.
+        report: The failure.
+        lines: How many lines the whole verdict may take, where nothing may scroll away.
     """
     # What only the stretch asks for leaves a lesson done.
     headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
@@ -145,7 +145,7 @@ def show_reasons(
 
 
 def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
-    """What leads to the list of reasons, or stands for it where there is no room."""
+    """Return what leads to the list of reasons, or stands for it where there is no room."""
     if not reasons:
         return "for the same reason"
     return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}{':' * bool(items)}"
@@ -161,10 +161,10 @@ def show_score(
     """The lesson's state, name and counts, and what is to be noted.
 
     Args:
-        console: where to print.
-        verdict: what the run said.
-        stretch: whether the stretch was asked for.
-        green: what to say of a green lesson of which only a part was run.
+        console: Where to print.
+        verdict: What the run said.
+        stretch: Whether the stretch was asked for.
+        green: What to say of a green lesson of which only a part was run.
     """
     state = (verdict.state in PASSED and green) or verdict.state
     show_labelled(console, state, score(verdict), style=state)

@@ -15,9 +15,9 @@ class Step(NamedTuple):
     """A function of a lesson that still raises what the stub raised.
 
     Attributes:
-        name: its name, with that of its class.
-        line: where it begins.
-        task: the message of its ``NotImplementedError``.
+        name: Its name, with that of its class.
+        line: Where it begins.
+        task: The message of its ``NotImplementedError``.
     """
 
     name: str

@@ -31,19 +31,19 @@ def stubs() -> dict[str, str]:
 
 
 def stub(lesson: str) -> bytes:
-    """What a lesson's file holds before anybody writes in it."""
+    """Return what a lesson's file holds before anybody writes in it."""
     source = (CORES / f"{lesson}.py").read_text(encoding="utf-8")
     # The examples in docstrings import siblings.
     return stub_of(source.replace(">>> from solutions.", ">>> from lessons."), lesson).encode()
 
 
 def is_stub(lesson: str, data: bytes) -> bool:
-    """Whether a file holds the lesson's stub, whatever line ends an editor gave it."""
+    """Return whether a file holds the lesson's stub, whatever line ends an editor gave it."""
     return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n") == stub(lesson)
 
 
 def is_given(lesson: str, source: str, line: int) -> bool:
-    """Whether a line of a lesson's file is in a definition that the stub has word for word."""
+    """Return whether a line of a lesson's file is in a definition that is as in the stub."""
     module, given = Source(source), stub(lesson).decode()
     found = (each for each in ast.walk(module.tree) if isinstance(each, DEFINITIONS))
     around = (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
@@ -56,8 +56,8 @@ def stub_of(source: str, lesson: str) -> str:
     """Cut the stub of one module from the solution's source.
 
     Args:
-        source: text of a module in ``solutions/``.
-        lesson: the lesson's name; every ``NotImplementedError`` of the stub begins with it.
+        source: Text of a module in ``solutions/``.
+        lesson: The lesson's name; every ``NotImplementedError`` of the stub begins with it.
 
     Returns:
         The text of the module in ``lessons/``.
@@ -155,7 +155,7 @@ class Solution(Source):
         yield indented(raise_todo(f"{self.lesson}: {task}", first.col_offset), first.col_offset)
 
     def is_marked(self, statement: ast.stmt, mark: re.Pattern[str]) -> bool:
-        """Whether the statement (of a definition: its header) carries the mark in a comment."""
+        """Return whether a statement, or the header of a definition, has the mark in a comment."""
         last = statement.body[0].lineno - 1 if isinstance(statement, DEFINITIONS) else None
         header = self.lines[statement.lineno - 1 : last or statement.end_lineno]
         return any(mark.search(line) for line in header)
@@ -166,7 +166,7 @@ class Solution(Source):
 
 
 def is_private_field(statement: ast.stmt) -> bool:
-    """Whether a class keeps something there that its users needn't know."""
+    """Return whether a class keeps something there that its users needn't know."""
     names = bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
     return bool(names) and not any(map(is_public, names))
 

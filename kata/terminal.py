@@ -53,10 +53,10 @@ def open_console(
     """A console that fits the terminal: its width, its colours, its characters.
 
     Args:
-        plain: no colours, no bold type, no redrawn lines, ASCII alone.
-        stderr: write to standard error.
-        stream: write there instead.
-        width: the columns, where they are known.
+        plain: No colours, no bold type, no redrawn lines, ASCII alone.
+        stderr: Write to standard error.
+        stream: Write there instead.
+        width: The columns, where they are known.
     """
     stream = stream or (sys.stderr if stderr else sys.stdout)
     return PipeConsole(
@@ -146,7 +146,7 @@ class Spelling:
 
 
 def is_ascii_only() -> bool:
-    """Whether the locale is ``C`` or ``POSIX``: it promises ASCII, whatever Python would send."""
+    """Return whether the locale is ``C`` or ``POSIX``, which promise no more than ASCII."""
     return os.name == "posix" and locale.setlocale(locale.LC_CTYPE) in ("C", "POSIX")
 
 
@@ -156,7 +156,7 @@ def spelt(text: str, encoding: str) -> str:
 
 
 def nearest(error: UnicodeError) -> tuple[str, int]:
-    """What to write for characters that an encoding lacks: ASCII that looks like them, or ``?``."""
+    """Return what to write for characters that an encoding lacks: similar ASCII, or ``?``."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end].translate(IN_ASCII)
     letters = (unicodedata.normalize("NFKD", each)[0] for each in lacking)

@@ -53,12 +53,12 @@ def capture(model: nn.Module, shape: tuple[int, ...], impl: str) -> tuple[Any, l
     """Capture a model, run on zeros of a shape; return what ``trace`` does.
 
     Args:
-        model: any model with one input.
-        shape: the input's.
+        model: Any model with one input.
+        shape: The input's.
         impl: ``lessons``, ``full`` or ``torch``.
 
     Raises:
-        GraphError: the capture fails.
+        GraphError: The capture fails.
     """
     inputs = (torch.zeros(shape),)
     logging.getLogger("torch._subclasses.fake_tensor").disabled = True  # it logs what it raises
@@ -77,7 +77,7 @@ def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Any:
 
 
 def told(what: str, work: Callable[[], Any]) -> Any:
-    """What the work returns; an error of it in words."""
+    """Return what the work returns; an error of it in words."""
     try:
         return work()
     except Exception as error:
@@ -158,7 +158,7 @@ def torchvision_model(name: str) -> nn.Module:
 
 
 def imported(name: str) -> object:
-    """What ``file.py:Class`` or ``package.module:Class`` makes; a model is taken as it is."""
+    """Return the model that ``file.py:Class`` or ``package.module:Class`` is, or makes."""
     path, _, attribute = name.rpartition(":")
     file = Path(path)
     # As for Python, the folder of the file comes first, or else that of the command.

@@ -31,12 +31,12 @@ class Count:
 
 
 def state_of(core: Count, stretch: Count, *, is_red: bool) -> str:
-    """How a lesson stands: the one place that decides.
+    """Return how a lesson stands: the one place that decides.
 
     Args:
-        core: the tests of the core.
-        stretch: those of the stretch.
-        is_red: whether one failed, or the run didn't come to its end.
+        core: The tests of the core.
+        stretch: Those of the stretch.
+        is_red: Whether one failed, or the run didn't come to its end.
     """
     # Where only tests of the stretch were asked for, these decide.
     if core.is_green or (stretch.is_green and not core.planned):
@@ -52,14 +52,14 @@ class Report:
     """What one test said.
 
     Attributes:
-        nodeid: pytest's name for the test.
-        sentence: the test's name as the sentence it is.
+        nodeid: Pytest's name for the test.
+        sentence: The test's name as the sentence it is.
         outcome: ``passed``, ``failed``, ``todo`` or ``skipped``.
-        is_stretch: whether the test asks for more than the core.
-        text: the explanation of a failure, the reason for a skip, the task of a todo.
-        seconds: how long the test took.
-        printed: the end of what the judged code printed meanwhile.
-        title: what failed before the test could ask anything, if it was that.
+        is_stretch: Whether the test asks for more than the core.
+        text: The explanation of a failure, the reason for a skip, the task of a todo.
+        seconds: How long the test took.
+        printed: The end of what the judged code printed meanwhile.
+        title: What failed before the test could ask anything, if it was that.
     """
 
     nodeid: str
@@ -118,10 +118,10 @@ class Ending:
     """How a run ended.
 
     Attributes:
-        how: the kind of end.
-        sentence: what happened, in one sentence; empty for a run that finished.
-        during: the sentence of the test in which it ended; empty for the import of the lesson.
-        place: the line of the judged code at which it was, where that is known.
+        how: The kind of end.
+        sentence: What happened, in one sentence; empty for a run that finished.
+        during: The sentence of the test in which it ended; empty for the import of the lesson.
+        place: The line of the judged code at which it was, where that is known.
     """
 
     how: End
@@ -147,14 +147,14 @@ class Verdict:
     """All that a run said.
 
     Attributes:
-        lesson: the lesson's name.
-        reports: one per test that ended, in the order in which they ran.
-        ending: how the run ended.
-        planned: how many tests were to run, of the core and of the stretch.
-        lent: the pieces that came from the reference.
-        borrowed: what in the lesson is the reference's own, or torch's.
-        seconds: how long the run took.
-        step: the step whose tests alone were to run; 0 for all tests.
+        lesson: The lesson's name.
+        reports: One per test that ended, in the order in which they ran.
+        ending: How the run ended.
+        planned: How many tests were to run, of the core and of the stretch.
+        lent: The pieces that came from the reference.
+        borrowed: What in the lesson is the reference's own, or torch's.
+        seconds: How long the run took.
+        step: The step whose tests alone were to run; 0 for all tests.
     """
 
     lesson: str
@@ -187,7 +187,7 @@ class Verdict:
         return self.ending.how is End.FINISHED
 
     def outcomes(self, *, stretch: bool) -> Counter[str]:
-        """How many reports there are of each outcome, in the core or in the stretch."""
+        """Return how many reports there are of each outcome, in the core or in the stretch."""
         return Counter(each.outcome for each in self.reports if each.is_stretch == stretch)
 
     def count(self, *, stretch: bool) -> Count:

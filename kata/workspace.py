@@ -15,8 +15,8 @@ class Workspace:
     """A learner's folders.
 
     Attributes:
-        lessons: the files the learner writes.
-        memory: what the runner keeps: a copy per lesson, hints shown, results. git ignores it.
+        lessons: The files the learner writes.
+        memory: What the runner keeps: a copy per lesson, hints shown, results. git ignores it.
     """
 
     lessons: Path
@@ -37,18 +37,18 @@ def file_of(lesson: str) -> Path:
 
 
 def yours(lesson: str) -> bytes:
-    """What the lesson's file holds now; nothing where it is missing."""
+    """Return what the lesson's file holds now; nothing where it is missing."""
     file = file_of(lesson)
     return file.read_bytes() if file.is_file() else b""
 
 
 def is_pristine(lesson: str) -> bool:
-    """Whether the lesson's file is its stub; without a file, whether one that it needs is."""
+    """Return whether the lesson's file, or one that the finale or the chain needs, is a stub."""
     return bool(unwritten(lesson))
 
 
 def unwritten(lesson: str) -> list[str]:
-    """Which of a lesson's files are their stubs: its own, or those that the finale needs."""
+    """Return which of a lesson's files are their stubs: its own, or those that the finale needs."""
     files = TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
     return [each for each in files if is_stub(each, yours(each))]
 

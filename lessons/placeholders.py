@@ -68,9 +68,9 @@ class Input(NamedTuple):
     """One parameter as a placeholder node has it: the node's target, args and type.
 
     Attributes:
-        target: the parameter's name, with its stars if it has any.
-        default: the default itself, alone in a tuple; empty if there is none.
-        annotation: the annotation; None if there is none.
+        target: The parameter's name, with its stars if it has any.
+        default: The default itself, alone in a tuple; empty if there is none.
+        annotation: The annotation; None if there is none.
     """
 
     target: str

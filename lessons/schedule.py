@@ -32,7 +32,7 @@ class Action(NamedTuple):
 
     Attributes:
         kind: ``"F"`` or ``"B"``.
-        microbatch: the number of the micro-batch, from 0.
+        microbatch: The number of the micro-batch, from 0.
 
     In torch: ``torch.distributed.pipelining.schedules._Action``.
 
@@ -58,8 +58,8 @@ def gpipe(stages: int, microbatches: int) -> list[Order]:
     """Let every stage run all forwards, then all backwards.
 
     Args:
-        stages: the number of stages.
-        microbatches: the number of micro-batches.
+        stages: The number of stages.
+        microbatches: The number of micro-batches.
 
     Returns:
         One order per stage. Both forwards and backwards begin with micro-batch 0.
@@ -80,8 +80,8 @@ def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
     alternate until all forwards have run, and the rest are backwards.
 
     Args:
-        stages: the number of stages.
-        microbatches: the number of micro-batches; it may be smaller than that of the stages.
+        stages: The number of stages.
+        microbatches: The number of micro-batches; it may be smaller than that of the stages.
 
     Returns:
         One order per stage.
@@ -109,7 +109,7 @@ class Timeline:  # given
     """When each stage runs which action.
 
     Attributes:
-        stages: the runs of each stage, in order.
+        stages: The runs of each stage, in order.
     """
 
     stages: list[list[Run]]
@@ -149,15 +149,15 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     stage after; in the last stage, it needs its own forward.
 
     Args:
-        orders: one order per stage.
-        forward: how long a forward takes.
-        backward: how long a backward takes.
+        orders: One order per stage.
+        forward: How long a forward takes.
+        backward: How long a backward takes.
 
     Returns:
         The timeline.
 
     Raises:
-        RuntimeError: some stages can't go on, because each waits for another. The message says
+        RuntimeError: Some stages can't go on, because each waits for another. The message says
             which stage waits for which action.
 
     >>> timeline = simulate(gpipe(2, 2))
@@ -179,7 +179,7 @@ def alive(orders: list[Order]) -> list[int]:
     1F1B saves: both orders take the same time.
 
     Args:
-        orders: one order per stage.
+        orders: One order per stage.
 
     Returns:
         One number per stage.
@@ -195,10 +195,10 @@ class Stage:  # given
     """One stage of a model that ``split_module`` has cut.
 
     Attributes:
-        number: the position among the stages, from 0.
-        nodes: the nodes of the outer graph that the stage runs, in order.
-        receives: for each stage that sends values here, those values.
-        sends: for each stage that needs values from here, those values.
+        number: The position among the stages, from 0.
+        nodes: The nodes of the outer graph that the stage runs, in order.
+        receives: For each stage that sends values here, those values.
+        sends: For each stage that needs values from here, those values.
     """
 
     number: int
@@ -211,14 +211,14 @@ def cut_evenly(gm: GraphModule, stages: int) -> GraphModule:
     """Cut a traced model into stages that have equally many calls, give or take one.
 
     Args:
-        gm: the traced model.
-        stages: how many stages to make; at most as many as there are calls.
+        gm: The traced model.
+        stages: How many stages to make; at most as many as there are calls.
 
     Returns:
         What ``split_module`` returns, with the submodules ``submod_0``, ``submod_1``, and so on.
 
     Raises:
-        ValueError: there are more stages than calls.
+        ValueError: There are more stages than calls.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
@@ -241,13 +241,13 @@ def stages_of(gm: GraphModule) -> list[Stage]:
     stages between them. Both list it once, in the same order: that of the first use.
 
     Args:
-        gm: what ``split_module`` returned.
+        gm: What ``split_module`` returned.
 
     Returns:
         The stages, in the order of the graph.
 
     Raises:
-        ValueError: the graph calls something else than submodules: it isn't cut.
+        ValueError: The graph calls something else than submodules: it isn't cut.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh()), 3)
@@ -265,9 +265,9 @@ class Held:
     """What a stage keeps of a micro-batch from its forward to its backward.
 
     Attributes:
-        received: for each stage that sent values: the list of them.
-        sent: for each stage that was sent values: the list of them, with their history.
-        loss: the loss of the micro-batch; the last stage has it.
+        received: For each stage that sent values: the list of them.
+        sent: For each stage that was sent values: the list of them, with their history.
+        loss: The loss of the micro-batch; the last stage has it.
     """
 
     received: dict[int, list[Any]]
@@ -279,14 +279,14 @@ class Engine:
     """Runs the actions of one stage.
 
     Attributes:
-        gm: the cut model; only this stage's submodule runs, so only its parameters get gradients.
-        stage: what the stage runs, receives and sends.
-        channel: how values get to other stages and from them.
-        inputs: the model's inputs of each micro-batch.
-        targets: the target of each micro-batch, for the loss.
-        loss_fn: takes the model's output and the target; ``None`` but in the last stage.
-        held: what is kept of each micro-batch that waits for its backward.
-        losses: the loss of each forward so far, without history; the last stage has them.
+        gm: The cut model; only this stage's submodule runs, so only its parameters get gradients.
+        stage: What the stage runs, receives and sends.
+        channel: How values get to other stages and from them.
+        inputs: The model's inputs of each micro-batch.
+        targets: The target of each micro-batch, for the loss.
+        loss_fn: Takes the model's output and the target; ``None`` but in the last stage.
+        held: What is kept of each micro-batch that waits for its backward.
+        losses: The loss of each forward so far, without history; the last stage has them.
 
     In torch: ``torch.distributed.pipelining.PipelineStage``.
     """
@@ -333,8 +333,8 @@ class Engine:
         received. So the nodes get a clone of each received tensor that requires a gradient.
 
         Args:
-            microbatch: whose inputs the placeholders take.
-            received: for each stage in ``receives``, the values that it sent.
+            microbatch: Whose inputs the placeholders take.
+            received: For each stage in ``receives``, the values that it sent.
 
         Returns:
             The value of each node, and the value of the last one, which in the last stage is what
@@ -391,7 +391,7 @@ class Channel:
     the data of each tensor.
 
     Attributes:
-        leaving: what was sent and may not have left yet, with the tensor, which must stay alive.
+        leaving: What was sent and may not have left yet, with the tensor, which must stay alive.
 
     In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
     """
@@ -403,9 +403,9 @@ class Channel:
         """Send a value to another stage, without waiting until it has left.
 
         Args:
-            value: the value; its tensors are sent without their history.
-            to: the other stage.
-            microbatch: the tag.
+            value: The value; its tensors are sent without their history.
+            to: The other stage.
+            microbatch: The tag.
         """
         raise NotImplementedError(
             "schedule: send a value to another stage, without waiting until it has left"
@@ -415,8 +415,8 @@ class Channel:
         """Wait for a value that another stage sends.
 
         Args:
-            source: the other stage.
-            microbatch: the tag.
+            source: The other stage.
+            microbatch: The tag.
 
         Returns:
             The value. A tensor requires a gradient if the one that was sent does, and is a leaf.
@@ -433,13 +433,13 @@ class Step:  # given
     """A step of training, as all its processes know it.
 
     Attributes:
-        gm: the cut model.
-        orders: one order per stage.
-        inputs: the model's inputs of each micro-batch.
-        targets: the target of each micro-batch.
-        loss_fn: takes the model's output and the target.
-        folder: where the processes meet, and where each leaves its results.
-        timeout: for how many seconds a process waits for another.
+        gm: The cut model.
+        orders: One order per stage.
+        inputs: The model's inputs of each micro-batch.
+        targets: The target of each micro-batch.
+        loss_fn: Takes the model's output and the target.
+        folder: Where the processes meet, and where each leaves its results.
+        timeout: For how many seconds a process waits for another.
     """
 
     gm: GraphModule
@@ -492,16 +492,16 @@ def train_step(
     buffer stays in its process. Afterwards no process is left, also after an error.
 
     Args:
-        gm: what ``split_module`` returned.
-        inputs: the arguments of the model. Tensors are cut into micro-batches along their first
+        gm: What ``split_module`` returned.
+        inputs: The arguments of the model. Tensors are cut into micro-batches along their first
             dimension, everything else goes to each micro-batch.
-        targets: the second argument of the loss, cut in the same way.
-        loss_fn: takes the model's output and the targets of a micro-batch; returns the mean over
+        targets: The second argument of the loss, cut in the same way.
+        loss_fn: Takes the model's output and the targets of a micro-batch; returns the mean over
             its examples.
         order: ``gpipe``, ``one_f_one_b``, or any function of the same form.
-        microbatches: into how many equal parts to cut the batch.
-        world_size: the number of processes, which is that of the stages.
-        timeout: for how many seconds a process waits for another.
+        microbatches: Into how many equal parts to cut the batch.
+        world_size: The number of processes, which is that of the stages.
+        timeout: For how many seconds a process waits for another.
 
     Returns:
         The mean loss of the micro-batches, and their mean gradients by the parameters' names in
@@ -511,8 +511,8 @@ def train_step(
     Raises:
         ValueError: ``world_size`` isn't the number of stages, or the batch can't be cut into equal
             parts.
-        RuntimeError: the orders deadlock, which is found before anything starts.
-        torch.multiprocessing.spawn.ProcessException: a stage failed, died, or waited for too long.
+        RuntimeError: The orders deadlock, which is found before anything starts.
+        torch.multiprocessing.spawn.ProcessException: A stage failed, died, or waited for too long.
             The message has the number of the first one that ended, and its traceback.
 
     In torch: ``Schedule1F1B.step``, called by each process for itself.
@@ -544,7 +544,7 @@ def orders_for(gm: GraphModule, order: Schedule, microbatches: int, world_size: 
 
     Raises:
         ValueError: ``world_size`` isn't the number of stages.
-        RuntimeError: the orders deadlock, as ``simulate`` finds.
+        RuntimeError: The orders deadlock, as ``simulate`` finds.
     """
     raise NotImplementedError("schedule: return the order of each stage of a cut model, checked")
 
@@ -564,14 +564,14 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
     Parts of one size are needed: otherwise the mean of their losses isn't the mean of the batch.
 
     Args:
-        value: the value.
-        microbatches: the number of parts.
+        value: The value.
+        microbatches: The number of parts.
 
     Returns:
         The parts.
 
     Raises:
-        ValueError: the tensor can't be cut into equal parts.
+        ValueError: The tensor can't be cut into equal parts.
 
     >>> microbatches_of(torch.arange(4), 2), microbatches_of(True, 2)
     ([tensor([0, 1]), tensor([2, 3])], [True, True])

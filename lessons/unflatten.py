@@ -161,7 +161,7 @@ def outline(graph: Graph) -> ModuleCall:
         The root's call.
 
     Raises:
-        RuntimeError: a node has no ``nn_module_stack``, or an empty one; the message names both.
+        RuntimeError: A node has no ``nn_module_stack``, or an empty one; the message names both.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -268,7 +268,7 @@ class CallGraph:
     """Builds ``graph``, the graph of one call: what it takes, its body, what it returns.
 
     Raises:
-        RuntimeError: a value is needed that the call neither makes nor gets.
+        RuntimeError: A value is needed that the call neither makes nor gets.
 
     >>> import torch
     >>> root = outline(torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),)).graph)
@@ -443,8 +443,8 @@ class UnflattenedModule(InterpreterModule):
         Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
 
         Raises:
-            TypeError: the arguments have another structure than ``in_spec``.
-            ValueError: a keyword argument that the program doesn't have.
+            TypeError: The arguments have another structure than ``in_spec``.
+            ValueError: A keyword argument that the program doesn't have.
         """
         raise NotImplementedError("unflatten: return the leaves of the arguments, with their paths")
 
@@ -455,7 +455,7 @@ class UnflattenedModule(InterpreterModule):
         graph, the leaves with their paths, and the range constraints.
 
         Raises:
-            RuntimeError: a shape or value that the program wasn't exported for.
+            RuntimeError: A shape or value that the program wasn't exported for.
         """
         raise NotImplementedError(
             "unflatten: return the leaves of the arguments, and refuse those that the program can't take"

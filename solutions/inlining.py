@@ -87,7 +87,7 @@ class CallRecorder(Tracer):
             What the callee returns, converted to a node argument by ``create_arg``.
 
         Raises:
-            TraceError: the callee raised an error, usually because it needs the value of a proxy.
+            TraceError: The callee raised an error, usually because it needs the value of a proxy.
                 The message names the callee (a function's name, a module's class), the node, and
                 what was raised.
         """
@@ -264,7 +264,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
 
     Raises:
         AttributeError: ``gm`` has no submodule of that name.
-        TraceError: the callee's ``forward`` needs a value that isn't known before it runs. The
+        TraceError: The callee's ``forward`` needs a value that isn't known before it runs. The
             error names the callee's class and the node.
 
     >>> from solutions.tracer import symbolic_trace
@@ -293,7 +293,7 @@ def inline_all(gm: GraphModule) -> GraphModule:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 
     Raises:
-        TraceError: some module's ``forward`` needs a value that isn't known before it runs. The
+        TraceError: Some module's ``forward`` needs a value that isn't known before it runs. The
             error names the module's class and the node.
 
     >>> from solutions.tracer import symbolic_trace

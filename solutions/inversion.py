@@ -46,7 +46,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
         A new module; its placeholder has the name of the model's output node.
 
     Raises:
-        NotInvertibleError: the message names a node and the reason.
+        NotInvertibleError: The message names a node and the reason.
 
     >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
     def forward(self, output):
@@ -89,7 +89,7 @@ def inverse_of(f: Function) -> Function:
     """Return the registered inverse of a function.
 
     Raises:
-        NotInvertibleError: there is none; the message names the function.
+        NotInvertibleError: There is none; the message names the function.
 
     >>> inverse_of(torch.exp) is torch.log
     True
@@ -107,7 +107,7 @@ def find_chain(graph: Graph) -> list[Node]:
         The placeholder, the steps and the output node, in order. Constants aren't in it.
 
     Raises:
-        NotInvertibleError: there isn't exactly one input, a value isn't used by exactly one
+        NotInvertibleError: There isn't exactly one input, a value isn't used by exactly one
             node, or the output isn't one value that depends on the input.
 
     >>> graph = Tracer().trace(lambda x: torch.exp(torch.tan(x)))
@@ -200,7 +200,7 @@ class InverseBuilder:
             The module that runs ``self.graph``.
 
         Raises:
-            NotInvertibleError: a constant or a step is refused; the error names its node.
+            NotInvertibleError: A constant or a step is refused; the error names its node.
         """
         *steps, output = self.chain
         result = self.graph.placeholder(output.name)
@@ -224,7 +224,7 @@ class InverseBuilder:
         """Return the attribute of ``root`` that a ``get_attr`` node reads.
 
         Raises:
-            NotInvertibleError: the node is of another kind. A constant that ``forward`` computes
+            NotInvertibleError: The node is of another kind. A constant that ``forward`` computes
                 may be random, or change the model: ``x + self.weight.mul_(2)``.
         """
         if constant.op != "get_attr":
@@ -240,7 +240,7 @@ class InverseBuilder:
             result: The node of ``graph`` that holds the step's result.
 
         Raises:
-            NotInvertibleError: the input isn't exactly one of the operands, or ``solve`` or
+            NotInvertibleError: The input isn't exactly one of the operands, or ``solve`` or
                 ``check_constant`` refuses.
         """
         function, operands = self.call_of(step)
@@ -258,7 +258,7 @@ class InverseBuilder:
         """Return the function that a step calls, and its operands.
 
         Raises:
-            NotInvertibleError: it calls a method or a module, or has arguments by keyword.
+            NotInvertibleError: It calls a method or a module, or has arguments by keyword.
         """
         if isinstance(step.target, str) or step.kwargs:
             raise NotInvertibleError(f"no inverse of this {step.op} is known")

@@ -100,7 +100,7 @@ def split_module(
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
-        RuntimeError: partitions depend on each other in a cycle.
+        RuntimeError: Partitions depend on each other in a cycle.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
 
@@ -252,7 +252,7 @@ def order_partitions(
         The same partitions, each after those it depends on, unless ``keep_original_order``.
 
     Raises:
-        RuntimeError: partitions depend on each other in a cycle, also with ``keep_original_order``.
+        RuntimeError: Partitions depend on each other in a cycle, also with ``keep_original_order``.
             The message contains the ``submod_name`` of the partitions in the cycle, and of no
             others.
 

@@ -335,7 +335,7 @@ def test_a_callee_that_branches_on_a_value_is_refused(lesson):
 
 
 def attributes(*classes: type) -> dict[str, object]:
-    """What the classes hold, by names that tell two tracers apart."""
+    """Return what the classes hold, by names that tell two tracers apart."""
     return {
         f"{each.__module__}.{each.__name__}.{name}": value
         for each in classes

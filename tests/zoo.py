@@ -33,7 +33,7 @@ class Specimen:
     kwargs: dict
 
     def eager(self) -> object:
-        """What the model gives when it is called."""
+        """Return what the model gives when it is called."""
         return self.model(*self.inputs, **self.kwargs)
 
 
@@ -577,7 +577,7 @@ def resnet18() -> Specimen:
 
 @cache
 def first_resnet18() -> Specimen:
-    """What is copied: to fill its weights takes much longer."""
+    """Return what is copied: to fill its weights takes much longer."""
     return classifier("resnet18", side=64)
 
 

@@ -55,7 +55,7 @@ def lay_out(lesson: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file is there, or a package of its name."""
+    """Return whether a file is there, or a package of its name."""
     return path.exists() or (path.with_suffix("") / "__init__.py").exists()
 
 

@@ -101,7 +101,7 @@ def section(page: LessonPage, heading: str) -> str:
 
 
 def task(page: LessonPage) -> str:
-    """What the exercise asks for, without the file to open and the commands to type."""
+    """Return what the exercise asks for, without the file to open and the commands to type."""
     text = section(page, "The exercise").partition("\n\nWith the environment active")[0]
     return text.replace(f"Open `lessons/{page.name}.py`. ", "")
 

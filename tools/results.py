@@ -40,7 +40,7 @@ def points(lesson: Json) -> int:
 
 
 def explanation(lesson: Json) -> str:
-    """What the learner reads: why the run stopped, and the first failure of the core."""
+    """Return what the learner reads: why the run stopped, and the first failure of the core."""
     if lesson["state"] == "todo":
         return f"not started: lessons/{lesson['lesson']}.py is the stub"
     failed = [each for each in lesson["failures"] if not each["stretch"]]
@@ -75,7 +75,7 @@ def classroom50(checked: Json, environment: Mapping[str, str]) -> Json:
     """The content of Classroom 50's ``result.json``; its runner adds who submitted, and when.
 
     Raises:
-        KeyError: a variable that Classroom 50 sets isn't set.
+        KeyError: A variable that Classroom 50 sets isn't set.
     """
     # Without a review, the commit stands for it.
     known = {"REVIEW_URL": environment.get("COMMIT_URL", ""), **environment}

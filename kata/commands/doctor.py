@@ -150,7 +150,7 @@ def imported(name: str, code: str, remedy: str) -> Finding:
 
 
 def writable(name: str) -> Finding:
-    """Whether files can be made in a folder of the repository; a missing one is made."""
+    """Return whether files can be made in a folder of the repository; a missing one is made."""
     folder = ROOT / name
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -85,7 +85,7 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
     """Trace a model and list what is to be drawn.
 
     Raises:
-        GraphError: the model isn't there, or it cannot be traced.
+        GraphError: The model isn't there, or it cannot be traced.
     """
     ours, lent = trace(build(model), impl)
     whose = WHOSE["full" if "tracer" in lent else impl]
@@ -102,7 +102,7 @@ def captured(model: str, impl: str, shape: tuple[int, ...]) -> Shown:
     """List what a tracer records of a model, and what its run leaves below autograd.
 
     Raises:
-        GraphError: the model isn't there, or it cannot be traced or captured.
+        GraphError: The model isn't there, or it cannot be traced or captured.
     """
     traced, lent = trace(build(model), impl)
     flat, also_lent = capture(build(model), shape, impl)

@@ -62,7 +62,7 @@ def next_hint(lesson: str) -> str:
 
 
 def what_is_left(lesson: str, how: str) -> str:
-    """How many hints there are still and ``how`` to see one, or what helps where there is none."""
+    """Return how many hints are left and ``how`` to see one, or what helps if there is none."""
     left = len(hints_of(lesson)) - level_seen(lesson)
     if left > 0:
         return f"{left} more: {how}"
@@ -74,7 +74,7 @@ def what_is_left(lesson: str, how: str) -> str:
 
 
 def level_seen(lesson: str) -> int:
-    """How many hints of the lesson were shown so far."""
+    """Return how many hints of the lesson were shown so far."""
     try:
         return max(0, int(level_file(lesson).read_text(encoding="ascii")))
     except (OSError, ValueError):

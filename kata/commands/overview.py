@@ -56,7 +56,7 @@ def time_left(rows: list[Standing]) -> str:
 
 
 def notes(rows: list[Standing]) -> Iterator[str]:
-    """What the table's words leave open: old states, and work not judged."""
+    """Yield what the table's words leave open: old states, and work not judged."""
     if any(row.is_stale or row.state == "edited" for row in rows):
         yield "edited, or with *: has changed since it was judged; `kata check` judges it"
 

@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def difference(lesson: str) -> list[str]:
-    """What is to be changed in yours so that it is the reference."""
+    """Return what is to be changed in yours so that it is the reference."""
     yours, solution = workspace.file_of(lesson), CORES / f"{lesson}.py"
     names = (f"lessons/{lesson}.py" if yours.exists() else "(nothing)", f"solutions/{lesson}.py")
     mine = yours.read_text("utf-8", "replace").splitlines() if yours.exists() else []

@@ -54,7 +54,7 @@ class Screen:
     """The terminal of a watch: each verdict begins at the top of it.
 
     Args:
-        console: where to write; if it isn't a terminal, lines follow one another.
+        console: Where to write; if it isn't a terminal, lines follow one another.
     """
 
     def __init__(self, console: Console) -> None:
@@ -89,9 +89,9 @@ class Screen:
         """Show what a run said, but for the failure that is shown already.
 
         Args:
-            verdict: what the run said.
-            shown: the failure that is shown already.
-            is_news: whether the core wasn't green before.
+            verdict: What the run said.
+            shown: The failure that is shown already.
+            is_news: Whether the core wasn't green before.
         """
         if shown is None:
             self.clear()
@@ -123,11 +123,11 @@ class Watch:
     """The state of a watch: the lesson it is about, the run in progress, those to come.
 
     Args:
-        judge: runs the tests.
-        screen: shows what they say.
-        saves: tells which lessons are saved.
-        lesson: the only lesson to judge; ``None`` for whichever is saved.
-        step: the number of the step whose tests alone run; 0 for all of them.
+        judge: Runs the tests.
+        screen: Shows what they say.
+        saves: Tells which lessons are saved.
+        lesson: The only lesson to judge; ``None`` for whichever is saved.
+        step: The number of the step whose tests alone run; 0 for all of them.
     """
 
     def __init__(

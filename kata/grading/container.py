@@ -42,10 +42,10 @@ class Container:
     """How submissions are judged in containers.
 
     Args:
-        limits: those of a run inside.
+        limits: Those of a run inside.
 
     Raises:
-        GradingError: there is neither podman nor docker, or the image cannot be built.
+        GradingError: There is neither podman nor docker, or the image cannot be built.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -62,7 +62,7 @@ class Container:
         """Judge these lessons of the person whose folder is in ``folder``.
 
         Raises:
-            RuntimeError: the container gave no grades.
+            RuntimeError: The container gave no grades.
         """
         name = f"kata-{uuid.uuid4().hex}"
         try:

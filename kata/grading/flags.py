@@ -24,7 +24,7 @@ IN_A_STRING = re.compile(r"^solutions$|import solutions|\bsolutions[./]\w")
 
 
 def flags_of(submissions: list[Submission]) -> list[list[str]]:
-    """What catches the eye in each submission's source, and who handed in the same file."""
+    """Return what catches the eye in each submission's source, and who handed in the same file."""
     equal = equal_files(submissions)
     return [
         [*lines_of(submission), *equal[number]][:MOST]

@@ -35,7 +35,7 @@ def grade_of(verdict: Verdict) -> Grade:
 
 
 def failure_of(verdict: Verdict) -> Failure | None:
-    """What to read first: the failure that is known, or how the run ended."""
+    """Return what to read first: the failure that is known, or how the run ended."""
     if not verdict.is_finished:
         text = clipped(verdict.ending.text)
         return Failure(clipped(verdict.ending.during), first_line(text), text)

@@ -117,7 +117,7 @@ class Summary:
         return Counter(grade.state for grade in self.grades(lesson))
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
-        """What stops most people in a lesson, and how many each; a red stretch doesn't count."""
+        """Return what stops most people in a lesson's core, each with the number of people."""
         stuck = [grade for grade in self.grades(lesson) if grade.state not in GREEN]
         found = [grade.failure.diagnosis for grade in stuck if grade.failure]
         # Of two that are as frequent, the one met first.

@@ -39,11 +39,11 @@ class Session:
     """The people, and what is known of their lessons so far.
 
     Args:
-        submissions: what was handed in.
-        lessons: the names of the lessons to grade.
-        limits: of each run.
-        jobs: how many runs at a time, each with a judge of its own.
-        container: how each submission is judged in a container; ``None`` for processes.
+        submissions: What was handed in.
+        lessons: The names of the lessons to grade.
+        limits: Of each run.
+        jobs: How many runs at a time, each with a judge of its own.
+        container: How each submission is judged in a container; ``None`` for processes.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Session:
             yield from (f"{words} (once more, alone)" for words in again)
 
     def judging(self, stack: ExitStack, jobs: int) -> Judging:
-        """How lessons are judged; what that needs is closed with the stack."""
+        """Return how lessons are judged; what that needs is closed with the stack."""
         if self.container:
             grades = self.container.grades
             return lambda folder, lessons, _: grades(folder, lessons)

@@ -43,10 +43,10 @@ class Submission:
     """What one participant handed in.
 
     Attributes:
-        name: the folder's or the archive's name, made printable.
-        files: what the lessons' files hold, by lesson.
-        unreadable: the lessons whose file cannot be read.
-        notes: what was left out, and why.
+        name: The folder's or the archive's name, made printable.
+        files: What the lessons' files hold, by lesson.
+        unreadable: The lessons whose file cannot be read.
+        notes: What was left out, and why.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Submission:
     notes: tuple[str, ...] = ()
 
     def is_untouched(self, lesson: str) -> bool:
-        """Whether the lesson's file is the stub, or isn't there at all."""
+        """Return whether the lesson's file is the stub, or isn't there at all."""
         return lesson not in self.files or is_stub(lesson, self.files[lesson])
 
 
@@ -63,7 +63,7 @@ def find_submissions(folder: Path) -> list[Submission]:
     """Read every submission in the folder, in the order of their names.
 
     Raises:
-        GradingError: there is no such folder, or nothing in it.
+        GradingError: There is no such folder, or nothing in it.
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} isn't a folder: name one with a folder per person")
@@ -160,7 +160,7 @@ def lessons_root(paths: list[PurePosixPath]) -> PurePosixPath:
 
 
 def limited(opened: Opener) -> bytes:
-    """What a file holds, if that isn't too much."""
+    """Return what a file holds, if that isn't too much."""
     with opened() as stream:
         data = stream.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:

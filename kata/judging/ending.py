@@ -93,15 +93,15 @@ def ending_of(
     overdue: str,
     worker_log: str,
 ) -> Ending:
-    """How a run that is over has ended: the first line of the table that holds says so.
+    """Return how a run that is over has ended: the first line of the table that holds says so.
 
     Args:
-        log: what it wrote.
-        files: where.
-        exit_code: that of its process; below zero: a signal; ``None``: no process could report it.
-        is_stopped: whether we stopped it because its result isn't wanted any more.
-        overdue: why we stopped it, if it was because it took too long.
-        worker_log: the end of what the worker wrote.
+        log: What it wrote.
+        files: Where.
+        exit_code: That of its process; below zero: a signal; ``None``: no process could report it.
+        is_stopped: Whether we stopped it because its result isn't wanted any more.
+        overdue: Why we stopped it, if it was because it took too long.
+        worker_log: The end of what the worker wrote.
     """
     code, said = exit_code, output_tail(files) or worker_log
     is_full = files.output.exists() and files.output.stat().st_size >= FILE_BYTES
@@ -162,7 +162,7 @@ def last_line(files: RunFiles) -> CodeLine | None:
 
 
 def is_of_the_stub(frame: dict[str, str]) -> bool:
-    """Whether a frame's line is in a definition that the lesson's stub has as it is."""
+    """Return whether a frame's line is in a definition that the lesson's stub has as it is."""
     lesson = Path(frame["file"]).stem
     source = "".join(linecache.getlines(frame["file"]))
     return lesson in NAMES and is_given(lesson, source, int(frame["line"]))

@@ -20,7 +20,7 @@ class Judge:
     It starts to warm up when it is made, and imports neither torch nor the lessons itself.
 
     Args:
-        fork: whether one warm worker forks a child per run. Without (on macOS, libraries may crash
+        fork: Whether one warm worker forks a child per run. Without (on macOS, libraries may crash
             in the child), each run takes a worker of its own, and the next one warms up meanwhile.
     """
 

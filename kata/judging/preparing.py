@@ -17,8 +17,8 @@ class Preparations:
     """A pytest plugin that finds the test modules' ``prepare`` at collection.
 
     Attributes:
-        steps: what is left to make, by lesson.
-        begun: the lessons that were judged: for these it is worth the time.
+        steps: What is left to make, by lesson.
+        begun: The lessons that were judged: for these it is worth the time.
     """
 
     def __init__(self) -> None:

@@ -28,9 +28,9 @@ class WorkerProcess:
     """A worker and what it has said so far.
 
     Attributes:
-        is_ready: whether it has imported all, and waits for orders.
-        pids: the process of each run that began.
-        codes: the exit code of each run that ended; below zero: the signal that killed it.
+        is_ready: Whether it has imported all, and waits for orders.
+        pids: The process of each run that began.
+        codes: The exit code of each run that ended; below zero: the signal that killed it.
     """
 
     def __init__(self, root: Path, log: Path, *, once: bool) -> None:

@@ -16,17 +16,17 @@ class Request:
     """One run of one lesson's tests.
 
     Attributes:
-        lesson: the lesson's name.
-        folder: where the lessons to judge are; a copy of it is judged.
-        yours: the siblings that the lesson is judged with; the reference lends the others. ``None``
+        lesson: The lesson's name.
+        folder: Where the lessons to judge are; a copy of it is judged.
+        yours: The siblings that the lesson is judged with; the reference lends the others. ``None``
             for all that have been written.
-        marks: pytest's ``-m``: which tests run.
-        first: node ids of tests to run before the others.
-        step: the number of the step whose tests alone run; 0 for all of them.
-        seconds: how long a test, or the import of the lesson, may compute or wait.
-        total: how long the whole run may compute; ``None`` for as long as its tests do.
-        memory: how many bytes the run may take beyond what torch takes; 0 for no limit.
-        may_execute: whether the run may start programs.
+        marks: Pytest's ``-m``: which tests run.
+        first: Node ids of tests to run before the others.
+        step: The number of the step whose tests alone run; 0 for all of them.
+        seconds: How long a test, or the import of the lesson, may compute or wait.
+        total: How long the whole run may compute; ``None`` for as long as its tests do.
+        memory: How many bytes the run may take beyond what torch takes; 0 for no limit.
+        may_execute: Whether the run may start programs.
     """
 
     lesson: str
@@ -55,12 +55,12 @@ class RunFiles:
     """The files of one run, in a folder of its own: the judge prepares them, the worker fills them.
 
     Attributes:
-        folder: holds all of them, and is all that the run may write to.
-        lessons: a copy of the lessons.
-        events: a line of JSON per event.
-        frames: where the code was when time was up, or on a fatal signal.
-        output: what the code wrote outside of the tests.
-        home: its home and its temporary files.
+        folder: Holds all of them, and is all that the run may write to.
+        lessons: A copy of the lessons.
+        events: A line of JSON per event.
+        frames: Where the code was when time was up, or on a fatal signal.
+        output: What the code wrote outside of the tests.
+        home: Its home and its temporary files.
     """
 
     def __init__(self, folder: Path) -> None:

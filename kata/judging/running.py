@@ -34,7 +34,7 @@ class Timer:
     computed_before: float = 0.0
 
     def is_over(self, computed: float | None) -> bool:
-        """Whether the time is up for a process that has computed for so long in all."""
+        """Return whether the time is up for a process that has computed for so long in all."""
         waited = time.monotonic() - self.since
         if computed is None:
             return waited > self.limit

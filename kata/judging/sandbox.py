@@ -46,7 +46,7 @@ def limit(memory: int) -> None:
     """Limit this process, and all that it starts.
 
     Args:
-        memory: bytes that it may take beyond what it takes now; 0 for no limit.
+        memory: Bytes that it may take beyond what it takes now; 0 for no limit.
     """
     if resource is None:
         return
@@ -66,12 +66,12 @@ def lower(kind: int, value: int) -> None:
 
 
 def address_space() -> int:
-    """How many bytes of addresses this process has mapped: torch maps gigabytes."""
+    """Return how many bytes of addresses this process has mapped: torch maps gigabytes."""
     return int((PROC / "self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def tasks_of_this_user() -> int:
-    """How many threads the user runs now: the system's limit counts them all together."""
+    """Return how many threads the user runs now: the system's limit counts them all together."""
     count = 0
     for process in PROC.glob("[0-9]*"):
         # A process may end while it is being looked at.
@@ -98,8 +98,8 @@ def confine(folder: Path, *, may_execute: bool) -> bool:
     """Forbid this process, for good, to change files elsewhere; return whether that worked.
 
     Args:
-        folder: where it may write.
-        may_execute: whether it may start programs.
+        folder: Where it may write.
+        may_execute: Whether it may start programs.
     """
     with contextlib.suppress(OSError, AttributeError):
         writing = writing_rights()
@@ -133,7 +133,7 @@ def call(number: int, *arguments: object) -> int:
     """A system call that the C library has no name for.
 
     Raises:
-        OSError: the kernel refused it, or doesn't know it.
+        OSError: The kernel refused it, or doesn't know it.
     """
     if sys.platform != "linux":
         raise OSError("Landlock is Linux's alone")
@@ -160,7 +160,7 @@ def children_of(parent: int) -> Iterator[int]:
 
 
 def fields_of(status: Path) -> list[str]:
-    """What the system reports of a process after its name, which may contain anything."""
+    """Return what the system reports of a process after its name, which may contain anything."""
     return status.read_text().rpartition(")")[2].split()
 
 

@@ -80,8 +80,8 @@ class LowerTracer(Tracer):
     In torch: a subclass of ``torch.fx.Tracer``.
 
     Args:
-        *types: the classes of modules to trace through, subclasses included.
-        **options: what ``Tracer`` takes.
+        *types: The classes of modules to trace through, subclasses included.
+        **options: What ``Tracer`` takes.
 
     >>> model = nn.Sequential(nn.GELU(), nn.Sigmoid())
     >>> for node in LowerTracer(nn.GELU).trace(model).nodes:
@@ -196,7 +196,7 @@ class OutOfPlaceTracer(Tracer):
         """Create the node as ``Tracer`` does, unless it works in place.
 
         Raises:
-            InPlaceError: the operation works in place; the error names the node and its target.
+            InPlaceError: The operation works in place; the error names the node and its target.
         """
         node = super().create_node(*args, **kwargs)
         if _is_in_place(node, self):

@@ -100,10 +100,10 @@ class CompleteExecOrderTracer(ExecOrderTracer):
         """Name the parameters that a new node uses, wherever they are among its arguments.
 
         Args:
-            info: the record.
-            parameters: all parameters of the root by name.
-            node: the node.
-            args: its positional arguments as the model passed them.
+            info: The record.
+            parameters: All parameters of the root by name.
+            node: The node.
+            args: Its positional arguments as the model passed them.
 
         Returns:
             A new list of names and parameters, in order, each read once.

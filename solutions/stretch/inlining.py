@@ -53,7 +53,7 @@ class CallRecorder(core.CallRecorder, Tracer):
         """Run one callee, inside the modules that its call is in.
 
         Args:
-            call: what to record.
+            call: What to record.
 
         Returns:
             What the callee returns.
@@ -82,7 +82,7 @@ def drop_unused_modules(gm: GraphModule) -> None:
     that no node refers to.
 
     Args:
-        gm: the module.
+        gm: The module.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))
@@ -112,9 +112,9 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     """Replace one node by what ``fn`` does with the node's arguments; the core says more.
 
     Args:
-        gm: the module to edit.
-        node: the call to replace.
-        fn: takes what the node takes.
+        gm: The module to edit.
+        node: The call to replace.
+        fn: Takes what the node takes.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -135,8 +135,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
     """Replace every call of one submodule by what it does; the core says more.
 
     Args:
-        gm: the module to edit.
-        target: the path of the submodule, as in ``node.target``.
+        gm: The module to edit.
+        target: The path of the submodule, as in ``node.target``.
 
     Returns:
         ``gm`` itself, edited and recompiled.
@@ -164,7 +164,7 @@ def inline_all(gm: GraphModule) -> GraphModule:
     """Replace every call of a submodule, all the way down; the core says more.
 
     Args:
-        gm: the module to edit.
+        gm: The module to edit.
 
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.

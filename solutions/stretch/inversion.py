@@ -60,14 +60,14 @@ def invert(model: nn.Module | Function) -> GraphModule:
     In torch: no such function; its documentation has an example for functions of one argument.
 
     Args:
-        model: a module or function of one input. It isn't changed; its parameters are shared with
+        model: A module or function of one input. It isn't changed; its parameters are shared with
             the inverse.
 
     Returns:
         A new module; its placeholder has the name of the model's output node.
 
     Raises:
-        NotInvertibleError: the graph isn't a chain of such steps; the message names a node and the
+        NotInvertibleError: The graph isn't a chain of such steps; the message names a node and the
             reason.
 
     >>> print(invert(lambda x: x.tan().exp().mul(2)).code.strip())
@@ -89,7 +89,7 @@ def add_inverse(f: Function, g: Function) -> None:
     A later pair replaces an earlier one with the same function.
 
     Raises:
-        TypeError: one of them can't be called.
+        TypeError: One of them can't be called.
 
     >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
     >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
@@ -160,7 +160,7 @@ class InverseBuilder(core.InverseBuilder):
         """Return a constant's value: an attribute, or what is computed from attributes.
 
         Raises:
-            NotInvertibleError: computing it would change a tensor or draw random numbers.
+            NotInvertibleError: Computing it would change a tensor or draw random numbers.
         """
         with torch.no_grad(), RefuseSideEffects():
             return self.interpreter.run_node(constant)
@@ -288,8 +288,8 @@ class AdditiveCoupling(nn.Module):
     In torch: no such layer; it is the building block of NICE and RealNVP.
 
     Args:
-        f: computes the amount to add, in the shape of a half.
-        dim: the dimension that is cut in two.
+        f: Computes the amount to add, in the shape of a half.
+        dim: The dimension that is cut in two.
 
     >>> layer = AdditiveCoupling(nn.Linear(2, 2))
     >>> x = torch.randn(3, 4)
@@ -306,7 +306,7 @@ class AdditiveCoupling(nn.Module):
         """Add ``f`` of the first half to the second half.
 
         Args:
-            x: a tensor whose size along ``dim`` is even.
+            x: A tensor whose size along ``dim`` is even.
 
         Returns:
             A tensor of the same shape.
@@ -318,7 +318,7 @@ class AdditiveCoupling(nn.Module):
         """Find the ``x`` for which ``forward`` gives ``y``.
 
         Args:
-            y: what ``forward`` gives.
+            y: What ``forward`` gives.
 
         Returns:
             What it was given.
@@ -336,9 +336,9 @@ class RevBlock(nn.Module):
     activations for the backward pass.
 
     Args:
-        f: computes what is added to the first half.
-        g: computes what is added to the second half.
-        dim: the dimension that is cut in two.
+        f: Computes what is added to the first half.
+        g: Computes what is added to the second half.
+        dim: The dimension that is cut in two.
 
     >>> block = RevBlock(nn.Linear(2, 2), nn.Linear(2, 2))
     >>> x = torch.randn(3, 4)
@@ -356,7 +356,7 @@ class RevBlock(nn.Module):
         """Change the first half by ``f`` of the second, then the second by ``g`` of the new first.
 
         Args:
-            x: a tensor whose size along ``dim`` is even.
+            x: A tensor whose size along ``dim`` is even.
 
         Returns:
             A tensor of the same shape.
@@ -370,7 +370,7 @@ class RevBlock(nn.Module):
         """Find the ``x`` for which ``forward`` gives ``y``.
 
         Args:
-            y: what ``forward`` gives.
+            y: What ``forward`` gives.
 
         Returns:
             What it was given.
@@ -385,7 +385,7 @@ class Inverse(nn.Module):
     """Run a module's ``inverse`` as ``forward``, and its ``forward`` as ``inverse``.
 
     Args:
-        module: a module with a method ``inverse``; its parameters are shared.
+        module: A module with a method ``inverse``; its parameters are shared.
 
     >>> layer = AdditiveCoupling(nn.Linear(2, 2))
     >>> y = torch.randn(3, 4)

@@ -39,12 +39,12 @@ class Partition(core.Partition):
     """Unlike the core's: it knows its options, and the modes in which its nodes have to run.
 
     Attributes:
-        reentered: the mode changes to repeat at the start (``propagate_regions``).
-        exited_early: the exits to add at the end, the outermost first (the same step).
-        attributes: the ``get_attr`` nodes of modules, read inside instead of passed in; a dict,
+        reentered: The mode changes to repeat at the start (``propagate_regions``).
+        exited_early: The exits to add at the end, the outermost first (the same step).
+        attributes: The ``get_attr`` nodes of modules, read inside instead of passed in; a dict,
             because it keeps the order (``collect_crossings``).
-        affix, keep_original_input_name, tuple_return: as for ``split_module``.
-        paths: the path that each flat name stands for.
+        affix, keep_original_input_name, tuple_return: As for ``split_module``.
+        paths: The path that each flat name stands for.
     """
 
     reentered: list[Node] = field(default_factory=list)
@@ -95,27 +95,27 @@ def split_module(
     """Cut a traced model into submodules, and return the model that calls them in turn.
 
     Args:
-        m: the model to cut.
-        root_m: the model that ``m`` was traced from. It is not used; torch's signature has it.
-        split_callback: the partition number of a node; it is asked once per call, in the order of
+        m: The model to cut.
+        root_m: The model that ``m`` was traced from. It is not used; torch's signature has it.
+        split_callback: The partition number of a node; it is asked once per call, in the order of
             the graph, also if the graph switches modes.
-        qualname_map: a dict to fill with the old path of every module called in the result.
-        keep_original_order: call the submodules in the order in which the graph reaches them, and
+        qualname_map: A dict to fill with the old path of every module called in the result.
+        keep_original_order: Call the submodules in the order in which the graph reaches them, and
             read parameters where they are needed.
-        keep_original_node_name: nodes of the submodules have the names of the original's.
-        keep_original_input_name: inputs of the submodules have the names of the values they take;
+        keep_original_node_name: Nodes of the submodules have the names of the original's.
+        keep_original_input_name: Inputs of the submodules have the names of the values they take;
             otherwise ``arg_0``, ``arg_1``, ....
-        partition_affix: goes before the number: ``submod_<affix>_<number>``.
-        tuple_return: submodules return a tuple also where there is one value.
+        partition_affix: Goes before the number: ``submod_<affix>_<number>``.
+        tuple_return: Submodules return a tuple also where there is one value.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
-        RuntimeError: partitions wait for each other in a circle; ``keep_original_order`` is asked
+        RuntimeError: Partitions wait for each other in a circle; ``keep_original_order`` is asked
             for where a partition would run too early; an autocast region has no end or no start;
             partition numbers go down where autocast or gradients are switched.
-        AttributeError: a node refers to something that the model does not have.
+        AttributeError: A node refers to something that the model does not have.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
     """
@@ -222,7 +222,7 @@ def order_partitions(
     checked.
 
     Raises:
-        RuntimeError: also where the original order is asked for, but a partition would run before
+        RuntimeError: Also where the original order is asked for, but a partition would run before
             one it depends on.
     """
     core.order_partitions([*partitions])
@@ -330,12 +330,12 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     graph; ``exited_early`` lists the outermost region first.
 
     Args:
-        graph: the graph to cut; it is only read.
-        partitions: what ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
+        graph: The graph to cut; it is only read.
+        partitions: What ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
             filled in.
 
     Raises:
-        RuntimeError: an autocast that is never left, or left without being entered; a mode that is
+        RuntimeError: An autocast that is never left, or left without being entered; a mode that is
             computed by the graph; partition numbers that go down, in a graph that changes modes:
             the code before a change would come to run after it.
 

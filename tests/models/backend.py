@@ -99,7 +99,7 @@ def operators(kernel):
 
 
 def counts(lesson, function, *args):
-    """How many nodes each kernel has."""
+    """Return how many nodes each kernel has."""
     return [len(kernel.nodes) for kernel in kernels(lesson, function, *args)]
 
 

@@ -135,7 +135,7 @@ def same_stacks(graph: Any, expected: Any) -> None:
 
 
 def hooks() -> tuple[int, int]:
-    """How many hooks torch has for all modules."""
+    """Return how many hooks torch has for all modules."""
     module = torch.nn.modules.module
     return len(module._global_forward_hooks), len(module._global_forward_pre_hooks)
 

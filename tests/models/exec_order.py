@@ -229,12 +229,12 @@ def readable(info, model: nn.Module) -> Record:
 
 
 def record(lesson, model: nn.Module, tracer=None) -> Record:
-    """What a new watcher records of a model."""
+    """Return what a new watcher records of a model."""
     return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
 
 
 def golden(name: str) -> Record:
-    """What torch's own watcher recorded of a model."""
+    """Return what torch's own watcher recorded of a model."""
     return records()[name]
 
 

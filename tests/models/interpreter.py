@@ -54,7 +54,7 @@ def as_sequence(value: Any, items: Any) -> Any:
 
 
 def error_of(call: Callable[[], object]) -> str:
-    """What the traceback of a call's error ends with: type, message and notes."""
+    """Return what the traceback of a call's error ends with: type, message and notes."""
     try:
         call()
     except NotImplementedError:  # a stub's
@@ -95,7 +95,7 @@ def traced(function: Callable[..., object]) -> fx.GraphModule:
 
 
 def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> list[Any]:
-    """What each node says of its value, after a run of its own."""
+    """Return what each node says of its value, after a run of its own."""
     run = build()
     shape_prop(run.module, *options).propagate(*run.values)
     keys = "tensor_meta", "type"
@@ -111,7 +111,7 @@ def keeping(lesson: Any, module: Any) -> Any:
 
 
 def costs(lesson: Any, function: Callable[..., object], *args: object) -> dict[str, dict]:
-    """What each node of a function costs, by the node's name."""
+    """Return what each node of a function costs, by the node's name."""
     module = traced(function)
     lesson.Profiler(module).run(*args)
     return {node.name: node.meta for node in module.graph.nodes}

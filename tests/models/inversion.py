@@ -220,7 +220,7 @@ def random_chain(seed: int, *, methods: bool = False) -> Callable[[Tensor], Tens
 
 
 def is_gentle(result: Tensor, x: Tensor) -> bool:
-    """Whether rounding errors stay small on the way back."""
+    """Return whether rounding errors stay small on the way back."""
     (slope,) = torch.autograd.grad(result.sum(), x, retain_graph=True)
     return bool(((slope.abs() > 1e-3) & (slope.abs() < 1e3) & (result.abs() < 1e3)).all())
 

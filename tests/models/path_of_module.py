@@ -35,7 +35,7 @@ def path_of(tracer: torch.fx.Tracer, mod: nn.Module) -> str | NameError | KeyErr
 
 
 def is_refused(got: object) -> bool:
-    """Whether a ``NameError`` came instead of a path."""
+    """Return whether a ``NameError`` came instead of a path."""
     return isinstance(got, NameError)
 
 

@@ -20,7 +20,7 @@ def plugged(lesson) -> torch.fx.Tracer:
 
 
 def arguments_for(lesson, function: Callable, root: nn.Module | None = None, **options):
-    """What ``create_args_for_root`` returns, and the tracer whose graph holds the placeholders."""
+    """Return what ``create_args_for_root`` returns, and the tracer that made the placeholders."""
     tracer = plugged(lesson)
     tracer.root, tracer.graph, tracer.tensor_attrs = root or nn.Module(), Graph(), {}
     callable_, args = tracer.create_args_for_root(function, root is not None, **options)
@@ -46,7 +46,7 @@ def graph_module(lesson, root: nn.Module | Callable, **options) -> GraphModule:
 
 
 def called(function: Callable, *args: object) -> object:
-    """What a call gives, or the error it ends in: a comparison tells the cause of that too."""
+    """Return the result of a call, or its error, so that a test can show either."""
     try:
         return function(*args)
     except (TypeError, NameError) as error:
@@ -72,7 +72,7 @@ def type_of_output(graph: Graph) -> object:
 
 
 def untyped(graph: Graph) -> bool:
-    """Whether no placeholder has a type."""
+    """Return whether no placeholder has a type."""
     return all(annotation is None for *_, annotation in placeholders(graph))
 
 

@@ -46,7 +46,7 @@ def result_of(graph: Graph) -> Node:
 
 
 def matched(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
-    """What the pattern's nodes match if its anchor is compared with the function's result."""
+    """Return what the pattern's nodes match, from its anchor and the function's result on."""
     anchor, result = (result_of(symbolic_trace(each).graph) for each in (pattern, function))
     nodes_map: dict[Node, Any] = {}
     is_match = lesson.Matcher().match_node(anchor, result, nodes_map)
@@ -60,7 +60,7 @@ def places(lesson: Any, pattern: Any, function: Callable) -> list[str]:
 
 
 def calls(graph: Graph) -> list[str]:
-    """What a graph's nodes call, in order, besides inputs and output."""
+    """Return what a graph's nodes call, in order, besides inputs and output."""
     nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
     return [getattr(node.target, "__name__", node.target) for node in nodes]
 

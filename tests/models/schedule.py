@@ -96,11 +96,11 @@ class Task(NamedTuple):
     """A model, its inputs and targets, cut into micro-batches, and what one process makes of them.
 
     Attributes:
-        cut: the cut model.
-        inputs: the arguments, per micro-batch.
-        targets: the targets, per micro-batch.
-        loss: the mean loss.
-        gradients: the mean gradients, by the names that the cut model's parameters have.
+        cut: The cut model.
+        inputs: The arguments, per micro-batch.
+        targets: The targets, per micro-batch.
+        loss: The mean loss.
+        gradients: The mean gradients, by the names that the cut model's parameters have.
     """
 
     cut: Any
@@ -228,7 +228,7 @@ def sorted_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[Any]:
-    """What ``work(rank)`` returns in each of some processes that are joined by gloo."""
+    """Return what ``work(rank)`` returns in each of some processes that are joined by gloo."""
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
 
@@ -251,7 +251,7 @@ def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[A
 
 
 def exchanged(lesson, values: list[Any], folder: Path) -> list[Any]:
-    """What arrives in another process, which asks for the last value first."""
+    """Return what arrives in another process, which asks for the last value first."""
 
     make = lesson.Channel
 
@@ -283,7 +283,7 @@ def kill_self(*_: Any) -> None:
 
 
 def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str]]:
-    """What a schedule of torch's lets each stage run, printed as ours is."""
+    """Return what a schedule of torch's lets each stage run, printed as ours is."""
     fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
     from torch.distributed.pipelining import PipelineStage
 
@@ -306,7 +306,7 @@ def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str
 
 
 def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> list[list[str]]:
-    """What torch lets each process run that has several stages."""
+    """Return what torch lets each process run that has several stages."""
     fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
     from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
 

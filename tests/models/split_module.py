@@ -173,7 +173,7 @@ def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> N
 
 
 def numbers_and_gradients(run, model: nn.Module, inputs):
-    """What ``run`` returns, and the gradients of the model's parameters and the inputs."""
+    """Return what ``run`` returns, and the gradients of the model's parameters and the inputs."""
     result = run(*inputs)
     total = sum(value.sum() for value in tree_leaves(result))
     leaves = [leaf for leaf in (*inputs, *model.parameters()) if leaf.requires_grad]

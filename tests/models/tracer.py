@@ -50,7 +50,7 @@ def module_stacks(graph: Graph) -> list[list[str]]:
 
 
 def is_leaf(lesson, home: str) -> bool:
-    """Whether a module is a leaf whose class was written in the Python module ``home``."""
+    """Return whether a module is a leaf whose class was written in the Python module ``home``."""
     module = type("Module", (nn.Module,), {"__module__": home})()
     return bool(lesson.Tracer().is_leaf_module(module, "module"))
 

@@ -15,7 +15,7 @@ NORM = aten.native_batch_norm.default
 
 
 def capture(model, args, kwargs=None, *, table=None):
-    """What ``make_fx`` records of a model without writes, as a module of state and leaves."""
+    """Return what ``make_fx`` records of a model, as a function of its state and leaves."""
     state = {}
     if isinstance(model, nn.Module):
         state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -42,13 +42,13 @@ def capture(model, args, kwargs=None, *, table=None):
 
 
 def recorded(function, values, table):
-    """What ``make_fx`` records on fake tensors."""
+    """Return what ``make_fx`` records on fake tensors."""
     return make_fx(
         function, tracing_mode="fake", decomposition_table=table, _allow_non_fake_inputs=True
     )(*values)
 
 
 def program(model, args, kwargs=None, *, table=None):
-    """What ``torch.export`` makes of a model, with the operators of the table broken up."""
+    """Return what ``torch.export`` makes of a model, with the operators of the table broken up."""
     with specs_are_copied():
         return export(model, *args, kwargs=kwargs).run_decompositions(dict(table or {}))

@@ -39,7 +39,7 @@ def graph_of(pattern: Any) -> Graph:
 
 
 def match(pattern: Any, graph: Graph) -> list[Match]:
-    """What ``replace_pattern`` would replace."""
+    """Return what ``replace_pattern`` would replace."""
     found = SubgraphMatcher(graph_of(pattern)).match(graph)
     return [Match(each.anchors[0], each.nodes_map) for each in found]
 

@@ -8,10 +8,10 @@ __all__ = ["gpipe", "one_f_one_b"]
 
 
 def gpipe(stages, microbatches):
-    """What ``ScheduleGPipe`` lets each stage run."""
+    """Return what ``ScheduleGPipe`` lets each stage run."""
     return torch_orders(ScheduleGPipe, stages, microbatches)
 
 
 def one_f_one_b(stages, microbatches):
-    """What ``Schedule1F1B`` lets each stage run."""
+    """Return what ``Schedule1F1B`` lets each stage run."""
     return torch_orders(Schedule1F1B, stages, microbatches)

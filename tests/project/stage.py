@@ -30,7 +30,7 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
     """Let the commands work on pristine stubs in a folder of their own.
 
     Args:
-        lessons: those whose stubs are there; of none, all are.
+        lessons: Those whose stubs are there; of none, all are.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))

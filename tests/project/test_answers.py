@@ -111,7 +111,7 @@ def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
 
 
 def leaves_out(shown: str) -> bool:
-    """Whether more is red than fits the screen."""
+    """Return whether more is red than fits the screen."""
     return re.search(r"(more|for \d+ other) reasons?\n", shown) is not None
 
 
@@ -129,7 +129,7 @@ class Patience:
 
 
 def in_a_fork(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:
-    """What ``work`` returns when a copy of this process does it."""
+    """Return what ``work`` returns when a copy of this process does it."""
     fork = multiprocessing.get_context("fork")
     here, there = fork.Pipe(duplex=False)
 

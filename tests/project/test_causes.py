@@ -113,7 +113,7 @@ def bare_causes(tree: ast.Module) -> Iterator[int]:
 
 
 def value_of(value: ast.expr, tree: ast.Module) -> ast.expr:
-    """What a name stands for: what was assigned last above it, or else below it."""
+    """Return what a name stands for: what was assigned last above it, or else below it."""
     if not isinstance(value, ast.Name):
         return value
     assigned = [

@@ -78,7 +78,7 @@ class Current(Result):
 
 
 def rows(states: dict[str, str]) -> list[Standing]:
-    """Where somebody is with lessons in these states, and stubs for all others."""
+    """Return where somebody is with lessons in these states, and stubs for all others."""
     results = {
         name: Current(name, state, Count(), Count(), has_passed=True, key="")
         for name, state in states.items()

@@ -36,7 +36,7 @@ def venv(tmp_path: Path, monkeypatch) -> Path:
 
 
 def installed(python: Path) -> list[tuple[str, ...]]:
-    """What nox would run to have the project in this environment."""
+    """Return what nox would run to have the project in this environment."""
     session = Recorder()
     noxfile.install(session, str(python), "project", "--editable", ".")
     return session.commands

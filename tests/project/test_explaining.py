@@ -30,7 +30,7 @@ def lessons(tmp_path: Path) -> Path:
 
 
 def read(lessons: Path, source: str) -> str:
-    """What the terminal shows for one test on this source, its lines joined."""
+    """Return what the terminal shows for one test on this source, its lines joined."""
     (lessons / f"{LESSON}.py").write_text(source)
     return " ".join(judge_folder(lessons, ROOT_TEST).terminal.split())
 

@@ -43,7 +43,7 @@ META = ("nn_module_stack",)
 
 
 def world() -> dict[str, object]:
-    """What traces patch: modules' methods, torch's flags, functions in globals and in ``math``."""
+    """Return what traces patch: methods of modules, torch's flags, functions, also of ``math``."""
     return {
         "call": nn.Module.__call__,
         "getattr": nn.Module.__getattr__,
@@ -185,7 +185,7 @@ HOOKS = {name for name, value in vars(Watching).items() if callable(value)}
 
 
 def state_of(tracer: Tracer) -> tuple:
-    """What a tracer knows between two traces."""
+    """Return what a tracer knows between two traces."""
     return (
         list(tracer.module_stack),
         tracer.scope.module_path,

@@ -99,7 +99,7 @@ def stub_of(lesson: str) -> str:
 
 
 def is_step(function: ast.FunctionDef) -> bool:
-    """Whether a function of a stub is left to write."""
+    """Return whether a function of a stub is left to write."""
     return isinstance(function.body[-1], ast.Raise)
 
 

@@ -96,7 +96,7 @@ def test_check_shows_no_milestone_while_a_piece_is_lent(learner, judge: Judge):
 
 
 def watched(*verdicts: Verdict) -> list[str]:
-    """What a watch prints for each verdict."""
+    """Return what a watch prints for each verdict."""
     shown = []
     for each in verdicts:
         console = open_console()

@@ -55,7 +55,7 @@ def test_no_sentence_leads_to_a_picture_that_is_left_out():
 
 
 def executed(folder: Path, text: str) -> str:
-    """What the cells print, run in an empty folder; nothing may come from the network."""
+    """Return what the cells print, run in an empty folder; nothing may come from the network."""
     (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", RUN, "notebook.ipynb"]
     offline = os.environ | {"PIP_NO_INDEX": "1", "IPYTHONDIR": str(folder / ".ipython")}

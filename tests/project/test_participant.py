@@ -49,7 +49,7 @@ def play(scene: str, folder: Path) -> Verdict:
 
 
 def screen(verdict: Verdict, folder: Path) -> str:
-    """What the terminal shows, without times and without the folder's random name."""
+    """Return what the terminal shows, without times and without the folder's random name."""
     text = re.sub(r" in \d+\.\d+s( \(.*\))?", " in N s", verdict.terminal)
     text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.MULTILINE)
     text = re.sub(r"KeyError: \d+", "KeyError: N", text)

@@ -89,7 +89,7 @@ VERDICTS = {
 
 
 def checked(*verdicts: Verdict) -> dict[str, Any]:
-    """What ``kata check --json`` prints of these verdicts."""
+    """Return what ``kata check --json`` prints of these verdicts."""
     return json.loads(json.dumps(check.as_json(list(verdicts), stretch=False)))
 
 

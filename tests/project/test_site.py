@@ -177,7 +177,7 @@ def test_every_page_describes_itself_and_no_other():
 
 
 def description_of(path: Path) -> str:
-    """What a search engine shows of a page, from the settings above its title."""
+    """Return what a search engine shows of a page, from the settings above its title."""
     found = FRONT_MATTER.match(path.read_text(encoding="utf-8"))
     assert found, f"{path} has no description"
     return str(yaml.safe_load(found[0].strip().strip("-"))["description"])
@@ -216,7 +216,7 @@ def test_a_place_that_torch_has_not_is_noticed():
 
 
 def names_in(file: str) -> dict[str, str]:
-    """What a file of an installed package defines, without importing it."""
+    """Return what a file of an installed package defines, without importing it."""
     package = file.partition("/")[0]
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None, package

@@ -56,7 +56,7 @@ def room_of(name: str) -> str:
 
 
 def floors(modules: Graph) -> int:
-    """How many modules import each other at most, one above the other."""
+    """Return how many modules import each other at most, one above the other."""
     known: dict[str, int] = {}
 
     def floor(name: str, above: tuple[str, ...] = ()) -> int:

@@ -282,7 +282,7 @@ def test_a_reduction_over_other_dimensions_stays_torchs(lesson, name):
 
 
 def addresses(module, *args):
-    """Where the tensors of a graph are, while all of them are kept."""
+    """Return where the tensors of a graph are, while all of them are kept."""
     values, given = {}, iter(args)
     for node in module.graph.nodes:
         if node.op == "placeholder":
@@ -358,7 +358,7 @@ def test_random_programs_keep_what_is_needed(lesson, seed):
 
 
 def triton_can_run():
-    """Whether Triton is there, and a GPU, or its interpreter of the variable TRITON_INTERPRET."""
+    """Return whether Triton can run: on a GPU, or in its interpreter (TRITON_INTERPRET=1)."""
     is_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     return importlib.util.find_spec("triton") and (torch.cuda.is_available() or is_interpreted)
 

@@ -164,7 +164,7 @@ def test_interleaved_gradients_are_those_of_one_process(lesson, tmp_path):
 
 
 def row(lesson, costs: list[float], stages: int) -> list[float]:
-    """What each stage costs after a row of calls with these costs is cut."""
+    """Return what each stage costs after a row of calls with these costs is cut."""
     layers = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in costs))
     gm = symbolic_trace(layers)
     calls = [node for node in gm.graph.nodes if node.op == "call_module"]

@@ -429,13 +429,13 @@ def test_a_data_dependent_error_carries_the_code_so_far(lesson, kind, message):
 
 
 def in_another_thread(action: Callable[[], object]) -> object:
-    """What ``action`` returns in a thread of its own; its error, if any, is raised here."""
+    """Return what ``action`` returns in a thread of its own; its error, if any, is raised here."""
     with ThreadPoolExecutor(max_workers=1) as executor:
         return executor.submit(action).result()
 
 
 def came_from_the_thread(error: Exception) -> bool:
-    """Whether it was raised by what the other thread runs."""
+    """Return whether it was raised by what the other thread runs."""
     frames = traceback.extract_tb(error.__traceback__)
     return any(Path(frame.filename).parent.name == "futures" for frame in frames)
 

@@ -49,11 +49,11 @@ class Again:
     """The plugin of one run.
 
     Attributes:
-        config: pytest's.
-        items: the tests.
-        line: leads to the copy of this process; ``None`` in the copy itself.
-        untouched: what the lessons' modules hold before the first test.
-        keeps_state: whether the first red test of a lesson was green in the copy. Where it wasn't,
+        config: Pytest's.
+        items: The tests.
+        line: Leads to the copy of this process; ``None`` in the copy itself.
+        untouched: What the lessons' modules hold before the first test.
+        keeps_state: Whether the first red test of a lesson was green in the copy. Where it wasn't,
             the lesson's other tests aren't asked for: that would take time for little.
     """
 
@@ -146,7 +146,7 @@ def told(text: str, changed: list[str]) -> Iterator[str]:
 
 
 def sizes(modules: Iterable[ModuleType]) -> Sizes:
-    """Which objects modules and their classes hold, and how much is in each, by their names."""
+    """Return the objects that modules and their classes hold, with their sizes, by name."""
     found: Sizes = {}
     for module in modules:
         held = vars(module)

@@ -45,11 +45,11 @@ class Answer:
     """One answer to a lesson.
 
     Attributes:
-        change: edits the fresh copy of the reference.
-        fails: the test that must catch a wrong answer; empty for a right one.
-        says: the words its failure must show the learner.
-        never: words that no failure may show: a cause that is not the mistake.
-        core_only: a right answer that passes the core, and leaves the stretch.
+        change: Edits the fresh copy of the reference.
+        fails: The test that must catch a wrong answer; empty for a right one.
+        says: The words its failure must show the learner.
+        never: Words that no failure may show: a cause that is not the mistake.
+        core_only: A right answer that passes the core, and leaves the stretch.
     """
 
     change: Change
@@ -106,7 +106,7 @@ class Verdict:
             self.reports.append(report)
 
     def texts(self, *, of: str = "") -> list[str]:
-        """What the learner reads for the failures of the test ``of`` (or of all)."""
+        """Return what the learner reads for the failures of the test ``of`` (or of all)."""
         return [
             str(report.longrepr)
             for report in self.reports
@@ -142,7 +142,7 @@ def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ())
 
 
 def loader_of(answer: Answer) -> Callable[[str], Implementation]:
-    """What gives the suite a fresh reference, changed by the answer."""
+    """Return what gives the suite a fresh reference, changed by the answer."""
 
     def load(lesson: str) -> Implementation:
         implementation = fresh_reference(lesson, core=answer.is_of_the_core)
@@ -159,8 +159,8 @@ def judge_in_turn(lesson: str, *, wrong: bool) -> dict[str, Verdict]:
     """Judge the answers to a lesson.
 
     Args:
-        lesson: its name.
-        wrong: the wrong answers, by the test that each names; else the right ones, by the first
+        lesson: Its name.
+        wrong: The wrong answers, by the test that each names; else the right ones, by the first
             case of each test of the core (all cases are a slow test, as the stretch is).
     """
     own = [each for each in all_answers() if each.lesson == lesson]
@@ -214,7 +214,7 @@ def asked_of(answer: Answer, items: list[pytest.Function]) -> list[pytest.Functi
 
 
 def defines(file: str, test: str) -> bool:
-    """Whether a test of this name is in a file of the suite."""
+    """Return whether a test of this name is in a file of the suite."""
     return f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 

@@ -8,18 +8,18 @@ from types import FrameType
 
 
 def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
-    """How many times the lines run when the size doubles: 2 is linear, 4 is quadratic.
+    """Return how many times the lines run when the size doubles: 2 is linear, 4 is quadratic.
 
     Args:
-        work: makes the call to count for a size; what it does itself isn't counted.
-        size: the smaller of the two sizes.
+        work: Makes the call to count for a size; what it does itself isn't counted.
+        size: The smaller of the two sizes.
     """
     work(size)()  # what runs once in a process, such as an import, isn't counted
     return lines_run(work(2 * size)) / lines_run(work(size))
 
 
 def lines_run(call: Callable[[], object]) -> int:
-    """How many lines of Python ran during ``call()``, in every frame below it."""
+    """Return how many lines of Python ran during ``call()``, in every frame below it."""
     count = 0
 
     def count_lines(frame: FrameType, event: str, argument: object) -> Callable:

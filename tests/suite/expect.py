@@ -55,7 +55,7 @@ def words_of(cause: Cause, got: object) -> str:
 
 
 def has_seen(predicate: Callable[[Any], object] | bool, got: object) -> bool:
-    """Whether a predicate holds; what it can't read it hasn't seen."""
+    """Return whether a predicate holds; what it can't read it hasn't seen."""
     if isinstance(predicate, bool):
         return predicate
     try:
@@ -128,7 +128,7 @@ def same_numbers(actual: object, expected: object, *, cause: Cause = "", hint: s
 
 
 def numeric_difference(our: object, their: object) -> str:
-    """What tells two leaves apart, in one line; empty if nothing does."""
+    """Return what tells two leaves apart, in one line; empty if nothing does."""
     if not isinstance(their, torch.Tensor):
         return "" if our == their else f"{our!r} instead of {their!r}"
     try:
@@ -177,7 +177,7 @@ def refuses(
 
 
 def is_misspelling(error: BaseException) -> bool:
-    """Whether Python itself raised this, for a name that the code doesn't define."""
+    """Return whether Python itself raised this, for a name that the code doesn't define."""
     return isinstance(error, NameError) and error.name is not None
 
 

@@ -38,9 +38,9 @@ def explain(error: BaseException, folder: Path, module: ModuleType | None = None
     """The failure in at most 25 lines of 80 columns.
 
     Args:
-        error: what the test, or the import of the lesson, raised.
-        folder: where the judged code lies; only its frames are shown.
-        module: the lesson, if it could be imported.
+        error: What the test, or the import of the lesson, raised.
+        folder: Where the judged code lies; only its frames are shown.
+        module: The lesson, if it could be imported.
     """
     linecache.checkcache()
     return "\n".join(clipped(itertools.chain(lines_about(error, folder), about_helpers(module))))
@@ -58,7 +58,7 @@ def about_helpers(module: ModuleType | None) -> Iterator[str]:
 
 
 def is_torchs(name: str) -> bool:
-    """Whether a method is there to be overridden, and not a helper."""
+    """Return whether a method is there to be overridden, and not a helper."""
     return hasattr(torch.fx.Tracer, name)
 
 
@@ -114,14 +114,14 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
 
 
 def frame_lines(frames: list[traceback.FrameSummary], folder: Path) -> Iterator[str]:
-    """Where the judged code stood, and its line."""
+    """Yield where the judged code stood, and its line."""
     for frame in frames:
         yield f"  {place(frame, folder)}"
         yield f"      {(frame.line or '').strip()}"
 
 
 def is_reading(error: BaseException) -> bool:
-    """Whether the code wants something from the keyboard, which the tests are run without."""
+    """Return whether the code reads from the keyboard, which tests don't have."""
     return isinstance(error, OSError) and "from stdin" in str(error)
 
 
@@ -134,12 +134,12 @@ def about_reading(path: str) -> Iterator[str]:
 
 
 def is_skip(error: BaseException) -> bool:
-    """Whether this is how code asks pytest not to count a test."""
+    """Return whether this is how code asks pytest not to count a test."""
     return isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
 
 
 def is_missing_name(error: BaseException) -> bool:
-    """Whether a test asked a lesson's module for what isn't there."""
+    """Return whether a test asked a lesson's module for what isn't there."""
     asked = getattr(error, "obj", None)
     return isinstance(asked, ModuleType) and asked.__name__.startswith(("lessons.", "solutions."))
 
@@ -153,7 +153,7 @@ def unwritten_name(error: BaseException) -> str:
 
 
 def line_of_the_test(error: BaseException) -> str:
-    """Where the test stood, if none of the judged code was running."""
+    """Return where the test stood, if none of the judged code was running."""
     frames = traceback.extract_tb(error.__traceback__)
     tests = [frame for frame in frames if Path(frame.filename).parent in TESTS]
     return f"raised by the test's line: {tests[-1].line}" if tests else "no line of yours ran"

@@ -42,10 +42,10 @@ def fail_at_each_call(
     """Let the first call into the caller's file fail, then the second, and so on to the last.
 
     Args:
-        run: what to run each time.
-        error: the error that the call raises.
-        check: looks at what is left, after each failure.
-        step: with 2, every other call fails, and so on.
+        run: What to run each time.
+        error: The error that the call raises.
+        check: Looks at what is left, after each failure.
+        step: With 2, every other call fails, and so on.
 
     Returns:
         The names of the functions that were called when no failure was left to come.

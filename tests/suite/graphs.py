@@ -35,14 +35,14 @@ def same_graph(
     """Fail unless both graphs have the same nodes in the same order.
 
     Args:
-        actual: the graph to judge.
-        expected: the graph it must be.
-        meta: keys of ``node.meta`` that are compared as well.
-        cause: the cause, where the test sees more than the two graphs show.
-        hint: what to try next.
+        actual: The graph to judge.
+        expected: The graph it must be.
+        meta: Keys of ``node.meta`` that are compared as well.
+        cause: The cause, where the test sees more than the two graphs show.
+        hint: What to try next.
 
     Raises:
-        Mismatch: with both graphs side by side from the first node that differs.
+        Mismatch: With both graphs side by side from the first node that differs.
     """
     ours, theirs = rows(actual, meta), rows(expected, meta)
     difference = first_difference(ours, theirs)
@@ -67,7 +67,7 @@ def same_graph(
 
 
 def causes(ours: list[Row], theirs: list[Row], position: int, field: str) -> list[str]:
-    """What the two graphs show to be the cause of a difference, the most specific first."""
+    """Return what the two graphs show to be the cause of a difference, the most specific first."""
     if field in ("missing", "extra"):
         return []
     our, their = ours[position], theirs[position]
@@ -89,12 +89,12 @@ def causes(ours: list[Row], theirs: list[Row], position: int, field: str) -> lis
 
 
 def kind(row: Row) -> tuple[str, object]:
-    """What a node does, whatever it is called and given."""
+    """Return what a node does, whatever it is called and given."""
     return row.op, row.target
 
 
 def about_metadata(our: Row, their: Row, field: str) -> dict[str, bool]:
-    """What can be seen where a node's metadata differs."""
+    """Return what can be seen where a node's metadata differs."""
     if not field.startswith("meta"):
         return {}
     ours, theirs = keys_of_stack(our), keys_of_stack(their)

@@ -34,15 +34,15 @@ class Implementation:
     """One lesson as a module to test.
 
     Attributes:
-        lesson: the lesson's name.
-        folder: where its source lies; errors are shown by the lines of files in here.
-        module: the module itself, or None where it could not be imported.
-        error: what its import raised.
-        traceback: where it was raised.
-        lent: the siblings that came from the reference.
-        modules: what ``sys.modules`` holds below ``package`` while its tests run.
-        package: where its modules are found by name.
-        engine: has the tracer and the graphs that a transform is judged with.
+        lesson: The lesson's name.
+        folder: Where its source lies; errors are shown by the lines of files in here.
+        module: The module itself, or None where it could not be imported.
+        error: What its import raised.
+        traceback: Where it was raised.
+        lent: The siblings that came from the reference.
+        modules: What ``sys.modules`` holds below ``package`` while its tests run.
+        package: Where its modules are found by name.
+        engine: Has the tracer and the graphs that a transform is judged with.
     """
 
     lesson: str
@@ -73,7 +73,7 @@ class Implementation:
 
 
 def star_import(module: ModuleType) -> SimpleNamespace:
-    """What ``from module import *`` brings."""
+    """Return what ``from module import *`` brings."""
     return SimpleNamespace(**{name: getattr(module, name) for name in module.__all__})
 
 

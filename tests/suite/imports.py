@@ -41,7 +41,7 @@ def pointed_at(error: SyntaxError) -> Iterator[str]:
 
 
 def import_message(error: ImportError) -> str:
-    """What Python says, without the file in which it looked."""
+    """Return what Python says, without the file in which it looked."""
     message = str(error)
     return FILE.sub("", message) if ASKED.match(message) else message
 
@@ -96,7 +96,7 @@ def about_renamed_name() -> Iterator[str]:
 
 
 def names_of_stub(module: str) -> set[str]:
-    """What the stub of a lesson defines; of any other module, nothing."""
+    """Return what the stub of a lesson defines; of any other module, nothing."""
     package, *inner = module.split(".")
     if package != "lessons" or not inner or inner[0] not in LESSON_NAMES:
         return set()
@@ -104,7 +104,7 @@ def names_of_stub(module: str) -> set[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> Iterator[str]:
-    """What to try where a name looks like one that is there."""
+    """Yield what to try where a name looks like one that is there."""
     public = [each for each in known if not each.startswith("_")]
     near = difflib.get_close_matches(name, public, n=3)
     if near:

@@ -23,10 +23,10 @@ def noting(
     """Note the cause on an error of the block, and let it pass as it is.
 
     Args:
-        cause: the cause, in words a learner understands, with a predicate of the error. A bare
+        cause: The cause, in words a learner understands, with a predicate of the error. A bare
             string is noted on what torch raises; the learner's own errors speak for themselves.
-        hint: what to try next.
-        on: the types of errors that have this cause; all others pass without a note.
+        hint: What to try next.
+        on: The types of errors that have this cause; all others pass without a note.
     """
     try:
         yield
@@ -42,6 +42,6 @@ def noting(
 
 
 def is_learners_own(error: BaseException) -> bool:
-    """Whether a line of the judged code raised an error, and not what that line called."""
+    """Return whether a line of the judged code raised an error, and not what that line called."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return f"{frame.f_globals.get('__name__', '')}.".startswith(JUDGED)

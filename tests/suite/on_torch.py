@@ -20,7 +20,7 @@ def on_torch(lesson: str) -> ModuleType:
     """Import the reference of a lesson with ``tests.oracle.tracer`` as its sibling ``tracer``.
 
     Args:
-        lesson: the lesson's name; it needs the tracer alone.
+        lesson: The lesson's name; it needs the tracer alone.
 
     Returns:
         The lesson's module.

@@ -138,13 +138,13 @@ def skip_what_needs(marker: str, is_there: bool, what: str, items: list[pytest.I
 
 
 def has_compiler() -> bool:
-    """Whether there is a C++ compiler."""
+    """Return whether there is a C++ compiler."""
     names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
     return any(shutil.which(name) for name in names if name)
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
-    """Whether a test is meant for this code: what is unasked doesn't count for the star."""
+    """Return whether a test is meant for this code: what is unasked doesn't count for the star."""
     lesson = lesson_of(item)
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
         return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
@@ -154,7 +154,7 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
 
 
 def is_of_step(item: pytest.Item, step: int) -> bool:
-    """Whether a test of a core's suite is below the heading of a step."""
+    """Return whether a test of a core's suite is below the heading of a step."""
     if STRETCH in item.path.parents or not isinstance(item, pytest.Function):
         return False
     section = steps_of(lesson_of(item) or "").get(step)
@@ -162,7 +162,7 @@ def is_of_step(item: pytest.Item, step: int) -> bool:
 
 
 def is_beyond_torch(item: pytest.Item) -> bool:
-    """Whether torch is judged, and known to fail this test."""
+    """Return whether torch is judged, and known to fail this test."""
     is_beyond = item.get_closest_marker("beyond") is not None
     return is_beyond and item.config.getoption("--impl") == "torch"
 

@@ -28,9 +28,9 @@ class Case:
     """How a model and its program are made.
 
     Args:
-        make: a class or a function of a test module; what it makes is seeded.
-        args: the example inputs.
-        options: see ``export``.
+        make: A class or a function of a test module; what it makes is seeded.
+        args: The example inputs.
+        options: See ``export``.
     """
 
     def __init__(self, make: Callable[[], nn.Module], *args: Any, **options: Any) -> None:
@@ -85,7 +85,7 @@ def export(
 
 @functools.cache
 def default_decompositions() -> dict[Any, Callable[..., Any]]:
-    """What torch decomposes unless told otherwise; to list it, torch goes through its operators."""
+    """Return the decompositions that torch uses by default; listing them takes a while."""
     return torch.export.default_decompositions().materialize()
 
 
@@ -93,7 +93,7 @@ def faithful(made: Exported, original: Exported) -> Exported:
     """Return a copy whose nodes have the original's names: the signature knows them by these.
 
     Raises:
-        ValueError: a name is a builtin's, ``input`` say, which a copied graph makes ``input_1``.
+        ValueError: A name is a builtin's, ``input`` say, which a copied graph makes ``input_1``.
     """
     ours, theirs = ([node.name for node in each.program.graph.nodes] for each in (made, original))
     if ours != theirs:

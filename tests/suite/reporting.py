@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_stretch(item: pytest.Item) -> bool:
-    """Whether a test asks for more than the core."""
+    """Return whether a test asks for more than the core."""
     return any(item.get_closest_marker(name) for name in ("stretch", "beyond"))
 
 

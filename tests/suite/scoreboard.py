@@ -43,7 +43,7 @@ def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation
 def verdicts_of(
     terminal: pytest.TerminalReporter, load: Callable[[str], Implementation]
 ) -> Iterator[Verdict]:
-    """What the run says of each lesson that it was about."""
+    """Yield what the run says of each lesson that it was about."""
     reports = [each for name in CATEGORIES for each in terminal.stats.get(name, ())]
     for lesson in LESSONS:
         own = [each for each in reports if getattr(each, "lesson", None) == lesson.name]

@@ -8,5 +8,5 @@ PREFIXES = tuple(f"{lesson.name}: " for lesson in COURSE)
 
 
 def is_todo(error: BaseException) -> bool:
-    """Whether a stub raised this: its message begins with the name of a lesson."""
+    """Return whether a stub raised this: its message begins with the name of a lesson."""
     return isinstance(error, NotImplementedError) and str(error).startswith(PREFIXES)

@@ -66,7 +66,7 @@ def twice(names: list[str]) -> list[str]:
 
 
 def leads_somewhere(address: str, path: Path, pages: dict[Path, Markup]) -> bool:
-    """Whether a link of a page leads to a file of the site, and to an id in it."""
+    """Return whether a link of a page leads to a file of the site, and to an id in it."""
     parts = urlsplit(address)
     if parts.scheme in SCHEMES or is_external(address) or parts.scheme == "data":
         return True
@@ -86,7 +86,7 @@ def is_root_page(path: Path) -> bool:
 
 
 def first_loads(site: Path, pages: dict[Path, Markup]) -> dict[Path, int]:
-    """What travels for each page when nothing is cached: the page, and all that it fetches."""
+    """Return the bytes of each page together with all that it fetches, if nothing is cached."""
     weigh = cache(weight_of)
     return {path: sum(map(weigh, {path, *fetched(site, path, pages)})) for path in pages}
 

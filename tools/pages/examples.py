@@ -51,8 +51,8 @@ class Page:
     """What one page's examples do; Sybil asks it about each fence in turn.
 
     Attributes:
-        printed: what the latest example printed, until an output was compared with it.
-        stale: the fences that say something else than what came, with what came.
+        printed: What the latest example printed, until an output was compared with it.
+        stale: The fences that say something else than what came, with what came.
     """
 
     printed: str | None = None
@@ -113,7 +113,7 @@ class Page:
 
 
 def untested(fence: Fence) -> str | None:
-    """What is wrong with a fence that shows files: all must be ones that the suite runs."""
+    """Return what is wrong with a fence that shows files: all must be ones that the suite runs."""
     strangers = [path for path in fence.snippets if not path.startswith(TESTED)]
     return f"{strangers} are in no tested room" if strangers else None
 
@@ -124,7 +124,7 @@ def with_parsed(example: Example, parsed: Lexeme) -> Example:
 
 
 def transcript(source: str, example: Example) -> str:
-    """What the prompt shows for one statement of a session."""
+    """Return what the prompt shows for one statement of a session."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:
             exec(compile(source, example.path, "single", dont_inherit=True), example.namespace)

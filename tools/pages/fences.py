@@ -28,11 +28,11 @@ class Fence:
 
     Attributes:
         info: The text after the backticks.
-        prefix: what stands before them on every line: an indentation, or the mark of a quotation.
-        text: the lines within, without the prefix.
-        start: where the fence begins in the page.
-        end: where it ends.
-        inner: where its text begins and ends.
+        prefix: What stands before them on every line: an indentation, or the mark of a quotation.
+        text: The lines within, without the prefix.
+        start: Where the fence begins in the page.
+        end: Where it ends.
+        inner: Where its text begins and ends.
     """
 
     info: str

@@ -19,8 +19,8 @@ def copy_fonts(files: Path, cache: Path = CACHE) -> list[Path]:
     """Copy ``Roboto-Bold.ttf`` to ``Roboto/Bold.ttf`` in the cache, and so on; return the copies.
 
     Args:
-        files: the folder that has the files of the family.
-        cache: the plugin's folder of fonts.
+        files: The folder that has the files of the family.
+        cache: The plugin's folder of fonts.
     """
     folder = cache / FAMILY
     folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def fence(
     """Turn a fence's text into a figure, as ``pymdownx.superfences`` asks for it.
 
     Raises:
-        SuperFencesException: there is no such picture or option; any other error would be
+        SuperFencesException: There is no such picture or option; any other error would be
             swallowed, and the fence shown as text.
     """
     from pymdownx.superfences import SuperFencesException  # type: ignore[import-untyped]

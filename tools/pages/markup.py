@@ -129,7 +129,7 @@ class Markup(HTMLParser):
 
 
 def is_title(element: Element) -> bool:
-    """Whether an element is the title of a box, which doesn't count as its text."""
+    """Return whether an element is the title of a box, which doesn't count as its text."""
     return element.tag in {"summary", "title", "desc"} or "admonition-title" in element.classes
 
 

@@ -30,13 +30,13 @@ def quote(reference: str) -> str:
     """Return the code that a reference names.
 
     Args:
-        reference: a file below ``solutions/``, a colon, and dotted names separated by commas.
+        reference: A file below ``solutions/``, a colon, and dotted names separated by commas.
 
     Returns:
         The definitions in the order of the names, without docstrings, two blank lines between.
 
     Raises:
-        UnknownNameError: there is no such file, or no such name in it.
+        UnknownNameError: There is no such file, or no such name in it.
 
     >>> print(quote("stretch/path_of_module.py: PathOfModule.path_of_module").splitlines()[0])
     def path_of_module(self, mod: nn.Module) -> str:
@@ -64,7 +64,7 @@ def definition(tree: ast.Module, name: str, path: str) -> ast.stmt:
 
 
 def names_of(statement: ast.stmt) -> set[str]:
-    """What a statement defines: a function, a class, or the names it assigns to."""
+    """Return what a statement defines: a function, a class, or the names it assigns to."""
     if isinstance(statement, DEFINITIONS):
         return {statement.name}
     return bound_names(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else set()

@@ -26,8 +26,8 @@ class Kind(NamedTuple):
     """A kind of page that each lesson has one of.
 
     Attributes:
-        heading: the title as the file has it.
-        title: the title as the page shows it.
+        heading: The title as the file has it.
+        title: The title as the page shows it.
     """
 
     heading: str
@@ -74,7 +74,7 @@ def line(folder: str, lesson: Lesson, number: int) -> str:
 
 
 def functions_of(lesson: Lesson) -> str:
-    """How many functions and methods of a lesson's stub are to be written, in words."""
+    """Return how many functions and methods of a lesson's stub are to be written, in words."""
     count = all_stubs()[f"{lesson.name}.py"].count("raise NotImplementedError(")
     return f"{count} function{'s' * (count != 1)}"
 

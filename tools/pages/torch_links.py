@@ -38,7 +38,7 @@ def linked(page: str) -> str:
 
 
 def address(file: str, name: str) -> str:
-    """Where a definition is found: its file, and its lines where they are known."""
+    """Return where a definition is found: its file, and its lines where they are known."""
     package = file.partition("/")[0]
     place = f"https://github.com/{REPOSITORIES[package]}/blob/v{pinned(package)}/{file}"
     folder = installed(package)

@@ -33,7 +33,7 @@ def places_in(page: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def definitions(file: Path) -> dict[str, str]:
-    """What a file defines, by qualified name: its code without comments, layout and docstrings."""
+    """Return the code of each definition in a file, without comments, layout and docstrings."""
     return {name: ast.dump(without_docstrings(node)) for name, node in named(parsed(file))}
 
 

@@ -82,7 +82,7 @@ class WatchedTracer(Tracer):
 
 
 def called() -> Picture:
-    """How a call of a module and the read of a parameter reach the tracer."""
+    """Return how a call of a module and the read of a parameter reach the tracer."""
     tracer = WatchedTracer(InTwoLines.forward)
     tracer.trace(InTwoLines())
     return tracer.steps.picture(

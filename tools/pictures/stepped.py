@@ -115,7 +115,7 @@ def twice(x: Proxy) -> Any:
 
 
 def reflected() -> Picture:
-    """What Python does for ``2 * x``."""
+    """Return what Python does for ``2 * x``."""
     graph = Graph()
     x = Proxy(graph.placeholder("x"), GraphAppendingTracer(graph))
 
@@ -156,7 +156,7 @@ class ShownInterpreter(Interpreter):
 
 
 def interpreted() -> Picture:
-    """Which values an interpreter has after each node."""
+    """Return which values an interpreter has after each node."""
     model = Residual().eval()
     interpreter = ShownInterpreter(symbolic_trace(model))
     interpreter.steps, interpreter.lines = Steps(), lines_of(model)
@@ -170,7 +170,7 @@ def interpreted() -> Picture:
 
 
 def lifetimes() -> Picture:
-    """Which tensors a generated forward holds after each of its lines."""
+    """Return which tensors a generated forward holds after each of its lines."""
     gm = symbolic_trace(Scaled())
     forward = type(gm).forward
 

@@ -15,8 +15,8 @@ def seconds(gm: Any, *inputs: Any) -> Callable[[Any], float]:
     """Measure how long each node of a model takes, in its second run.
 
     Args:
-        gm: the traced model.
-        *inputs: the arguments of the model.
+        gm: The traced model.
+        *inputs: The arguments of the model.
 
     Returns:
         A function from a node to its seconds.
@@ -45,15 +45,15 @@ def cut_by_cost(gm: Any, stages: int, cost: Callable[[Any], float]) -> Any:
     """Cut a traced model so that its most expensive stage is as cheap as it can be.
 
     Args:
-        gm: the traced model.
-        stages: how many stages to make; at most as many as there are calls.
-        cost: the cost of a call, such as its ``seconds``.
+        gm: The traced model.
+        stages: How many stages to make; at most as many as there are calls.
+        cost: The cost of a call, such as its ``seconds``.
 
     Returns:
         What ``split_module`` returns.
 
     Raises:
-        ValueError: there are more stages than calls.
+        ValueError: There are more stages than calls.
 
     >>> import torch
     >>> from solutions.tracer import symbolic_trace

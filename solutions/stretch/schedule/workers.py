@@ -28,10 +28,10 @@ class Worker:
     """A process that runs one stage, as the process that started it sees it.
 
     Attributes:
-        stage: the stage's number.
-        process: the process.
-        line: where the worker says what it does.
-        doing: what it said last: ``("starts", "")``, ``("runs", "F0")``,
+        stage: The stage's number.
+        process: The process.
+        line: Where the worker says what it does.
+        doing: What it said last: ``("starts", "")``, ``("runs", "F0")``,
             ``("waits for", "F0 of stage 0")``, ``("failed", <the traceback>)``,
             ``("lost", "stage 0")`` or ``("done", "")``.
     """
@@ -114,11 +114,11 @@ def watch(workers: list[Worker], timeout: float) -> None:
     """Wait until all workers are done; name the one that keeps the others from it.
 
     Args:
-        workers: one per stage.
-        timeout: for how many seconds all of them may be silent.
+        workers: One per stage.
+        timeout: For how many seconds all of them may be silent.
 
     Raises:
-        RuntimeError: a worker has ended before its work was done, or none has said anything for
+        RuntimeError: A worker has ended before its work was done, or none has said anything for
             ``timeout`` seconds. The message has the ``state`` of the worker that is the cause:
 
             - a worker that failed or died. A worker that only lost another one isn't the cause,
@@ -168,11 +168,11 @@ def run_workers(workers: list[Worker], timeout: float) -> None:
     """Wait until all workers are done, and end them in any case.
 
     Args:
-        workers: the workers, which have started.
-        timeout: as for ``watch``.
+        workers: The workers, which have started.
+        timeout: As for ``watch``.
 
     Raises:
-        RuntimeError: as from ``watch``.
+        RuntimeError: As from ``watch``.
     """
     try:
         watch(workers, timeout)
@@ -195,18 +195,18 @@ def train_step(
     """Run a batch through a cut model, as the core does; name the stage that is the cause.
 
     Args:
-        gm: as for the core's.
-        inputs: as for the core's.
-        targets: as for the core's.
-        loss_fn: as for the core's.
-        order: as for the core's.
-        microbatches: as for the core's.
-        world_size: as for the core's.
-        timeout: for how many seconds all stages may be silent.
+        gm: As for the core's.
+        inputs: As for the core's.
+        targets: As for the core's.
+        loss_fn: As for the core's.
+        order: As for the core's.
+        microbatches: As for the core's.
+        world_size: As for the core's.
+        timeout: For how many seconds all stages may be silent.
 
     Raises:
-        ValueError: as the core's.
-        RuntimeError: the orders deadlock; or a stage failed, died or hangs. The message names the
+        ValueError: As the core's.
+        RuntimeError: The orders deadlock; or a stage failed, died or hangs. The message names the
             stage, and what it did last.
     """
     orders = orders_for(gm, order, microbatches, world_size)

@@ -79,8 +79,8 @@ def unflatten(
     """Make a tree of modules of an exported program, with the names of the eager model.
 
     Args:
-        module: the program. It isn't changed, and shares no tensor with the result.
-        flat_args_adapter: what to do with arguments of another structure than at export.
+        module: The program. It isn't changed, and shares no tensor with the result.
+        flat_args_adapter: What to do with arguments of another structure than at export.
 
     Returns:
         The tree. It takes the eager model's arguments, gives its results, and has its
@@ -88,7 +88,7 @@ def unflatten(
         ``torch.export.export(..., preserve_module_call_signature=...)``.
 
     Raises:
-        ValueError: the program is a joint graph, of a forward and a backward.
+        ValueError: The program is a joint graph, of a forward and a backward.
 
     In torch: ``torch.export.unflatten``.
 

@@ -19,13 +19,13 @@ class BoundaryReplacements:
     """Replaces values that cross the border of a call and are not in its signature.
 
     Attributes:
-        call: the call whose border it is.
-        allowed: what may cross, as the signature says.
-        held: the values that each mutated placeholder holds one after the other.
-        crosses: whether a value comes from the other side.
-        before: the node before which sizes are computed again.
-        stack: the module stack of the sizes computed there.
-        copies: the sizes computed again.
+        call: The call whose border it is.
+        allowed: What may cross, as the signature says.
+        held: The values that each mutated placeholder holds one after the other.
+        crosses: Whether a value comes from the other side.
+        before: The node before which sizes are computed again.
+        stack: The module stack of the sizes computed there.
+        copies: The sizes computed again.
     """
 
     call: ModuleCall

@@ -86,8 +86,8 @@ def dispatch(root: ModuleCall, paths: set[str]) -> None:
     the calls in order, and every call node calls it. The modules are removed from the tree.
 
     Args:
-        root: the outline, with its modules in the tree.
-        paths: the modules whose signatures are preserved.
+        root: The outline, with its modules in the tree.
+        paths: The modules whose signatures are preserved.
 
     In torch: ``UnflattenedModule._dispatch_modules``.
     """

@@ -44,7 +44,7 @@ class InterpreterModule(core.InterpreterModule):
         """Run the graph, with a value for each placeholder, by position or by name.
 
         Raises:
-            TypeError: a placeholder without a value or with two, or a value without a placeholder.
+            TypeError: A placeholder without a value or with two, or a value without a placeholder.
         """
         self._check_names(args, kwargs)
         if torch.compiler.is_dynamo_compiling() and not is_fx_symbolic_tracing():
@@ -76,7 +76,7 @@ class InterpreterModule(core.InterpreterModule):
         """Return the graph as Python source, and print it unless told not to.
 
         Args:
-            print_output: whether to print it.
+            print_output: Whether to print it.
             options: ``include_stride``, ``include_device``, ``colored``.
         """
         return _print_readable(self, type(self).__name__, print_output, **options)
@@ -109,11 +109,11 @@ class FlatArgsAdapter(abc.ABC):
         """Return the leaves of ``target_spec``, made of those of ``input_spec``.
 
         Args:
-            target_spec: the structure of ``(args, kwargs)`` at export.
-            input_spec: the structure of ``(args, kwargs)`` of this call.
-            input_args: the leaves of this call. They may be changed in place.
-            metadata: the unflattened module's ``meta``.
-            obj: the positional arguments of this call.
+            target_spec: The structure of ``(args, kwargs)`` at export.
+            input_spec: The structure of ``(args, kwargs)`` of this call.
+            input_args: The leaves of this call. They may be changed in place.
+            metadata: The unflattened module's ``meta``.
+            obj: The positional arguments of this call.
         """
 
     def get_flat_arg_paths(self) -> list[str]:
@@ -125,15 +125,15 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
     """Unlike the core's: it keeps the program's metadata, and can be traced and exported.
 
     Args:
-        export_module: the program; the module keeps its signature and its constraints.
-        flat_args_adapter: what to do with arguments of another structure.
+        export_module: The program; the module keeps its signature and its constraints.
+        flat_args_adapter: What to do with arguments of another structure.
 
     Attributes:
-        graph_signature: the program's signature.
-        module_call_graph: the program's module calls.
-        range_constraints: the range of every dynamic dimension.
-        check_input_constraints: set it to ``False`` to skip the check of shapes and ranges.
-        meta: the metadata of the program's graph module, and this module as
+        graph_signature: The program's signature.
+        module_call_graph: The program's module calls.
+        range_constraints: The range of every dynamic dimension.
+        check_input_constraints: Set it to ``False`` to skip the check of shapes and ranges.
+        meta: The metadata of the program's graph module, and this module as
             ``"unflattened_module"``.
     """
 
@@ -232,8 +232,8 @@ class InterpreterModuleDispatcher(nn.Module):
     first one is next. Submodules, parameters and buffers are those of the first module.
 
     Args:
-        attrs: names of further attributes to copy from the first module.
-        call_modules: what to run, one module per call; at least one.
+        attrs: Names of further attributes to copy from the first module.
+        call_modules: What to run, one module per call; at least one.
 
     In torch: the class of the same name; there, the buffers become plain attributes and drop out
     of the ``state_dict``.

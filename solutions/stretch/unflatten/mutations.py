@@ -21,11 +21,11 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> dict[Nod
     the value is computed and the old one isn't read any more.
 
     Args:
-        graph: a flat graph. It is changed: every mutation is written back, what comes after sees
+        graph: A flat graph. It is changed: every mutation is written back, what comes after sees
             the buffer or input itself (unless that has another dtype or shape, and so holds
             something else), and the ``output`` node returns the results alone. An old value that
             is kept in another buffer is cloned.
-        signature: says which outputs are mutations, and of what.
+        signature: Says which outputs are mutations, and of what.
 
     Returns:
         For the placeholder of each mutated buffer, parameter or input the value written back.
@@ -57,9 +57,9 @@ def write_back(target: Node, value: Node, after: Node) -> Node:
     """Copy ``value`` into ``target`` after the node ``after``, in the module of that node.
 
     Args:
-        target: the placeholder of a buffer, parameter or input.
-        value: what it becomes.
-        after: the node to follow; for a placeholder, the copy comes before the first operation.
+        target: The placeholder of a buffer, parameter or input.
+        value: What it becomes.
+        after: The node to follow; for a placeholder, the copy comes before the first operation.
 
     Returns:
         The ``copy_`` node.

@@ -42,12 +42,12 @@ def preserve_signatures(
     are packed before the call and unpacked in it, and results the other way round.
 
     Args:
-        graph: a flat graph. It is changed as described.
-        signatures: by the name of the call.
-        written: what ``restore_mutations`` writes back: the last value of each placeholder.
+        graph: A flat graph. It is changed as described.
+        signatures: By the name of the call.
+        written: What ``restore_mutations`` writes back: the last value of each placeholder.
 
     Raises:
-        RuntimeError: any other value crosses the border, such as a tensor that one module keeps
+        RuntimeError: Any other value crosses the border, such as a tensor that one module keeps
             in a list and another one takes from there.
 
     In torch: ``_ModuleFrame.remap_input``, ``_IVals`` and ``_generate_flatten_spec``.
@@ -73,9 +73,9 @@ class Border:
     """The border of a call in the flat graph, which only arguments and results may cross.
 
     Args:
-        call: the call.
-        signature: how the eager module was called.
-        nodes: the nodes of the graph by name; a leaf that isn't among them is ``None``.
+        call: The call.
+        signature: How the eager module was called.
+        nodes: The nodes of the graph by name; a leaf that isn't among them is ``None``.
     """
 
     def __init__(

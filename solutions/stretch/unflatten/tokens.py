@@ -17,8 +17,8 @@ def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
     the order is that of the calls, and there is no first token.
 
     Args:
-        graph: a flat graph whose ``output`` node returns no tokens any more. It is changed.
-        signature: says which placeholders are tokens.
+        graph: A flat graph whose ``output`` node returns no tokens any more. It is changed.
+        signature: Says which placeholders are tokens.
 
     In torch: ``_remove_effect_tokens_pass``, which edits the program that it is given.
     """
