@@ -1,7 +1,6 @@
 """Read submissions for what an instructor should look at.
 
-A flag isn't a verdict: it names a line, or a file. ``docs/grading.md`` lists what such a
-reading can't see.
+A flag isn't a verdict: it names a line, or a file. Code that hides what it takes isn't noticed.
 """
 
 from __future__ import annotations

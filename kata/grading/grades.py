@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kata.failure_reasons import CAUSE, labelled
+from dataclasses import replace
+
+from kata.failure_reasons import reason_of
 from kata.grading.report import Failure, Grade, State
 from kata.judging import End, Verdict
 
@@ -41,19 +43,15 @@ def failure_of(verdict: Verdict) -> Failure | None:
         return Failure(clipped(verdict.ending.during), first_line(text), text)
     if not (first := verdict.first_failure):
         return None
-    text = clipped(first.text)
-    return Failure(clipped(first.headline), diagnosis(text), text)
+    reason = reason_of(replace(first, text=clipped(first.text)))
+    diagnosis = reason.cause or first_line(reason.raised)
+    return Failure(clipped(first.headline), diagnosis, clipped(first.text))
 
 
 def not_judged(lesson: str, error: Exception) -> Grade:
     """The grade of a lesson whose run could not be had."""
     text = clipped(f"{type(error).__name__}: {error}")
     return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_line(text), text))
-
-
-def diagnosis(text: str) -> str:
-    """The likely cause that a failure names, or its first line, on one line."""
-    return labelled(CAUSE, text.splitlines()) or first_line(text)
 
 
 def first_line(text: str) -> str:

@@ -113,8 +113,10 @@ class Summary:
         """The grades of one lesson."""
         return [grade for each in self.people for grade in each.grades if grade.lesson == lesson]
 
-    def states(self, lesson: str) -> Counter[State]:
-        return Counter(grade.state for grade in self.grades(lesson))
+    def states(self, lesson: str) -> dict[State, int]:
+        """Return how many people have each state in a lesson, in the order of ``State``."""
+        counts = Counter(grade.state for grade in self.grades(lesson))
+        return {state: counts[state] for state in State if counts[state]}
 
     def diagnoses(self, lesson: str) -> list[tuple[str, int]]:
         """Return what stops most people in a lesson's core, each with the number of people."""

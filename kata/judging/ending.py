@@ -124,7 +124,10 @@ def ending_of(
     if how is End.FINISHED:
         return Ending(how)
     place = last_line(files) if how in (End.TIME, End.CRASHED) else None
-    return Ending(how, sentence, log.during, place)
+    # Before the first report, it may still have been the import that went wrong.
+    is_clear = place or log.reports or not log.during
+    during = log.during if is_clear else f"the import of the lesson, or {log.during}"
+    return Ending(how, sentence, during, place)
 
 
 def signal_name(number: int) -> str:
