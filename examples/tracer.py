@@ -1,4 +1,4 @@
-"""Your engine turns ResNet18 into a graph, with no object of torch.fx in it."""
+"""Your engine turns ResNet18 into a graph, with no graph, node or proxy of torch.fx."""
 
 from importlib import import_module
 from inspect import getsource

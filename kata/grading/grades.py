@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kata.failure_reasons import reason_of
 from kata.grading.report import Failure, Grade, State
-from kata.judging import End, Verdict
+from kata.judging import End, Report, Verdict
 
 LINES, WIDTH, LONGEST, ALSO_RED = 30, 120, 200, 8
 STATES = {
@@ -43,15 +43,20 @@ def failure_of(verdict: Verdict) -> Failure | None:
         return Failure(clipped(verdict.ending.during), first_line(text), text)
     if not (first := verdict.first_failure):
         return None
-    reason = reason_of(replace(first, text=clipped(first.text)))
-    diagnosis = reason.cause or first_line(reason.raised)
-    return Failure(clipped(first.headline), diagnosis, clipped(first.text))
+    shown = replace(first, text=clipped(first.text))
+    return Failure(clipped(first.headline), diagnosis(shown), shown.text)
 
 
 def not_judged(lesson: str, error: Exception) -> Grade:
     """The grade of a lesson whose run could not be had."""
     text = clipped(f"{type(error).__name__}: {error}")
     return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_line(text), text))
+
+
+def diagnosis(failure: Report) -> str:
+    """Return the likely cause of a failure, or else its error, or its test, on one line."""
+    reason = reason_of(failure)
+    return first_line(reason.cause or reason.raised)
 
 
 def first_line(text: str) -> str:

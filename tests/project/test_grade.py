@@ -47,9 +47,15 @@ def test_a_run_that_was_cut_short_is_never_green(how: End):
 
 
 def test_the_diagnosis_is_the_likely_cause_on_one_line():
-    text = "got: 1\nlikely cause: the last name\n              overwrote the first\ntry:          x"
-    assert diagnosis(text) == "the last name overwrote the first"
-    assert diagnosis("NameError: x\n  lessons/tracer.py:3") == "NameError: x"
+    cause = "likely cause: the last name\n              overwrote the first"
+    texts = {
+        f"expected: 2\ngot: 1\n{cause}\ntry:          x": "the last name overwrote the first",
+        "NameError: x\n  lessons/tracer.py:3": "NameError: x",
+        "expected:     \n  2\ngot:          1": "a sentence",
+    }
+    for text, expected in texts.items():
+        failed = Report("t::a", "a sentence", "failed", is_stretch=False, text=text)
+        assert diagnosis(failed) == expected
 
 
 def test_an_endless_text_is_cut():
