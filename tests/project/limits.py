@@ -1,4 +1,4 @@
-"""How large things may grow: a tenth above what they were on 23 November 2026.
+"""How large things may grow: a tenth above what they were on 24 November 2026.
 
 A limit is a warning: when one is reached, first look for what can go.
 """
@@ -22,7 +22,7 @@ NODES_OF_A_CORE = {
     "backend": 3400,  # half of it is written by the learner; the rest is given, or a table
     "exec_order": 590,
     "split_module": 1010,
-    "schedule": 2800,
+    "schedule": 2350,
 }
 LONGEST_SUITE = 900  # lines of a core's suite
 LINES_OF_THE_RUNNER = 5_400

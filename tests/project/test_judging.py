@@ -186,6 +186,18 @@ def test_a_flood_of_threads_ends_in_an_error(judge: Judge, lessons: Path):
     assert "can't start new thread" in verdict.first_failure.text
 
 
+@pytest.mark.slow  # a minute: each of a hundred tests prints 64 MB
+def test_floods_of_print_in_many_tests_do_not_fill_the_memory(judge: Judge, lessons: Path):
+    core = (CORES / "proxy.py").read_text()
+    task = "    tracer = next("
+    flood = "    while True:\n        print('x' * 1000)\n"
+    assert core.count(task) == 1
+    (lessons / "proxy.py").write_text(core.replace(task, flood + task))
+    verdict = judge.run(Request("proxy", lessons, seconds=120.0))
+    assert verdict.is_finished, verdict.ending.text
+    assert "File too large" in verdict.first_failure.text
+
+
 @pytest.mark.slow
 def test_a_flood_of_print_is_cut_to_its_end(judge: Judge, lessons: Path):
     flood = "for number in range(100_000 * (mod is self.root)):\n    print('x' * 100, number)"

@@ -276,6 +276,10 @@ def pytest_runtest_makereport(
 ) -> Iterator[pytest.TestReport]:
     """Call what a stub lacks todo, and explain any other failure to learners."""
     report: pytest.TestReport = yield
+    # Code that prints endlessly would fill the memory: item and report keep it until the end.
+    ends = [(*place, text[-scoreboard.LONGEST_TEXT :]) for *place, text in item._report_sections]
+    item._report_sections[:] = ends
+    report.sections = [(title, text[-scoreboard.LONGEST_TEXT :]) for title, text in report.sections]
     lesson = lesson_of(item)
     report.lesson = lesson
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
