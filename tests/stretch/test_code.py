@@ -11,6 +11,7 @@ import inspect
 import linecache
 import math
 import operator
+import os
 import pickle
 import traceback
 from typing import NamedTuple
@@ -839,7 +840,7 @@ def test_the_source_may_go_while_python_goes_through_all_sources(lesson, monkeyp
         raise FileNotFoundError(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(linecache.os, "stat", stat)
+        patch.setattr(os, "stat", stat)
         linecache.checkcache()
     equal(modules, [])
 
