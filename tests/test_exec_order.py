@@ -402,7 +402,7 @@ def plan(lesson, sizes, budget: int) -> list[tuple[int, int]]:
 def test_units_are_in_the_order_of_their_first_use(lesson):
     first, second, unused = (nn.Linear(2, 2) for _ in range(3))
     model = nn.Sequential(second, first, unused)
-    units = lesson.units_in_order([model, second, first, second], {first, second, unused})
+    units = lesson.units_in_order([model, second, first, second], [first, second, unused])
     equal(
         ["second" if unit is second else "first" if unit is first else "other" for unit in units],
         ["second", "first"],
