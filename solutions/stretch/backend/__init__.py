@@ -1,7 +1,8 @@
 """Unlike the core: more tensors, more reductions, a GPU, and memory that is used again.
 
 - Loops work on half precision, too: they compute in float32 and round each result once.
-- Reductions that don't keep the last dimension join a loop, and so does LayerNorm over several.
+- Reductions over the last dimensions join a loop, kept or not, and so does LayerNorm over several.
+- Views don't part nodes that one loop could run.
 - On a GPU, the same kernels are printed for Triton.
 - A kernel writes over an input that isn't needed any more, instead of into new memory.
 - ``plan`` gives each value of a graph a place in one block of memory, the *arena*.
@@ -64,6 +65,7 @@ from .dtypes import ELEMENTS, cpp_function, may_share
 from .planning import Life, Plan, lives, plan
 from .rules import RULES
 from .triton import LONGEST_ROW, TritonWriter, triton_function
+from .views import views_moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +125,7 @@ __all__ = [
     "softmax_backward",
     "triton_function",
     "value",
+    "views_moved",
     "with_calls",
     "with_tensors",
 ]
@@ -157,6 +160,7 @@ def lower(gm: GraphModule) -> GraphModule:
     calls. Where kernels can't be compiled, a warning says why: float32 on the CPU runs as Python,
     and any other graph is returned as it is.
     """
+    gm = views_moved(gm)
     kind = kind_of(gm.graph)
     with seen_by_the_core(gm.graph, kind):
         found = [each for each in kernels(gm.graph) if kind[0] == "cpu" or fits_a_block(each)]

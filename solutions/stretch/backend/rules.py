@@ -1,4 +1,4 @@
-"""Rules for more reductions: those whose dimension isn't kept, and LayerNorm over several."""
+"""Rules for reductions over several dimensions, or over one that isn't kept, and LayerNorm."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ from ... import backend as core
 aten = torch.ops.aten
 
 
-def kept(reduce: Callable[..., Tensor]) -> Callable[..., Any]:
-    """Return a rule for a reduction over the last dimension: keep it, so that a loop can run it.
+def over_last(reduce: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Return a rule for a reduction over the last dimensions: over rows, and kept.
 
-    A view then takes the dimension away. Over other dimensions the operator stays as it is: its
-    loop would add up whole rows, not the elements of one.
+    One view makes the dimensions one, another gives the result its shape. Over other dimensions
+    the operator stays as it is: its loop would add up whole rows, not the elements of one. So it
+    does over all: a single row is nothing that threads could share.
 
-    >>> kept(torch.sum)(torch.ones(2, 3), [1])
-    tensor([3., 3.])
+    >>> over_last(torch.sum)(torch.ones(2, 3, 4), [1, 2])
+    tensor([12., 12.])
     """
 
     def rule(x: Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        is_last = x.dim() > 0 and dim is not None and list(dim) in ([-1], [x.dim() - 1])
-        if not is_last or keepdim or dtype not in (None, x.dtype):
+        dims = sorted(each % max(x.dim(), 1) for each in dim or ())
+        rest = x.dim() - len(dims)
+        is_last = rest > 0 and dims == list(range(rest, x.dim())) != []
+        is_the_cores = keepdim and len(dims) == 1
+        if not is_last or is_the_cores or dtype not in (None, x.dtype):
             return NotImplemented
-        return reduce(x, [-1], True).squeeze(-1)
+        shape = [*x.shape[:rest], *[1] * len(dims) * keepdim]
+        return reduce(x.flatten(rest), [-1], True).view(shape)
 
     return rule
 
@@ -46,7 +51,7 @@ def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any
 
 RULES: dict[Any, Callable[..., Any]] = core.RULES | {
     aten.native_layer_norm.default: layer_norm,
-    aten.sum.dim_IntList: kept(aten.sum.dim_IntList),
-    aten.mean.dim: kept(aten.mean.dim),
-    aten.amax.default: kept(aten.amax.default),
+    aten.sum.dim_IntList: over_last(aten.sum.dim_IntList),
+    aten.mean.dim: over_last(aten.mean.dim),
+    aten.amax.default: over_last(aten.amax.default),
 }
