@@ -325,10 +325,10 @@ def build_submodule(
         The submodule.
 
     Like in, like out: graph and module are of the classes that ``m`` and its graph have, be they
-    yours or torch's: ``type(m.graph)()`` and ``graph_module_class(m)``.
+    yours or torch's: ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
 
-    Hint: ``map_arg``, which replaces nodes in arguments, also nested ones; ``Graph.create_node``; a
-    ``GraphModule`` made from a dict, which takes its modules from there.
+    Hint: ``map_arg`` of the lesson ``graph``, which replaces nodes in arguments, also nested ones;
+    ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
 

@@ -1,6 +1,7 @@
 """Cutting a graph into a pipeline: each step alone, then the whole beside torch's own."""
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -13,7 +14,7 @@ from tests import zoo
 from tests.models.split_module import (
     Chain,
     TwoViews,
-    UsesAParameterLate,
+    UsesTensorsLate,
     built,
     calls,
     crossed,
@@ -27,12 +28,11 @@ from tests.models.split_module import (
     outcome,
     same_split,
     same_submodules,
-    stage,
     stitched,
     submodules,
 )
 from tests.suite import equal, holds, is_value, refuses, rows, same_graph, same_numbers
-from tests.suite.engine import graph_module, new_graph, symbolic_trace
+from tests.suite.engine import new_graph, symbolic_trace
 
 FIRST = {"mul", "encoder", "encoder_1"}
 EXAMPLE_CODE = """\
@@ -116,17 +116,6 @@ def test_a_value_used_elsewhere_is_an_output_here_and_an_input_there(lesson):
     )
 
 
-def test_an_input_knows_the_partition_that_makes_it(lesson):
-    first, second = crossed(lesson, symbolic_trace(Chain()), "tanh outer_0_0", "relu")
-    holds(
-        list(second.inputs.values()) == [first] and second.dependencies == [first],
-        "outer_0_0 to come from the partition called 0",
-        got=second.inputs,
-        cause=(lambda inputs: None in inputs.values(), "the input was recorded without its maker"),
-        hint="inputs maps each value to the partition that makes it",
-    )
-
-
 def test_every_partition_that_uses_a_value_takes_it(lesson):
     def shared(x):
         once = x + 1
@@ -142,13 +131,19 @@ def test_every_partition_that_uses_a_value_takes_it(lesson):
     equal(names(first.outputs), ["add"])
 
 
-def test_a_placeholder_is_an_input_that_nobody_makes(lesson):
-    first, _ = crossed(lesson, symbolic_trace(Chain()), "tanh outer_0_0", "relu")
+def test_an_input_knows_the_partition_that_makes_it(lesson):
+    first, second = crossed(lesson, symbolic_trace(Chain()), "tanh outer_0_0", "relu")
     equal(
-        {value.name: maker for value, maker in first.inputs.items()},
-        {"x": None},
-        cause=(is_value({}), "the model's own input is not passed on to where it is used"),
-        hint="placeholders and parameters are in no partition: their maker is None",
+        [{value.name: maker for value, maker in each.inputs.items()} for each in (first, second)],
+        [{"x": None}, {"outer_0_0": first}],
+        cause=[
+            (
+                lambda got: "x" not in got[0],
+                "the model's own input isn't passed to where it's used",
+            ),
+            (lambda got: None in got[1].values(), "the input was recorded without its maker"),
+        ],
+        hint="inputs maps a value to its maker: None for placeholders and parameters",
     )
 
 
@@ -171,33 +166,28 @@ def test_a_value_used_by_the_output_alone_goes_out(lesson):
     equal(
         (names(first.outputs), names(second.outputs)),
         (["add"], ["mul"]),
-        cause=(is_value(([], [])), "only the uses in other partitions were looked at"),
+        cause=(
+            is_value(([], [])),
+            "the values that the output returns, in a tuple, were not found",
+        ),
         hint="the graph's output is a user too, one that is in no partition",
     )
 
 
-def test_a_keyword_argument_crosses_too(lesson):
-    m = symbolic_trace(lambda x: torch.add(x, other=torch.relu(x)))
-    _, second = crossed(lesson, m, "relu", "add")
+def test_a_value_crosses_wherever_it_stands_in_an_argument(lesson):
+    def f(x):
+        return torch.add(torch.cat([x, torch.relu(x)])[: x.size(0)], other=torch.tanh(x))
+
+    _, second = crossed(lesson, symbolic_trace(f), "relu size tanh", "cat getitem add")
     equal(
         names(second.inputs),
-        ["x", "relu"],
-        cause=(is_value(["x"]), "only node.args was searched for values"),
-        hint="node.all_input_nodes has those in kwargs too",
-    )
-
-
-def test_a_value_deep_in_an_argument_crosses_too(lesson):
-    m = symbolic_trace(lambda x: torch.cat([x, torch.relu(x)])[: x.size(0)])
-    _, second = crossed(lesson, m, "relu size", "cat getitem")
-    equal(
-        names(second.inputs),
-        ["x", "relu", "size"],
+        ["x", "relu", "size", "tanh"],
         cause=[
             (lambda got: "relu" not in got, "a list in an argument was not searched"),
             (lambda got: "size" not in got, "a slice in an argument was not searched"),
+            (lambda got: "tanh" not in got, "only node.args was searched for values"),
         ],
-        hint="node.all_input_nodes looks at any depth",
+        hint="node.all_input_nodes looks at any depth, and in kwargs too",
     )
 
 
@@ -210,8 +200,29 @@ def test_inputs_and_outputs_come_in_the_order_of_first_use(lesson):
     equal(
         (names(first.outputs), names(second.inputs)),
         (["mul", "add"], ["mul", "add"]),
-        cause=(lambda got: ["add", "mul"] in got, "they come in the order in which they are made"),
+        cause=(lambda got: ["add", "mul"] in got, "`sub` uses mul first, and then add"),
         hint="walk through the users, and note a value when it is first used",
+    )
+
+
+def test_the_first_use_is_the_first_in_the_graph(lesson):
+    def f(x):
+        a, b, c = torch.relu(x), torch.tanh(x), torch.neg(x)
+        return (a + 1) * (b - c) - a
+
+    m = symbolic_trace(f)
+    maker, _, user = crossed(lesson, m, "relu tanh", "neg sub", "add mul sub_1")
+    equal(
+        (names(maker.outputs), names(user.inputs)),
+        (["relu", "tanh"], ["relu", "sub"]),
+        cause=[
+            (
+                lambda got: got[0] == ["tanh", "relu"],
+                "`add` uses relu before `sub` uses tanh, though its partition comes later",
+            ),
+            (lambda got: got[1] == ["sub", "relu"], "the last use counted, not the first"),
+        ],
+        hint="walk through the nodes in the graph's order, not partition by partition",
     )
 
 
@@ -251,78 +262,72 @@ def test_a_partition_runs_after_those_it_depends_on(lesson):
 @pytest.mark.parametrize("seed", range(5))
 def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
     chance, graph = random.Random(seed), new_graph()
-    partitions = partitions_called(lesson, *(f"p{number}" for number in range(30)))
+    *partitions, free = every = partitions_called(lesson, *map(str, range(30)))
     for number, partition in enumerate(partitions[1:], start=1):
         makers = chance.sample(partitions[:number], k=min(number, 2))
         partition.inputs = {graph.call_function(torch.rand, (1,)): maker for maker in makers}
-    chance.shuffle(partitions)
-    ordered = lesson.order_partitions(list(partitions))
+    chance.shuffle(every)
+    ordered = lesson.order_partitions(list(every))
     early = [one for at, one in enumerate(ordered) if not set(one.dependencies) <= {*ordered[:at]}]
     holds(
-        not early and Counter(ordered) == Counter(partitions),
+        not early and Counter(ordered) == Counter(every),
         "each of 30 partitions once, and after all that it depends on",
         got=[partition.name for partition in ordered],
-        cause=(bool(early), "a partition runs before one that it depends on"),
+        cause=[
+            (bool(early), "a partition runs before one that it depends on"),
+            (free not in ordered, "one that depends on none, and none on it, is missing"),
+        ],
         hint="a partition is ready when all of its dependencies have run, not when one has",
     )
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["any order", "original order"])
-def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, keep):
-    tanh, outer, _ = calls(symbolic_trace(Chain()).graph)
-    one, two = partitions_called(lesson, "17", "4")
-    one.inputs, two.inputs = {outer: two}, {tanh: one}
-    with refuses(
-        RuntimeError,
-        "submod_17",
-        "submod_4",
-        cause="the cycle was not found",
-        hint="name the partitions by submod_name",
-    ):
-        lesson.order_partitions([one, two], keep_original_order=keep)
-
-
-def test_a_cycle_may_lead_through_many_partitions(lesson):
+@pytest.mark.parametrize("called", [("17", "4"), ("1", "2", "3")], ids=["of two", "of three"])
+def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called, keep):
     nodes = calls(symbolic_trace(Chain()).graph)
-    circle = partitions_called(lesson, "one", "two", "three")
-    for user, value, maker in zip(circle, nodes, [circle[-1], *circle]):
+    cycle = partitions_called(lesson, *called)
+    for user, value, maker in zip(cycle, nodes, [cycle[-1], *cycle]):
         user.inputs = {value: maker}
     with refuses(
         RuntimeError,
-        *("submod_one", "submod_two", "submod_three"),
-        cause="a circle of three was not found",
+        *(partition.submod_name for partition in cycle),
+        cause="the cycle was not found",
         hint="follow the dependencies until a partition comes up again",
     ):
-        lesson.order_partitions(circle)
+        lesson.order_partitions(cycle, keep_original_order=keep)
 
 
 def test_a_partition_outside_the_cycle_is_not_accused(lesson):
     tanh, outer, _ = calls(symbolic_trace(Chain()).graph)
-    free, one, two = partitions_called(lesson, "free", "one", "two")
-    one.inputs, two.inputs = {outer: two, tanh: free}, {tanh: one}
+    before, one, two, after = partitions_called(lesson, "6", "7", "8", "9")
+    one.inputs, two.inputs, after.inputs = {outer: two, tanh: before}, {tanh: one}, {tanh: one}
     try:
-        lesson.order_partitions([free, one, two])
+        lesson.order_partitions([before, one, two, after])
     except NotImplementedError:
         raise
     except RuntimeError as error:
         message = str(error)
     holds(
-        "submod_free" not in message,
-        "the message to name the partitions of the circle, and no others",
+        not {"submod_6", "submod_9"} & set(re.findall(r"\w+", message)),
+        "the message to name the partitions of the cycle, and no others",
         got=message,
-        hint="CycleError carries the circle itself",
+        cause=(
+            "submod_6" not in message,
+            "a partition was named that only waits for the cycle",
+        ),
+        hint="CycleError has the cycle itself",
     )
 
 
 def test_the_original_order_can_be_kept(lesson):
     relu = calls(symbolic_trace(Chain()).graph)[0]
-    one, free, last = partitions_called(lesson, "one", "free", "last")
+    one, free, last = partitions_called(lesson, "1", "2", "3")
     last.inputs = {relu: one}
     ordered = lesson.order_partitions([one, last, free], keep_original_order=True)
     equal(
         [partition.name for partition in ordered],
-        ["one", "last", "free"],
-        cause=(is_value(["one", "free", "last"]), "the partitions were sorted all the same"),
+        ["1", "3", "2"],
+        cause=(is_value(["1", "2", "3"]), "the partitions were sorted all the same"),
         hint="return them as they came",
     )
 
@@ -348,20 +353,11 @@ def test_a_submodule_takes_its_inputs_and_returns_its_output(lesson):
 def test_copies_use_the_nodes_of_their_own_graph(lesson):
     m = symbolic_trace(lambda x: torch.cat([torch.relu(x), x], dim=x.size(0)))
     submodule = built(lesson, m, "x", "relu size cat", "cat")
-    foreign = [
-        value
-        for node in submodule.graph.nodes
-        for value in node.all_input_nodes
-        if value.graph is not submodule.graph
-    ]
+    values = [value for node in submodule.graph.nodes for value in node.all_input_nodes]
     holds(
-        not foreign,
+        all(value.graph is submodule.graph for value in values),
         "arguments that point to nodes of the submodule's own graph",
-        got=foreign,
-        cause=(
-            lambda values: all(value.graph is m.graph for value in values),
-            "the arguments still are the original's nodes",
-        ),
+        cause=(any(value.graph is m.graph for value in values), "one is a node of the original"),
         hint="map_arg(node.args, environment.__getitem__), and the same for kwargs",
     )
 
@@ -389,29 +385,23 @@ def test_keyword_arguments_are_copied(lesson):
     )
 
 
-def test_one_value_is_returned_as_it_is_and_several_as_a_tuple(lesson):
-    one = built(lesson, symbolic_trace(Chain()), "x", "tanh outer_0_0", "outer_0_0")
-    two = built(lesson, symbolic_trace(Chain()), "x", "tanh outer_0_0", "outer_0_0 tanh")
-    x = torch.rand(2, 3)
+def test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple(lesson):
+    m, x = symbolic_trace(Chain()), torch.rand(2, 3)
+    one, none, two = (
+        built(lesson, m, "x", "tanh outer_0_0", outputs)(x)
+        for outputs in ("outer_0_0", "", "outer_0_0 tanh")
+    )
     equal(
-        [type(one(x)), type(two(x)), len(two(x))],
-        [torch.Tensor, tuple, 2],
+        [type(one), none, type(two)],
+        [torch.Tensor, (), tuple],
         cause=[
             (lambda got: got[0] is tuple, "a single value is wrapped in a tuple"),
-            (lambda got: got[1] is torch.Tensor, "of several values one is returned"),
+            (lambda got: got[1] is None, "a submodule that gives nothing returns None"),
+            (lambda got: got[2] is torch.Tensor, "of several values one is returned"),
         ],
-        hint="ask partition.returns_single",
+        hint="ask partition.returns_single: no output is a tuple of none",
     )
-
-
-def test_a_partition_that_nobody_needs_returns_an_empty_tuple(lesson):
-    submodule = built(lesson, symbolic_trace(Chain()), "x", "tanh", "")
-    equal(
-        submodule(torch.rand(2, 3)),
-        (),
-        cause=(is_value(None), "the submodule returns None"),
-        hint="no output is a tuple of none",
-    )
+    equal(len(two), 2)
 
 
 def test_a_nested_module_gets_a_flat_name(lesson):
@@ -456,13 +446,13 @@ def test_copies_keep_their_annotations(lesson):
     m = symbolic_trace(Chain())
     for node in m.graph.nodes:
         node.type = torch.Tensor
-    submodule = built(lesson, m, "tanh", "outer_0_0", "outer_0_0")
+    placeholder, call, _ = built(lesson, m, "tanh", "outer_0_0", "outer_0_0").graph.nodes
     equal(
-        [node.type for node in submodule.graph.nodes][:2],
-        [torch.Tensor, torch.Tensor],
+        (placeholder.type, call.type),
+        (torch.Tensor, torch.Tensor),
         cause=[
-            (lambda got: got[0] is None, "the placeholder has no type"),
-            (lambda got: got[1] is None, "the copy of a node has no type"),
+            (placeholder.type is None, "the placeholder has no type"),
+            (call.type is None, "the copy of a node has no type"),
         ],
         hint="create_node and placeholder take type_expr",
     )
@@ -483,13 +473,38 @@ def test_copies_are_named_afresh_unless_asked(lesson):
     )
 
 
+def test_the_partition_keeps_its_graph_and_the_copies(lesson):
+    m = symbolic_trace(lambda x: torch.relu(x))
+    x, relu, _ = m.graph.nodes
+    partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
+    split = lesson.build_submodule(partition, m)
+    equal(rows(partition.graph), rows(split.graph))
+    equal([node for node in (x, relu) if node not in partition.environment], [])
+
+
+@pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
+def test_a_split_of_torchs_modules_is_torchs_and_of_yours_yours(lesson, trace):
+    m = trace(lambda x: torch.relu(x))
+    x, relu, _ = m.graph.nodes
+    partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
+    submodule = lesson.build_submodule(partition, m)
+    split = lesson.stitch_graph(m, {partition: submodule})
+    (expected,) = {base for base in type(m).__mro__[1:] if base.__name__ == "GraphModule"}
+    for what, module in (("a submodule", submodule), ("the outer module", split)):
+        holds(
+            type(module.graph) is type(m.graph) and isinstance(module, expected),
+            f"{what} of the classes of `m` and its graph",
+            got=(type(module).__mro__[1], type(module.graph)),
+            hint="type(m.graph)() and graph_module_class(m), which the lesson code has",
+        )
+
+
 # --- Step 5: stitch_graph
 
 
 def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
     m = symbolic_trace(Chain())
-    x, tanh, _, relu, _ = m.graph.nodes
-    split = stitched(lesson, m, stage(lesson, "0", [x], [tanh]), stage(lesson, "1", [tanh], [relu]))
+    split = stitched(lesson, m, "0: x -> tanh", "1: tanh -> relu")
     equal(
         [str(row) for row in rows(split.graph)],
         [
@@ -505,8 +520,7 @@ def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
 
 def test_several_outputs_are_taken_from_the_tuple(lesson):
     m = symbolic_trace(lambda x: (x + 1, x * 2))
-    x, add, mul, _ = m.graph.nodes
-    split = stitched(lesson, m, stage(lesson, "0", [x], [mul, add]))
+    split = stitched(lesson, m, "0: x -> mul add")
     equal(
         [str(row) for row in rows(split.graph)][2:],
         [
@@ -525,8 +539,7 @@ def test_placeholders_keep_defaults_and_annotations(lesson):
             return x * scale
 
     m = symbolic_trace(Model())
-    x, scale, mul, _ = m.graph.nodes
-    split = stitched(lesson, m, stage(lesson, "0", [x, scale], [mul]))
+    split = stitched(lesson, m, "0: x scale -> mul")
     equal(
         rows(split.graph)[:2],
         rows(m.graph)[:2],
@@ -544,9 +557,8 @@ def test_the_annotation_of_the_output_stays_behind(lesson):
             return torch.relu(x)
 
     m = symbolic_trace(Model())
-    x, relu, output = m.graph.nodes
-    output.type = torch.Tensor
-    split = stitched(lesson, m, stage(lesson, "0", [x], [relu]))
+    named(m.graph)["output"].type = torch.Tensor
+    split = stitched(lesson, m, "0: x -> relu")
     equal(
         [node.type for node in split.graph.find_nodes(op="output")],
         [None],
@@ -558,11 +570,9 @@ def test_the_annotation_of_the_output_stays_behind(lesson):
 def test_the_meta_of_the_outer_graph_is_its_own(lesson):
     m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
-    for node in (nodes["left"], nodes["scale"]):
-        node.meta["note"] = node.name
-    inputs = [nodes["left"], nodes["scale"]]
-    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["maximum"]]))
-    new = named(split.graph)
+    for name in ("left", "scale"):
+        nodes[name].meta["note"] = name
+    new = named(stitched(lesson, m, "0: left scale -> maximum").graph)
     equal(
         [new[name].meta.get("note") for name in ("left", "scale")],
         ["left", "scale"],
@@ -579,27 +589,78 @@ def test_the_meta_of_the_outer_graph_is_its_own(lesson):
     )
 
 
-def test_parameters_are_shared_and_not_copied(lesson):
+def test_each_submodule_is_called_in_the_given_order(lesson):
+    split = stitched(lesson, symbolic_trace(TwoViews()), "1: left ->", "0: right -> maximum")
+    called = [name for name in names(split.graph.nodes) if name.startswith("submod")]
+    equal(
+        called,
+        ["submod_1", "submod_0"],
+        cause=[
+            (lambda got: "submod_1" not in got, "a submodule whose result isn't used isn't called"),
+            (is_value(["submod_0", "submod_1"]), "they are called in the order of their numbers"),
+        ],
+    )
+
+
+def test_a_parameter_is_shared_wherever_it_is(lesson):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.inner = nn.Parameter(torch.rand(3)), nn.LayerNorm(3)
+
+        def forward(self, x):
+            return x * self.scale + self.inner.weight
+
+    m = symbolic_trace(model := Scaled())
+    split = stitched(lesson, m, "0: x scale inner_weight -> add")
+    found = dict(split.named_parameters(remove_duplicate=False))
+    equal(
+        [name for name, parameter in model.named_parameters() if found.get(name) is parameter],
+        ["scale", "inner.weight"],
+        cause=[
+            ("scale" not in found, "the outer module has no parameter `scale`"),
+            ("inner.weight" not in found, "the parameter of the module inside was not found"),
+            (lambda got: len(got) < 2, "a parameter was copied: training one leaves the other"),
+        ],
+        hint="operator.attrgetter reads along a path with dots; hand over what it finds",
+    )
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["any order", "original order"])
+def test_every_get_attr_has_its_copy_if_only_the_output_uses_it(lesson, keep):
     m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
-    inputs = [nodes["left"], nodes["scale"]]
-    split = stitched(lesson, m, stage(lesson, "0", inputs, [nodes["maximum"]]))
-    holds(
-        split.scale is m.scale,
-        "the parameter itself in the outer module",
-        got=list(dict(split.named_parameters())),
-        cause=(
-            lambda got: "scale" in got,
-            "the parameter was copied: training one wouldn't change the other",
-        ),
-        hint="hand over the parameter as it is",
+    nodes["output"].args = ((nodes["maximum"], nodes["scale"]),)
+    split = stitched(lesson, m, "0: left -> maximum", keep_original_order=keep)
+    equal(
+        str(rows(split.graph)[-1]),
+        "output = output output((submod_0, scale))",
+        cause=(lambda got: "None" in got, "a parameter that only the output uses is None"),
+        hint="with keep_original_order, read it before the output",
+    )
+
+
+def test_an_unused_get_attr_stays(lesson):
+    split = stitched(lesson, symbolic_trace(TwoViews()), "0: left -> maximum")
+    equal(names(split.graph.nodes), ["left", "right", "scale", "submod_0", "output"])
+
+
+def test_the_partitions_and_only_they_are_named_in_meta(lesson):
+    split = stitched(lesson, symbolic_trace(TwoViews()), "0: left scale -> maximum")
+    equal(
+        split.meta.get("partition_names"),
+        {"submod_0"},
+        cause=[
+            (is_value(None), "the meta of the outer module has no partition_names"),
+            (lambda got: "scale" in got, "the parameters are named in it, too"),
+        ],
+        hint="set it to the submod_name of each partition",
     )
 
 
 def test_the_output_keeps_its_structure(lesson):
     m = symbolic_trace(lambda x: {"both": [x, x + 1]})
-    x, add, _ = m.graph.nodes
-    split = stitched(lesson, m, stage(lesson, "0", [x], [add]))
+    split = stitched(lesson, m, "0: x -> add")
     equal(
         str(rows(split.graph)[-1]),
         "output = output output({'both': [x, submod_0]})",
@@ -608,30 +669,19 @@ def test_the_output_keeps_its_structure(lesson):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, ["left", "right", "scale", "submod_0", "submod_1", "output"]),
-        (
-            {"keep_original_order": True},
-            ["left", "right", "submod_0", "scale", "submod_1", "output"],
-        ),
-    ],
-    ids=["any order", "original order"],
-)
-def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, options, expected):
-    m = symbolic_trace(TwoViews())
-    nodes = named(m.graph)
-    first = stage(lesson, "0", [nodes["right"]], [nodes["encoder"]])
-    second = stage(lesson, "1", [nodes["encoder"], nodes["scale"]], [nodes["maximum"]])
-    split = stitched(lesson, m, first, second, **options)
+@pytest.mark.parametrize(("keep", "position"), [(False, 2), (True, 3)])
+def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, keep, position):
+    stages = "0: right -> encoder", "1: encoder scale -> maximum"
+    split = stitched(lesson, symbolic_trace(TwoViews()), *stages, keep_original_order=keep)
+    expected = ["left", "right", "submod_0", "submod_1", "output"]
+    expected.insert(position, "scale")
     equal(
         names(split.graph.nodes),
         expected,
         cause=[
             (lambda got: "scale_1" in got, "the parameter is read twice"),
-            (lambda got: options and got.index("scale") == 2, "the parameter is read at the start"),
-            (lambda got: not options and got.index("scale") > 2, "the parameter is read late"),
+            (lambda got: got.index("scale") < position, "the parameter is read at the start"),
+            (lambda got: got.index("scale") > position, "the parameter is read late"),
         ],
         hint="with keep_original_order, and only then, read a parameter when it is first needed",
     )
@@ -639,10 +689,8 @@ def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, optio
 
 def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
     m = symbolic_trace(layers())
-    value, *_, last, _ = m.graph.nodes
-    only = stage(lesson, "0", [value], [last])
-    usual = stitched(lesson, m, only)
-    named_by_nodes = stitched(lesson, m, only, keep_original_node_name=True)
+    usual = stitched(lesson, m, "0: input_1 -> _2")
+    named_by_nodes = stitched(lesson, m, "0: input_1 -> _2", keep_original_node_name=True)
     equal(
         [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
         ["input", "input_1"],
@@ -655,30 +703,19 @@ def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
 
 
 def test_the_example_comes_out_as_printed(lesson):
-    model = TwoViews()
     split = lesson.split_module(
-        symbolic_trace(model), model, lambda node: int(node.name not in FIRST)
+        symbolic_trace(model := TwoViews()), model, lambda node: int(node.name not in FIRST)
     )
     equal(
         split.code.strip(),
         EXAMPLE_CODE,
         hint="run the tests of the steps first: they look at one thing each",
     )
-
-
-def test_the_example_has_the_modules_as_printed(lesson):
-    model = TwoViews()
-    split = lesson.split_module(
-        symbolic_trace(model), model, lambda node: int(node.name not in FIRST)
-    )
-    expected = ["", "submod_0", "submod_0.encoder", "submod_1"]
+    modules = ["", "submod_0", "submod_0.encoder", "submod_1"]
     equal(
         [name for name, _ in split.named_modules(remove_duplicate=False)],
-        expected,
-        cause=(
-            lambda got: set(got) > set(expected),
-            "a submodule holds more than its nodes call",
-        ),
+        modules,
+        cause=(lambda got: {*got} > {*modules}, "a submodule holds more than its nodes call"),
         hint="give each graph the modules of its own targets",
     )
 
@@ -700,59 +737,53 @@ def test_a_placeholder_can_go_straight_to_the_output(lesson):
     )
 
 
-@pytest.mark.parametrize("make", [TwoViews, layers])
-@pytest.mark.parametrize("stages", [1, 2, 3])
-def test_every_graph_is_the_one_torch_makes(lesson, stages, make):
-    model = make()
+@pytest.mark.parametrize("make", [TwoViews, layers, UsesTensorsLate])
+@pytest.mark.parametrize(
+    ("stages", "option"),
+    [(1, None), (2, None), (3, None), (3, "keep_original_order"), (3, "keep_original_node_name")],
+)
+def test_every_graph_is_the_one_torch_makes(lesson, stages, option, make):
+    model, options = make(), {option: True} if option else {}
     m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
-        lesson.split_module(m, model, in_stages(m, stages)),
-        torch_split_module(theirs, model, in_stages(theirs, stages)),
-        hint="run the tests of the steps first: they look at one thing each",
+        lesson.split_module(m, model, in_stages(m, stages), **options),
+        torch_split_module(theirs, model, in_stages(theirs, stages), **options),
+        hint=f"see what {option} asks for in the docstrings of build and stitch"
+        if option
+        else "run the tests of the steps first: they look at one thing each",
     )
 
 
-@pytest.mark.parametrize("make", [TwoViews, layers, UsesAParameterLate])
-@pytest.mark.parametrize("option", ["keep_original_order", "keep_original_node_name"])
-def test_every_option_gives_the_graphs_that_torch_gives(lesson, option, make):
-    model = make()
-    m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
-    same_split(
-        lesson.split_module(m, model, in_stages(m, 3), **{option: True}),
-        torch_split_module(theirs, model, in_stages(theirs, 3), **{option: True}),
-        hint=f"see what {option} asks for in the docstrings of build and stitch",
-    )
-
-
-def test_qualname_map_says_where_each_module_came_from(lesson):
-    model, old_path = Chain(), {"kept": "kept"}
+@pytest.mark.parametrize("kept", [{}, {"kept": "kept"}], ids=["empty", "with an entry"])
+def test_qualname_map_says_where_each_module_came_from(lesson, kept):
+    model, old_path = Chain(), dict(kept)
     m = symbolic_trace(model)
     lesson.split_module(m, model, in_stages(m, 3), old_path)
     equal(
         old_path,
-        {"kept": "kept", "submod_1.outer_0_0": "outer.0.0"},
-        cause=(lambda got: "kept" not in got, "what the map held before is gone"),
+        {**kept, "submod_1.outer_0_0": "outer.0.0"},
+        cause=[
+            (lambda got: kept and "kept" not in got, "the entries that it had are gone"),
+            (lambda got: not kept and not got, "an empty dict was taken for none"),
+        ],
         hint="update the map; partition.environment has the new node of each old one",
     )
 
 
-@pytest.mark.since("2.13", "split_module names its partitions in meta")
-def test_the_result_names_its_partitions_in_meta(lesson):
-    model = TwoViews()
-    m = symbolic_trace(model)
-    split = lesson.split_module(m, model, in_stages(m, 2))
+def test_the_nodes_of_the_submodules_keep_their_names_if_asked(lesson):
+    m = symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+    split = lesson.split_module(m, m, numbered(relu=0, relu_1=1), keep_original_node_name=True)
     equal(
-        split.meta.get("partition_names"),
-        {"submod_0", "submod_1"},
-        cause=(is_value(None), "the meta of the outer module has no partition_names"),
-        hint="stitch_graph sets meta to the set of submod_name",
+        [names(each.graph.nodes)[1] for each in submodules(split).values()],
+        ["relu", "relu_1"],
+        hint="pass keep_original_node_name to both build_submodule and stitch_graph",
     )
 
 
 def test_the_original_is_left_as_it_was(lesson):
     model = TwoViews()
     m = symbolic_trace(model)
-    before, code = rows(m.graph), m.code
+    before, code, meta = rows(m.graph), m.code, dict(m.meta)
     metas = [dict(node.meta) for node in m.graph.nodes]
     lesson.split_module(m, model, in_stages(m, 3))
     equal(
@@ -760,6 +791,7 @@ def test_the_original_is_left_as_it_was(lesson):
         metas,
         hint="what a step finds out belongs to the partition",
     )
+    equal(dict(m.meta), meta, hint="partition_names belongs to the outer module")
     holds(
         rows(m.graph) == before and m.code == code,
         "the graph and the code of the model given to be unchanged",
@@ -768,36 +800,20 @@ def test_the_original_is_left_as_it_was(lesson):
     )
 
 
-def test_the_parameters_of_the_result_are_those_of_the_model(lesson):
-    model = TwoViews()
+def test_the_tensors_of_the_result_are_those_of_the_model(lesson):
+    model = UsesTensorsLate()
     m = symbolic_trace(model)
-    split = lesson.split_module(m, model, in_stages(m, 3))
-    ours, theirs = list(split.parameters()), list(model.parameters())
-    holds(
-        {id(parameter) for parameter in ours} == {id(parameter) for parameter in theirs},
-        "the model's own parameters, each of them",
-        got=[name for name, _ in split.named_parameters()],
-        cause=(len(ours) == len(theirs), "a parameter, or the module that holds it, was copied"),
-        hint="a pipeline that trains copies trains nothing: hand over the originals",
-    )
-
-
-def test_buffers_are_shared_too(lesson):
-    model = nn.Module()
-    model.register_buffer("offset", torch.ones(3))
-    graph = new_graph()
-    x, offset = graph.placeholder("x"), graph.get_attr("offset")
-    graph.output(graph.call_function(torch.add, (x, offset)))
-    split = lesson.split_module(graph_module(model, graph), model, lambda node: 0)
-    holds(
-        dict(split.named_buffers()).get("offset") is model.offset,
-        "the buffer itself, registered under its name",
-        got=dict(split.named_buffers()),
+    split = lesson.split_module(m, model, in_stages(m, 4))
+    tensors = {**dict(split.named_parameters()), **dict(split.named_buffers())}
+    plain = {"offset"} & vars(split).keys()
+    equal(
+        [name for name, tensor in tensors.items() if tensor is getattr(model, name, None)],
+        ["scale", "offset"],
         cause=[
-            (lambda got: "offset" in got, "the buffer was copied"),
-            (hasattr(split, "offset"), "the buffer became a plain attribute"),
+            (len(tensors) == 2, "a tensor, or the module with it, was copied"),
+            (lambda _: plain == {"offset"}, "the buffer became a plain attribute"),
         ],
-        hint="give GraphModule the buffer itself: it registers tensors as buffers",
+        hint="hand over the originals (copies don't train); GraphModule registers tensors",
     )
 
 
@@ -834,22 +850,12 @@ def test_an_unused_call_stays_in_its_partition(lesson):
         torch.tanh(used)
         return used
 
-    m, theirs = symbolic_trace(with_leftover), torch_symbolic_trace(with_leftover)
+    m, callback = torch_symbolic_trace(with_leftover), numbered(relu=0, tanh=1)
     same_split(
-        lesson.split_module(m, m, numbered(relu=0, tanh=1)),
-        torch_split_module(theirs, theirs, numbered(relu=0, tanh=1)),
+        lesson.split_module(m, m, callback),
+        torch_split_module(m, m, callback),
         hint="a partition without outputs is still called: its nodes may have effects",
     )
-
-
-def test_a_cycle_between_partitions_is_refused(lesson):
-    m = symbolic_trace(Chain())
-    with refuses(
-        RuntimeError,
-        cause="two partitions that wait for each other were given an order",
-        hint="TopologicalSorter raises CycleError: turn it into a RuntimeError",
-    ):
-        lesson.split_module(m, m, numbered(tanh=17, outer_0_0=4, relu=17))
 
 
 def test_resnet18_is_cut_as_torch_cuts_it(lesson):
@@ -887,10 +893,7 @@ def test_random_graphs_are_cut_as_torch_cuts_them(lesson):
         split = lesson.split_module(cut.m, cut.m, cut.callback)
         same_submodules(split, theirs)
         inputs = [torch.rand(3, requires_grad=True), torch.rand(3)]
-        same_numbers(
-            numbers_and_gradients(split, cut.m, inputs),
-            numbers_and_gradients(cut.m, cut.m, inputs),
-            hint="compare split.code with the code of the model",
-        )
+        ours, whole = (numbers_and_gradients(module, cut.m, inputs) for module in (split, cut.m))
+        same_numbers(ours, whole, hint="compare split.code with the code of the model")
 
     for_any_cut(check, examples=20)

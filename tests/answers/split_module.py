@@ -84,7 +84,7 @@ def found_in(argument):
     return found
 
 
-@wrong(fails="test_a_keyword_argument_crosses_too", says="only node.args was searched")
+@wrong(fails="test_a_value_crosses_wherever_it_stands_in_an_argument", says="only node.args was searched")
 def crossings_in_kwargs_are_forgotten(lesson):
     """Looks for values in the positional arguments only."""
     lesson.collect_crossings = collect_with(lambda node: found_in(node.args))
@@ -121,7 +121,7 @@ def kwargs_are_not_copied(lesson):
     copy_with(lesson, make)
 
 
-@wrong(fails="test_copies_use_the_nodes_of_their_own_graph", says="still are the original's nodes")
+@wrong(fails="test_copies_use_the_nodes_of_their_own_graph", says="one is a node of the original")
 def arguments_are_not_mapped(lesson):
     """Hands the original's arguments to the copy."""
 
@@ -145,7 +145,7 @@ def meta_is_shared(lesson):
 
 
 @wrong(
-    fails="test_one_value_is_returned_as_it_is_and_several_as_a_tuple",
+    fails="test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple",
     says="a single value is wrapped in a tuple",
 )
 def every_submodule_returns_a_tuple(lesson):
@@ -174,7 +174,7 @@ def the_model_itself_is_run(lesson):
     after_stitching(lesson, lambda split, m: setattr(split, "forward", m.forward))
 
 
-@wrong(fails="test_parameters_are_shared_and_not_copied", says="the parameter was copied")
+@wrong(fails="test_a_parameter_is_shared_wherever_it_is", says="a parameter was copied")
 def parameters_are_copied(lesson):
     """Gives the pipeline parameters of its own."""
     after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
@@ -274,7 +274,7 @@ def order_by_recursion(lesson):
         return [first, *order(rest, done | {first})]
 
     def order_recursively(partitions, keep_original_order=False):
-        order_partitions(partitions, keep_original_order)  # refuses what has no order
+        order_partitions(partitions, keep_original_order)  # refuses a cycle
         return order(partitions, frozenset())
 
     lesson.order_partitions = order_recursively

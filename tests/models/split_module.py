@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
@@ -44,15 +45,16 @@ class Chain(nn.Module):
         return torch.relu(self.outer(torch.tanh(x)))
 
 
-class UsesAParameterLate(nn.Module):
-    """Two calls of three read the parameter, but not the first."""
+class UsesTensorsLate(nn.Module):
+    """Two calls of four read the parameter, but not the first; the last reads a buffer."""
 
     def __init__(self):
         super().__init__()
         self.scale = nn.Parameter(torch.rand(3))
+        self.register_buffer("offset", torch.rand(()))
 
     def forward(self, x):
-        return (torch.relu(x) * self.scale) @ self.scale
+        return (torch.relu(x) * self.scale) @ self.scale + self.offset
 
 
 def layers() -> nn.Module:
@@ -127,15 +129,15 @@ def built(lesson, m: GraphModule, inputs: str, body: str, outputs: str, **option
     return lesson.build_submodule(partition, m, **options)
 
 
-def stage(lesson, name: str, inputs, outputs):
-    """A partition as ``stitch_graph`` sees it: what it takes, and what it gives."""
-    return lesson.Partition(name, inputs=dict.fromkeys(inputs), outputs=dict.fromkeys(outputs))
-
-
-def stitched(lesson, m: GraphModule, *partitions, **options):
-    """The outer module around stand-ins for the submodules."""
-    stand_in = torch.fx.symbolic_trace(Chain())
-    return lesson.stitch_graph(m, dict.fromkeys(partitions, stand_in), **options)
+def stitched(lesson, m: GraphModule, *partitions: str, **options):
+    """The outer module around stand-ins for partitions, each given as ``"0: a b -> c"``."""
+    nodes, submodules = named(m.graph), {}
+    for partition in partitions:
+        name, inputs, outputs = re.fullmatch(r"(\w+):(.*)->(.*)", partition).groups()
+        taken, given = (dict.fromkeys(map(nodes.get, ends.split())) for ends in (inputs, outputs))
+        stage = lesson.Partition(name, inputs=taken, outputs=given)
+        submodules[stage] = torch.fx.symbolic_trace(Chain())
+    return lesson.stitch_graph(m, submodules, **options)
 
 
 def split_with(lesson, m: GraphModule, callback, **options) -> GraphModule:
