@@ -149,7 +149,7 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     stage after; in the last stage, it needs its own forward.
 
     Args:
-        orders: One order per stage.
+        orders: One order per stage; they aren't changed.
         forward: How long a forward takes.
         backward: How long a backward takes.
 
@@ -158,7 +158,7 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
 
     Raises:
         RuntimeError: Some stages can't go on, because each waits for another. The message says
-            which stage waits for which action.
+            which stage waits for which action of which stage.
 
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
@@ -218,7 +218,7 @@ def cut_evenly(gm: GraphModule, stages: int) -> GraphModule:
         What ``split_module`` returns, with the submodules ``submod_0``, ``submod_1``, and so on.
 
     Raises:
-        ValueError: There are more stages than calls.
+        ValueError: ``stages`` isn't from 1 to the number of calls. The message has both numbers.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
@@ -247,7 +247,8 @@ def stages_of(gm: GraphModule) -> list[Stage]:
         The stages, in the order of the graph.
 
     Raises:
-        ValueError: The graph calls something else than submodules: it isn't cut.
+        ValueError: The graph calls something else than submodules: it isn't cut. The message names
+            that node.
 
     >>> from lessons.tracer import symbolic_trace
     >>> gm = cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh()), 3)
@@ -402,6 +403,8 @@ class Channel:
     def send(self, value: Any, to: int, microbatch: int) -> None:
         """Send a value to another stage, without waiting until it has left.
 
+        ``dist.isend`` sends contiguous tensors only, and ``leaving`` keeps each until it has left.
+
         Args:
             value: The value; its tensors are sent without their history.
             to: The other stage.
@@ -424,8 +427,10 @@ class Channel:
         raise NotImplementedError("schedule: wait for a value that another stage sends")
 
     def flush(self) -> None:
-        """Wait until all that was sent has left."""
-        raise NotImplementedError("schedule: wait until all that was sent has left")
+        """Wait until all that was sent has left; then nothing is ``leaving``."""
+        raise NotImplementedError(
+            "schedule: wait until all that was sent has left; then nothing is ``leaving``"
+        )
 
 
 @dataclass
@@ -543,7 +548,7 @@ def orders_for(gm: GraphModule, order: Schedule, microbatches: int, world_size: 
     """Return the order of each stage of a cut model, checked.
 
     Raises:
-        ValueError: ``world_size`` isn't the number of stages.
+        ValueError: ``world_size`` isn't the number of stages. The message has both numbers.
         RuntimeError: The orders deadlock, as ``simulate`` finds.
     """
     raise NotImplementedError("schedule: return the order of each stage of a cut model, checked")
@@ -571,7 +576,7 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
         The parts.
 
     Raises:
-        ValueError: The tensor can't be cut into equal parts.
+        ValueError: The tensor can't be cut into equal parts. The message says into how many.
 
     >>> microbatches_of(torch.arange(4), 2), microbatches_of(True, 2)
     ([tensor([0, 1]), tensor([2, 3])], [True, True])
@@ -612,14 +617,14 @@ def run_processes(step: Step) -> None:  # given
 
 
 def run_stage(number: int, step: Step) -> None:
-    """Run the order of one stage in the process of that stage, and save what comes of it.
+    """Run the order of one stage in the process of that stage, and save the results.
 
     The process is a fork, so the parameters may still have gradients from before: they go first
     (``zero_grad``). The rest happens in the step's ``process_group``. In the end a stage waits for
     all others (``dist.barrier``), because a process that ends closes its connections.
     """
     raise NotImplementedError(
-        "schedule: run the order of one stage in the process of that stage, and save what comes of it"
+        "schedule: run the order of one stage in the process of that stage, and save the results"
     )
 
 

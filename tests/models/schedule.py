@@ -66,15 +66,23 @@ class Frozen(nn.Module):
 
 
 class Early(nn.Module):
-    """Returns, among others, what its first call computes."""
+    """Returns, among others, a value of the first stage, which the second needs, too."""
 
     def __init__(self):
         super().__init__()
         self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
 
     def forward(self, x, mask):
-        early = self.first(x)
+        early = self.first(x).tanh()
         return {"late": self.third(self.second(early)) * mask, "early": early}
+
+
+class Detached(Early):
+    """The second of three stages uses a value that requires a gradient, and gives it none."""
+
+    def forward(self, x, mask):
+        early = self.first(x).relu()
+        return self.third(self.second(early.detach())) * mask
 
 
 class Row(nn.Sequential):
@@ -84,7 +92,7 @@ class Row(nn.Sequential):
         super().__init__(*(nn.Linear(4, 4) for _ in range(8)))
 
 
-MODELS = {"Skip": Skip, "InPlace": InPlace, "Frozen": Frozen, "Early": Early}
+MODELS = {"Skip": Skip, "InPlace": InPlace, "Frozen": Frozen, "Early": Early, "Detached": Detached}
 
 
 def loss_of(output: Any, targets: Tensor) -> Tensor:
