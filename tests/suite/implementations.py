@@ -39,8 +39,9 @@ class Implementation:
         module: The module itself, or None where it could not be imported.
         error: What its import raised.
         traceback: Where it was raised.
-        lent: The siblings that came from the reference.
-        modules: What ``sys.modules`` holds below ``package`` while its tests run.
+        finder: Finds the siblings, in the folder or in the reference: also for an import inside a
+            function, which runs when a test does.
+        modules: The modules below ``package`` in ``sys.modules`` while its tests run.
         package: Where its modules are found by name.
         engine: Has the tracer and the graphs that a transform is judged with.
     """
@@ -50,7 +51,7 @@ class Implementation:
     module: ModuleType | None = None
     error: BaseException | None = None
     traceback: TracebackType | None = None
-    lent: tuple[str, ...] = ()
+    finder: LessonFinder | None = None
     modules: dict[str, ModuleType] = field(default_factory=dict)
     package: str = PACKAGE
     engine: ModuleType = torch.fx
@@ -68,8 +69,17 @@ class Implementation:
             # The traceback of the import alone: each raise would add to it.
             raise self.error.with_traceback(self.traceback)
         assert self.module is not None
-        with only_these_modules(self.package, self.modules):
-            yield self.module
+        siblings = self.finder.installed() if self.finder else contextlib.nullcontext()
+        with only_these_modules(self.package, self.modules) as modules, siblings:
+            try:
+                yield self.module
+            finally:
+                self.modules = modules()
+
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The siblings that came from the reference."""
+        return tuple(self.finder.lent) if self.finder else ()
 
 
 def star_import(module: ModuleType) -> SimpleNamespace:
@@ -109,7 +119,7 @@ class Oracle(ModuleType):
 def learners(lesson: str, folder: Path) -> Implementation:
     """The lesson as written in ``folder``, its unwritten siblings lent from the reference."""
     finder = LessonFinder(lesson, folder)
-    implementation = Implementation(lesson, folder)
+    implementation = Implementation(lesson, folder, finder=finder)
     with only_these_modules(PACKAGE, {}) as modules, finder.installed():
         try:
             implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
@@ -120,7 +130,6 @@ def learners(lesson: str, folder: Path) -> Implementation:
         if implementation.error is None and lesson not in FINALE.needs:
             implementation.engine = importlib.import_module(f"{PACKAGE}.tracer")
         implementation.modules = modules()
-    implementation.lent = tuple(finder.lent)
     return implementation
 
 

@@ -76,6 +76,9 @@ class Events:
         ]
         # Before the import, which is the learner's code already and may not come back.
         self.write("plan", tests=tests)
+        self.write_provenance(session)
+
+    def write_provenance(self, session: pytest.Session) -> None:
         lessons = {lesson_of(item) for item in session.items} - {None}
         lent, borrowed = self.provenance(sorted(filter(None, lessons)))
         self.write("lent", pieces=lent, borrowed=borrowed)
@@ -100,5 +103,6 @@ class Events:
         if report.when == "call" or report.outcome != "passed":
             self.write("report", **content_of(report))
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        self.write_provenance(session)  # once more: a function may have imported a sibling
         self.write("finish", code=int(exitstatus))
