@@ -19,11 +19,10 @@ from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.workspace import is_pristine, unwritten
 from lessons import TOGETHER
 
-# A lesson's verdict fits a terminal. Besides the failure, the other reasons and what is to be noted
-# it has a headline, a line that counts the others, a blank one, the score, and a note.
+# A lesson's verdict fits a terminal. Besides the failure, the other reasons and the
+# notes it has a headline, a line that counts the others, a blank one, the score, and a note.
 LINES, BESIDES = 25, 5
-# What is shown of a failure: so many lines even where there is no room, so many of its end where
-# it is cut, so many of what was printed.
+# Lines of a failure that are shown: at least, of its end if it is cut, and of the test's output.
 LEAST, ENDING, PRINTED = 4, 10, 5
 # How many reasons are listed besides the first.
 FEW = 3
@@ -51,7 +50,7 @@ def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
     show_score(console, verdict)
     if milestone:
         show_labelled(console, "", milestone)
-    if first := verdict.first_failure:
+    if first := next(iter((*verdict.failures, *verdict.of("todo"))), None):
         more = f"optional: `kata check {verdict.lesson} --stretch`"
         console.print(clipped(f"{more}: {first.headline}", console.width), style="quiet")
 
@@ -64,7 +63,7 @@ def show_failures(console: Console, verdict: Verdict) -> None:
 
 
 def show_failure(console: Console, lesson: str, report: Report, lines: int | None = None) -> None:
-    """Print one failure: its headline, its text, what was printed meanwhile.
+    """Print one failure: its headline, its text, and the output of the test.
 
     Args:
         console: Where to print.
@@ -105,7 +104,7 @@ def fitted(lines: list[str], room: int) -> list[str]:
 
 
 def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> None:
-    """Print what comes after the first failure, and the blank line that ends it all."""
+    """Print the lines after the first failure, and the blank line that ends the screen."""
     first = verdict.first_failure
     if not verdict.is_finished:
         show_ending(console, verdict)
@@ -145,7 +144,7 @@ def show_reasons(
 
 
 def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
-    """Return what leads to the list of reasons, or stands for it where there is no room."""
+    """Return the heading of the list of reasons, or a line instead if the list has no room."""
     if not reasons:
         return "for the same reason"
     return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}{':' * bool(items)}"

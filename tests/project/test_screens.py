@@ -159,6 +159,17 @@ def test_an_ascii_screen_says_the_same_in_the_same_places(scene: str, screen, mo
     assert [len(line) for line in lines] == [len(line) for line in golden(scene).splitlines()]
 
 
+@pytest.mark.parametrize("outcome", ["failed", "todo"])
+def test_a_done_lesson_has_one_line_about_its_stretch(outcome, learner, monkeypatch):
+    lacking = report("a late module has a path", outcome, is_stretch=True, text=ANOTHER)
+    verdict = Verdict(LESSON, (report("a"), lacking), Ending(End.FINISHED), planned=(1, 1))
+    monkeypatch.setattr(check, "judged", lambda *asked: iter([verdict]))
+    screen = play("check", LESSON).screen
+    assert screen.splitlines()[-1].startswith(
+        f"optional: `kata check {LESSON} --stretch`: a late module has a path"
+    ), screen
+
+
 def test_there_is_a_screen_for_each_scene_and_none_besides():
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(SCENES)
 
