@@ -1,1 +1,1 @@
-"""The runner: what stands around the lessons, for participants, instructors and maintainers."""
+"""The runner: the commands of participants, instructors and maintainers."""

@@ -37,7 +37,7 @@ def parsed(argv: list[str]) -> argparse.Namespace:
 
 
 def carried_out(arguments: argparse.Namespace) -> int:
-    """Do what was asked for; return the exit code."""
+    """Run the command that the arguments name, and return the exit code."""
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

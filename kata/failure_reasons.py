@@ -34,7 +34,7 @@ class Reason(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What makes two reasons one: the type of the error, and the cause."""
+        """Two reasons with the same key are one: the type of the error, and the cause."""
         return self.raised.partition(":")[0], self.cause
 
 

@@ -1,4 +1,4 @@
-"""Lend what isn't written yet: ``lessons.X`` from the learner's folder, or from the reference.
+"""Lend lessons that aren't written yet: ``lessons.X`` is the learner's, or the reference's.
 
 Lessons import their siblings (``from .graph import Graph``). A sibling that is still its stub, or
 that Python can't compile, is *lent*: the reference's core runs in its place, under its name, so

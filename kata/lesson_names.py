@@ -13,7 +13,7 @@ NAMES = tuple(lesson.name for lesson in LESSONS)
 
 
 class UsageError(Exception):
-    """What was asked for can't be done; the message says why, and what to do instead."""
+    """The command can't be run; the message says why, and what to do instead."""
 
 
 def lesson_name(text: str, known: tuple[str, ...] = NAMES) -> str:

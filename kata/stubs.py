@@ -94,7 +94,7 @@ class Source:
     def without_unused(self) -> str:
         """The text without the private assignments and imported names that nothing refers to."""
         shorter = self.used(self.tree.body, used_names(self.tree)) + "\n"
-        # What was dropped may have been the last to refer to something else.
+        # A definition that was dropped may have been the last to refer to another.
         return shorter if shorter == self.whole else Source(shorter).without_unused()
 
     def used(self, body: list[ast.stmt], names: set[str]) -> str:

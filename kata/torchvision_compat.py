@@ -22,7 +22,7 @@ SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-# What had to be declared here.
+# The operators that had to be declared here.
 DECLARED: list[str] = []
 # A library's declarations last as long as the object does.
 LIBRARY = torch.library.Library("torchvision", "FRAGMENT")

@@ -51,7 +51,7 @@ def ahead_of_time(lowering: Any, table: dict[Any, Any]) -> Callable[..., Any]:  
     So a compiled model can be trained.
 
     Args:
-        lowering: Takes a flat graph as a module, and returns what runs in its place.
+        lowering: Takes a flat graph as a module, and returns the module that runs in its place.
         table: Functions that compute an operator from smaller ones.
 
     In torch: ``torch._dynamo.backends.common.aot_autograd``.

@@ -348,8 +348,8 @@ class Attribute:
 def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
     """Copy everything the eager model owned.
 
-    Every name of ``state_values`` is restored, used or not, in that order. What was one tensor
-    still is one. No copy shares memory with the program, and ``requires_grad`` is kept.
+    Every name of ``state_values`` is restored, used or not, in that order. A tensor with two
+    names remains one tensor. No copy shares memory with the program, and ``requires_grad`` is kept.
 
     The program's ``graph_signature.input_specs`` know the ``kind`` of a name, their ``target``,
     and whether a buffer is ``persistent``. A name that isn't listed there is a parameter if it

@@ -91,7 +91,7 @@ def capture(
 
 
 def as_module(recorder: Recorder) -> GraphModule:  # given
-    """Return a module that runs what was recorded; it has the constants."""
+    """Return a module that runs the recorded graph; it has the constants."""
     root: Any = SimpleNamespace(**recorder.constants)
     return GraphModule(root, recorder.graph)
 

@@ -434,11 +434,11 @@ class Graph:
 
         Args:
             g: The other graph, which may be a ``torch.fx.Graph``.
-            val_map: From nodes of ``g`` to what stands for them here. It gets an entry for each
+            val_map: From nodes of ``g`` to the values to use here. It gets an entry for each
                 node that is copied; a node that has one already isn't copied.
 
         Returns:
-            What stands for the result of ``g``, or ``None`` if ``g`` has no output.
+            The value that replaces the result of ``g``, or ``None`` if ``g`` has no output.
 
         >>> graph, other = Graph(), Graph()
         >>> x, y = graph.placeholder("x"), other.placeholder("y")

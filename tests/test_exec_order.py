@@ -193,11 +193,27 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
     equal(
         [[used for used, _ in usages[user]] for user in ("(root)", "inner")],
         [["inner", "last"], ["inner.0"]],
-        cause=(
-            lambda found: "inner" in found[1],
-            "a call is in the list of the module that is called",
-        ),
-        hint="note it in the caller's list, then make the callee the current module",
+        cause=[
+            (
+                lambda found: "inner" in found[1],
+                "a call is in the list of the module that is called, not of its caller",
+            ),
+            (
+                lambda found: found[0] == ["inner"],
+                "after the first call, the root isn't the current module again",
+            ),
+        ],
+    )
+
+
+def test_a_usage_has_a_module_and_its_parameters(lesson):
+    watcher = lesson.ExecOrderTracer()
+    watched(watcher, model := nn.Sequential(nn.Linear(2, 2)))
+    (usage,) = watcher.exec_info.module_to_param_usage_infos[model]
+    equal(
+        (usage.module, [name for name, _ in usage.named_params]),
+        (model[0], ["weight", "bias"]),
+        hint="a usage is a ParamUsageInfo",
     )
 
 
@@ -431,6 +447,10 @@ def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, want
         plan(lesson, [1, 1, 1, 1], budget),
         wanted,
         cause=[
+            (
+                lambda got: any(during >= module for during, module in got),
+                "a module is fetched during itself or a later one: Fetch(during, module)",
+            ),
             (lambda got: len(got) > len(wanted), "more is held at a time than the budget allows"),
             (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
             (
@@ -469,10 +489,15 @@ def test_fsdp_is_told_once_for_each_module(lesson):
             told.append((self, modules))
 
     a, b, c, d = (Unit() for _ in range(4))
-    lesson.apply_prefetch([lesson.Fetch(a, b), lesson.Fetch(a, c), lesson.Fetch(b, d)])
+    fetches = lesson.Fetch(a, b), lesson.Fetch(a, c), lesson.Fetch(b, d)
+    lesson.apply_prefetch(iter(fetches))
     equal(
         [("abcd"[[a, b, c, d].index(unit)], len(modules)) for unit, modules in told],
         [("a", 2), ("b", 1)],
-        cause=(lambda got: len(got) == 3, "a second call for the same module replaces the first"),
+        cause=[
+            (lambda got: len(got) == 3, "a second call for the same module replaces the first"),
+            (is_value([]), "no module was told: an iterator can be walked through once"),
+        ],
     )
-    holds(told[0][1] == [b, c], "b before c", got=told[0][1])
+    order = ["abcd"[[a, b, c, d].index(unit)] for unit in told[0][1]]
+    equal(order, ["b", "c"], hint="in the order in which they are fetched")

@@ -19,7 +19,7 @@ from lessons import LESSONS
 TEMPLATES = ROOT / "tools/templates"
 NAME = "LESSON"
 UNFILLED = re.compile(r"FILL[ _.]IN")
-# What has a line for each lesson, and how that line is known.
+# Tables that have a line for each lesson, and how that line is recognised.
 TABLES = {
     "lessons/__init__.py": ('name="LESSON"',),
     "tests/project/limits.py": ('"LESSON": ',),

@@ -112,7 +112,7 @@ def main() -> None:
             parser.error(f"schema {schema} of `kata check --json` isn't known: {SCHEMA}")
         print(json.dumps(convert(checked, os.environ), indent=2))
     except json.JSONDecodeError as error:
-        parser.error(f"what was read isn't what `kata check --json` prints: {error}")
+        parser.error(f"the input isn't output of `kata check --json`: {error}")
     except KeyError as error:
         parser.error(f"{error} isn't set: is this an autograder of Classroom 50?")
 

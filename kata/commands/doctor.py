@@ -55,7 +55,7 @@ print(f"{torchvision.__version__}{made_for}")
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found (``ok`` or ``problem``), and what helps."""
+    """A check, its result (``ok`` or ``problem``), and the fix."""
 
     name: str
     state: str

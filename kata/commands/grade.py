@@ -101,7 +101,7 @@ def write(summary: Summary, out: Path) -> list[Path]:
 
 
 def tell(summary: Summary, files: list[Path], console: Console) -> None:
-    """Say in a few lines what came out, and where it lies."""
+    """Print the result in a few lines, and where the reports are."""
     people = summary.people
     done, red, early = (
         sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)

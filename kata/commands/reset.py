@@ -40,7 +40,7 @@ def reset(lesson: str, console: Console) -> int:
 
 
 def undo(lesson: str, console: Console) -> int:
-    """Bring the copy back; what was there becomes the copy, so that undo undoes itself."""
+    """Restore the copy; the present file becomes the copy, so a second undo undoes the first."""
     if not copy_of(lesson).is_file():
         show_prose(console, f"no copy of {lesson} is kept: `kata reset {lesson}` makes one")
         return 1

@@ -1,4 +1,4 @@
-"""The command ``run``: a script of yours, on your lessons; the reference lends what isn't written.
+"""The command ``run``: a script of yours, on your lessons; the reference lends the rest.
 
     $ kata run mine.py
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the script as its own program, and say what was lent; the exit code is the script's."""
+    """Run the script as a program, and name the lessons lent; the exit code is the script's."""
     file: Path = arguments.file
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show the reference, or what was asked for, once yours was green."""
+    """Show the reference, or the part that you name, once your core has been green."""
     lesson, console = arguments.lesson, open_console(plain=arguments.plain)
     if not (arguments.show_me or getattr(recall(lesson), "has_passed", False)):
         show_prose(console, f"{lesson} hasn't passed yet: `kata check {lesson}`")

@@ -39,7 +39,7 @@ class Session:
     """The people, and what is known of their lessons so far.
 
     Args:
-        submissions: What was handed in.
+        submissions: The submissions, one per participant.
         lessons: The names of the lessons to grade.
         limits: Of each run.
         jobs: How many runs at a time, each with a judge of its own.

@@ -46,7 +46,7 @@ class Submission:
         name: The folder's or the archive's name, made printable.
         files: What the lessons' files hold, by lesson.
         unreadable: The lessons whose file cannot be read.
-        notes: What was left out, and why.
+        notes: Files that were left out, and why.
     """
 
     name: str

@@ -41,5 +41,5 @@ class Preparations:
     def make(self, lesson: str) -> bool:
         made = next(self.steps.get(lesson, iter(())), NOTHING) is not NOTHING
         if made:
-            gc.freeze()  # the children's collector need not look at what was made
+            gc.freeze()  # the children's collector need not look at these objects
         return made

@@ -72,7 +72,7 @@ class Running:
         """The verdict, or ``None`` while the run goes on."""
         if self.verdict is None:
             self.send_when_ready()
-            # The order counts: what was written before the end is there to be read after it.
+            # The order counts: all output that was written before the end can be read after it.
             is_over = self.is_over
             self.listen()
             if is_over:

@@ -2,7 +2,7 @@
 
 - ``program`` makes a real ``ExportedProgram``, which ``torch.export.unflatten`` and everything else
   of export takes. Buffers and inputs that the model writes are outputs of it: batch norm in
-  training, a cache. The core's program drops what was written.
+  training, a cache. The core's program drops these writes.
 - ``capture_joint`` records forward and backward in one graph, as AOTAutograd does for a compiler.
 - Operators that write several tensors, or to ``out=``, are recorded as values; the core refuses
   them.

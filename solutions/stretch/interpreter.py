@@ -7,7 +7,7 @@
 - An error has the node and the line of the model in its message; what is missing is named.
 - ``Transformer`` keeps metadata and annotations, and asks its tracer which modules are leaves.
 - ``ShapeProp`` runs on fake tensors.
-- ``profile`` shows the memory, too, and measures what runs on a GPU by the GPU's clock.
+- ``profile`` shows the memory, too, and measures operations on a GPU by the GPU's clock.
 
 Better than in torch: an unused value is freed, ``initial_env`` is not changed, an error
 keeps its type, a list stays a list.

@@ -31,7 +31,8 @@ class PathOfModule(core.PathOfModule):
         Raises:
             NameError: The root doesn't hold this module. The message names the classes of both.
 
-        In torch, ``Tracer.path_of_module`` knows during a trace only what was registered before.
+        In torch, ``Tracer.path_of_module`` knows only the modules that were registered
+        before the trace.
 
         >>> from torch import nn
         >>> namer = PathOfModule()
@@ -48,7 +49,7 @@ class PathOfModule(core.PathOfModule):
         NameError: this Tanh is not a submodule of the Sequential being traced: register it there
         """
         root, paths = self._root_and_paths
-        path = paths.get(id(mod), "")  # what isn't known is not the root, to which "" leads
+        path = paths.get(id(mod), "")  # an unknown module isn't the root, whose path is ""
         if root is not self.root or module_at(self.root, path) is not mod:
             named = self.root.named_modules(memo=IdentitySet())
             self._root_and_paths = self.root, {id(module): path for path, module in named}

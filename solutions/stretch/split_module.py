@@ -400,7 +400,7 @@ def _exits(calls: list[Node]) -> dict[Node, Node]:
 
 
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:
-    """A mode change acts on what runs later, so no node may move before one."""
+    """A mode change acts on all later operations, so no node may move before one."""
     if int(there.name) < int(here.name):
         raise RuntimeError(
             f"node `{node}` goes to {there.submod_name} after the graph has reached "

@@ -164,7 +164,7 @@ def the_question_is_handed_on(lesson):
 
 @wrong(fails="test_every_use_has_a_node_of_its_own", says="a node was kept and handed out again")
 def a_node_is_made_once(lesson):
-    """What was fetched once needn't be fetched again, or so it seems."""
+    """A value that was fetched once is never fetched again."""
 
     class CreateArg(lesson.CreateArg):
         def create_arg(self, a):
@@ -309,7 +309,7 @@ def a_free_name_is_found_with_hasattr(lesson):
 
 @right(core_only=True)
 def scans_and_super(lesson):
-    """Every lookup walks the whole model; what needs no model is ``super()``'s."""
+    """Every lookup walks the whole model; values that need no model go to ``super()``."""
 
     class CreateArg:
         def create_arg(self, a):

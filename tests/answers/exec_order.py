@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import partial, update_wrapper, wraps
 from itertools import pairwise
+from unittest.mock import patch
 
 from torch.fx import Proxy
 from torch.utils._pytree import tree_leaves
@@ -144,11 +145,8 @@ def hides_the_signature(lesson):
         replaced = replacements(self, lesson, tracer, root_module)
         create_proxy = replaced["create_proxy"]
         replaced["create_proxy"] = lambda *args, **kwargs: create_proxy(*args, **kwargs)
-        vars(tracer).update(replaced)
-        try:
+        with patch.multiple(tracer, **replaced):
             yield
-        finally:
-            del tracer.call_module, tracer.create_proxy
 
 
 @wrong(

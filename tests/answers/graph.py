@@ -117,7 +117,7 @@ def a_node_is_its_own_neighbour(lesson):
     says="a list that is made beforehand",
 )
 def iteration_goes_over_a_copy(lesson):
-    """Writes down all nodes first: what comes during the iteration isn't seen."""
+    """Writes down all nodes first: nodes that are added during the iteration aren't seen."""
     walk = lesson.NodeList.__iter__
     lesson.NodeList.__iter__ = lambda self: iter(list(walk(self)))
 
@@ -160,7 +160,7 @@ def any_opcode_will_do(lesson):
 
 @wrong(fails="test_a_graph_is_copied_into_another", says="the names, in order")
 def what_is_given_is_copied_too(lesson):
-    """Copies the inputs as well, though the caller said what stands for them."""
+    """Copies the inputs as well, though the caller gave values for them."""
 
     def graph_copy(self, g, val_map):
         for node in g.nodes:
@@ -268,7 +268,7 @@ def an_insertion_point_that_begins_with_the_call(lesson):
 
 @right
 def dead_code_by_a_list_of_candidates(lesson):
-    """Erases what has no users, and looks at its inputs next."""
+    """Erases nodes without users, and looks at their inputs next."""
 
     def eliminate_dead_code(self, is_impure_node=None):
         self.lint()

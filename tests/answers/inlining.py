@@ -159,7 +159,7 @@ def leaves_the_check_off(lesson):
 
 
 def erasing(lesson, *errors):
-    """Erase what was recorded after these errors."""
+    """Erase the recorded nodes after these errors."""
 
     def record(self):
         before = set(self.gm.graph.nodes)

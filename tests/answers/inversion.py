@@ -69,7 +69,7 @@ def ignores_the_place_of_the_constant(lesson):
     solve = lesson.solve
 
     def solve_for_the_first(function, operands, place, result):
-        return solve(function, (operands[place], operands[1 - place])[: len(operands)], 0, result)
+        return solve(function, operands[::-1] if place else operands, 0, result)
 
     lesson.solve = solve_for_the_first
 
@@ -153,7 +153,7 @@ def computes(lesson, is_refused):
     says="`invert` ran what changes the weight",
 )
 def computes_every_constant(lesson):
-    """Runs what doesn't depend on the input, whatever it does."""
+    """Runs every node that doesn't depend on the input, whatever it does."""
     computes(lesson, lambda node: False)
 
 

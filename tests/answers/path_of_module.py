@@ -76,9 +76,7 @@ def a_dict_keyed_by_module(lesson):
 
     class PathOfModule:
         def path_of_module(self, mod):
-            paths = {}
-            for path, module in self.root.named_modules(remove_duplicate=False):
-                paths.setdefault(module, path)
+            paths = {module: path for path, module in self.root.named_modules()}
             if mod not in paths:
                 raise foreign(mod, self.root)
             return paths[mod]

@@ -130,7 +130,7 @@ def forward_without_self_is_not_noticed(lesson):
     says="`*args` or `**kwargs` were left out",
 )
 def variadic_parameters_are_dropped(lesson):
-    """What has no fixed number of arguments is given none."""
+    """A function without a fixed number of arguments is given none."""
 
     class Placeholders(BySignature):
         def parameters_of(self, root_fn):

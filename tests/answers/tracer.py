@@ -45,7 +45,7 @@ def patches(tracer, cache: dict) -> list[tuple[object, str, object]]:
 
 @wrong(fails="test_after_an_error_all_is_as_before", says="`nn.Module` is still patched")
 def an_error_skips_the_restoring(lesson):
-    """Restores what was there only when all went well."""
+    """Restores the methods only if no exception was raised."""
 
     class Own:
         @contextmanager
@@ -66,7 +66,7 @@ def an_error_skips_the_restoring(lesson):
     says="the inner trace put back the originals",
 )
 def the_originals_are_restored(lesson):
-    """Restores what torch has, and not what was there before the block."""
+    """Restores torch's methods instead of those that were there before the block."""
 
     class Own:
         @contextmanager

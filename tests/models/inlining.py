@@ -145,7 +145,7 @@ class UsesOptional(nn.Module):
 
 
 class Branching(nn.Module):
-    """Branches on a value: not known while tracing. What comes before is recorded."""
+    """Branches on a value: not known while tracing. The operations before it are recorded."""
 
     def forward(self, x):
         y = torch.exp(x)

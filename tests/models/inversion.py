@@ -1,4 +1,4 @@
-"""What is inverted: chains, models with constants, what has no inverse; and how that is judged."""
+"""Models to invert: chains, models with constants, models without an inverse; and the checks."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_the_command_reads_verdicts_and_prints_results():
 @pytest.mark.parametrize(
     ("text", "form", "words"),
     [
-        ("", "gradescope", "isn't what `kata check --json` prints"),
+        ("", "gradescope", "isn't output of `kata check --json`"),
         ('{"schema": 2}', "gradescope", "schema 2 of `kata check --json` isn't known"),
         (json.dumps({"schema": 1, "lessons": []}), "classroom50", "'CLASSROOM' isn't set"),
         ("{}", "moodle", "invalid choice"),

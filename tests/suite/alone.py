@@ -142,7 +142,7 @@ def told(text: str, changed: list[str]) -> Iterator[str]:
     yield labelled("likely cause", GREEN_ALONE)
     if names:
         yield labelled("changed", f"{names} since the lesson was imported")
-    yield labelled("try", "keep what belongs to one trace on its object, and make it anew for each")
+    yield labelled("try", "keep the state of a trace on an object of its own")
 
 
 def sizes(modules: Iterable[ModuleType]) -> Sizes:

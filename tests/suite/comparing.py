@@ -48,7 +48,7 @@ class Named(str):
 def rows(graph: Graph, meta: tuple[str, ...] = ()) -> list[Row]:
     """A graph as a list of comparable rows, with the named metadata of each node.
 
-    The number in ``_tensor_constantN`` depends on what was traced before; here constants are
+    The number in ``_tensor_constantN`` depends on earlier traces; here constants are
     numbered in the order in which the graph reads them.
     """
     constants: dict[str, str] = {}

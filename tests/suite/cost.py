@@ -14,7 +14,7 @@ def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
         work: Makes the call to count for a size; what it does itself isn't counted.
         size: The smaller of the two sizes.
     """
-    work(size)()  # what runs once in a process, such as an import, isn't counted
+    work(size)()  # work that is done once per process, such as an import, isn't counted
     return lines_run(work(2 * size)) / lines_run(work(size))
 
 

@@ -1,4 +1,4 @@
-"""Comparisons that say what was expected, what came, the cause if it was seen, and what to try.
+"""Comparisons that print the expected and the actual value, the cause if it was seen, and a hint.
 
 A false cause is worse than none: ``cause=`` comes with what shows it, the most specific first::
 
@@ -8,9 +8,9 @@ A false cause is worse than none: ``cause=`` comes with what shows it, the most 
         (lambda fired: fired > 2, "a call runs more than once"),
     ])
 
-A predicate gets what came: the value, the graph, the warnings, the error (``None``: no error was
-raised). One that raises has seen nothing. A bare string is for ``refuses`` alone, which prints it
-where nothing was raised, and for ``noting``, which notes it on what torch raises; elsewhere
+A predicate gets the actual value, graph, list of warnings or error (``None``: no error was raised).
+One that raises has seen nothing. A bare string is for ``refuses`` alone, which prints it where
+nothing was raised, and for ``noting``, which notes it on what torch raises; elsewhere
 ``tests/project/test_causes.py`` forbids it. Where nothing shows the cause, expected and got are
 enough, and an error of the learner's own code is shown with its line alone.
 """
@@ -47,7 +47,7 @@ def mismatch(*, expected: object, got: object, cause: str, hint: str) -> Mismatc
 
 
 def words_of(cause: Cause, got: object) -> str:
-    """The first cause that what came shows to be so; empty if there is none."""
+    """The first cause that the actual value proves; empty if there is none."""
     if isinstance(cause, str):
         return cause
     pairs: Any = [cause] if isinstance(cause[-1], str) else cause

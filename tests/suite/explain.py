@@ -139,7 +139,7 @@ def is_skip(error: BaseException) -> bool:
 
 
 def is_missing_name(error: BaseException) -> bool:
-    """Return whether a test asked a lesson's module for what isn't there."""
+    """Return whether a test asked a lesson's module for a missing name."""
     asked = getattr(error, "obj", None)
     return isinstance(asked, ModuleType) and asked.__name__.startswith(("lessons.", "solutions."))
 

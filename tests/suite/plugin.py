@@ -98,7 +98,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Keep the garbage collector from what was imported: to look through it again takes long."""
+    """Keep the garbage collector away from imported modules: going through them takes long."""
     result = yield
     if not gc.get_freeze_count():  # a run inside a run would freeze the garbage of others
         gc.freeze()

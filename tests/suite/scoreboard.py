@@ -83,7 +83,7 @@ def text_of(report: pytest.TestReport) -> str:
 
 
 def printed_end(printed: str) -> str:
-    """The end of what was printed, however much it was."""
+    """The end of the output, however long it is."""
     lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
     return "\n".join(line[:PRINTED_WIDTH] for line in lines)
 

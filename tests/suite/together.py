@@ -51,7 +51,8 @@ def learners(name: str, folder: Path) -> Implementation:
         words = f"{name}: write {', '.join(missing)} first"
         implementation.error = NotImplementedError(words)
         return implementation
-    with only_these_modules(PACKAGE, {}) as modules, LessonFinder("", folder).installed():
+    implementation.finder = LessonFinder("", folder)
+    with only_these_modules(PACKAGE, {}) as modules, implementation.finder.installed():
         try:
             pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in needs)
             implementation.module = joined(pieces)

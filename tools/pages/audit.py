@@ -81,7 +81,7 @@ def leads_somewhere(address: str, path: Path, pages: dict[Path, Markup]) -> bool
 
 
 def is_root_page(path: Path) -> bool:
-    """The page for what isn't found can be met at any depth: its links begin at the root."""
+    """The page of a 404 is shown at any depth, so its links begin at the root."""
     return path.name == "404.html"
 
 

@@ -52,7 +52,7 @@ class Page:
 
     Attributes:
         printed: What the latest example printed, until an output was compared with it.
-        stale: The fences that say something else than what came, with what came.
+        stale: The fences whose output differs, with the actual output.
     """
 
     printed: str | None = None
@@ -160,7 +160,7 @@ def faults(path: Path, page: Page | None = None) -> list[str]:
 
 
 def rewrite(path: Path) -> None:
-    """Put what came in the place of every output and session that says something else."""
+    """Put the actual output into every output and session that differs."""
     page, text = Page(), path.read_text(encoding="utf-8")
     faults(path, page)
     for fence, came in sorted(page.stale, key=lambda each: each[0].start, reverse=True):

@@ -28,7 +28,7 @@ class Fence:
 
     Attributes:
         info: The text after the backticks.
-        prefix: What stands before them on every line: an indentation, or the mark of a quotation.
+        prefix: The prefix of every line: an indentation, or the mark of a quotation.
         text: The lines within, without the prefix.
         start: Where the fence begins in the page.
         end: Where it ends.
@@ -106,7 +106,7 @@ def fences(page: str) -> Iterator[Fence]:
 
 
 class FenceLexer:
-    """Sybil's view of the fences: a region each, with the fence itself as what was parsed."""
+    """Sybil's view of the fences: a region each, with the fence itself as the parsed value."""
 
     def __call__(self, document: Document) -> Iterable[Region]:
         """Return the regions of a page."""

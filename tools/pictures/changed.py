@@ -259,7 +259,7 @@ def unflattening() -> Picture:
         (module, *_) = ancestors(path, tree)
         says = f"{name} goes to {module}, which owns it"
         steps.add(says, folded(flat, tree, shown), moves=[(name, path)])
-    says = "a module takes what was made before it, and returns what is used after it"
+    says = "a module takes values made before it, and returns values used after it"
     steps.add(says, Panel(tuple(tree)), moves=[("x", "(root)")])
     return steps.picture(
         "A flat graph becomes a tree of modules",

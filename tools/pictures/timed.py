@@ -1,4 +1,4 @@
-"""Pictures of what runs when: the time lines of schedules, and of parameters that are gathered."""
+"""Pictures of time: the time lines of schedules, and of parameters that are gathered."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def rows_below(module: nn.Module, parent: str, path: str) -> Iterator[Node]:
 
 
 def crossing(module: nn.Module) -> str:
-    """Return what goes into a module and what comes out, in words."""
+    """Return the inputs and outputs of a module, in words."""
     graph = graph_of(module)
     takes = ", ".join(node.name for node in graph.find_nodes(op="placeholder"))
     returns = ", ".join(node.name for node in graph.output_node().all_input_nodes)

@@ -35,7 +35,7 @@ def python_code(
 
     Args:
         self: The graph.
-        root_module: The name of what has the attributes and modules; usually ``"self"``.
+        root_module: The name of the object that has the attributes and modules; usually ``"self"``.
         verbose: Whether shapes from the nodes' metadata are written beside the names.
         include_stride: Whether strides are written as well.
         include_device: Whether devices are.

@@ -187,7 +187,7 @@ class GraphModule(core.GraphModule):
         return bool(name)
 
     def delete_all_unused_submodules(self) -> None:
-        """Delete each module that the graph names neither itself nor through what is in it.
+        """Delete each module that the graph names neither directly nor through a submodule.
 
         A module that a node names is used, and so is all that is inside it.
         """
@@ -209,7 +209,7 @@ class GraphModule(core.GraphModule):
             module_name: The name of the class.
 
         Raises:
-            AttributeError, pickle.PicklingError: The module has or calls what can't be pickled,
+            AttributeError, pickle.PicklingError: An object that the module uses can't be pickled,
                 such as a lambda.
 
         In torch: a layer such as ``Linear`` is written as its ``repr``, and functions of other

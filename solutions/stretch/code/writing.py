@@ -53,7 +53,7 @@ class CodeWriter(core.CodeWriter):
     """The core's, for all that a graph may hold.
 
     Attributes:
-        root_module: The name of what has the attributes and modules.
+        root_module: The name of the object that has the attributes and modules.
 
     >>> from torch.fx import Graph
     >>> graph = Graph()

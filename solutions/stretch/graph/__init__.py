@@ -4,7 +4,7 @@
 - ``nodes``: nodes can be compared, ``x < y`` if ``x`` comes first. Single arguments are set by
   position and by name; ``normalized_arguments`` names them all. Users can be left out when a value
   is replaced, and metadata be passed on. Iterations skip nodes that were erased.
-- ``graphs``: what can't be right is refused: an unknown opcode, a target of the wrong kind, a node
+- ``graphs``: impossible nodes are refused: an unknown opcode, a target of the wrong kind, a node
   of another graph, an erased one. An insertion point works without a block, and without a node: at
   the beginning, or the end. ``find_nodes`` finds nodes by opcode and target. A graph knows its
   module: ``lint`` checks the targets, dead code elimination keeps calls that have an effect and

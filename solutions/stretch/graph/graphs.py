@@ -1,4 +1,4 @@
-"""Unlike the core: a graph that refuses what can't be right, and knows its module."""
+"""Unlike the core: a graph that refuses impossible nodes, and knows its module."""
 
 from __future__ import annotations
 
@@ -210,11 +210,11 @@ class Graph(core.Graph):
 
         Args:
             g: The other graph.
-            val_map: From nodes of ``g`` to what stands for them here.
+            val_map: From nodes of ``g`` to the values to use here.
             return_output_node: Whether to return the output node of ``g`` as well.
 
         Returns:
-            What stands for the result of ``g``, or ``None`` if ``g`` has no output.
+            The value that replaces the result of ``g``, or ``None`` if ``g`` has no output.
         """
         result = super().graph_copy(g, val_map)
         output = next((node for node in g.nodes if node.op == "output"), None)

@@ -1,7 +1,8 @@
 """Unlike the core: nodes that know their position, and refuse what would damage the graph.
 
 Single arguments are set by position and by name. Users can be left out when a value is replaced,
-and metadata be passed on. What has an effect is known, and a node is printed as torch prints it.
+and metadata be passed on. A node knows whether it has an effect, and prints as in
+torch.
 """
 
 from __future__ import annotations

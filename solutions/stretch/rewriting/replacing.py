@@ -123,7 +123,7 @@ class Replacer:
 
     Attributes:
         gm: The module.
-        replaced: What was replaced so far.
+        replaced: The nodes replaced so far.
         new_values: What took the place of each result that was replaced.
         paths: Where a replacement's attributes and modules are in ``gm``.
     """
@@ -142,7 +142,7 @@ class Replacer:
     def replace(self, found: InternalMatch, replacement: Graph) -> None:
         """Put a copy of a graph before the last node of a match, and erase the match.
 
-        What was computed from its results before that node moves after the copy.
+        Nodes before that one that use its results move after the copy.
         """
         placeholders = replacement.find_nodes(op="placeholder")
         results = tree_leaves(replacement.output_node().args)

@@ -7,7 +7,7 @@
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
   tracing in their own thread, and the last trace to end restores them.
 - After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
-- What can't be traced is refused: anything that is neither a module nor a Python function, a class
+- Roots that can't be traced are refused: neither a module nor a Python function, a class
   without the method, a module that replaces another during the trace.
 - Generated code knows its source, graph modules that compile late can be traced, stack traces
   contain no lines of the engine, tracers can be copied.
