@@ -1,4 +1,4 @@
-"""``proxy``: what is done to your proxies becomes the graph that torch's proxies make of it."""
+"""``proxy``: your proxies record the same graph as torch's."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def test_a_proxy_on_the_right_stays_on_the_right(lesson, name):
         lesson,
         lambda x: function(7, x),
         "x",
-        cause=(lambda graph: list(graph.nodes)[1].args[1] == 7, "the operands changed places"),
+        cause=(lambda graph: list(graph.nodes)[1].args[1] == 7, "the operands were swapped"),
         hint="Python calls the reflected method of the right operand, and passes the left one",
     )
 
 
-def test_an_index_is_recorded_as_it_stands(lesson):
+def test_an_index_is_recorded_unchanged(lesson):
     same_record(lesson, lambda x, y: (x[0], x[:, None], x[..., 1:], x[y], x[y : y + 1]))
 
 
-def test_an_operation_answers_with_a_proxy_of_its_node(lesson):
+def test_an_operation_returns_a_proxy_of_its_node(lesson):
     graph = fx.Graph()
     x = lesson.Proxy(graph.placeholder("x"))
     total = x + 1
@@ -106,7 +106,7 @@ def test_a_proxy_is_found_at_any_depth(lesson, args, kwargs):
     equal((result.node.target, result.node.all_input_nodes), (torch.cat, [x.node]))
 
 
-# What comes of a search that ends without a result.
+# The errors that a search without a result ends with.
 NOT_FOUND = (UnboundLocalError, StopIteration, AttributeError, IndexError)
 
 
@@ -133,21 +133,23 @@ def test_a_function_of_torch_is_a_call_of_it(lesson, function):
     same_record(lesson, function)
 
 
-def test_a_method_that_is_taken_from_the_class_is_a_method_call(lesson):
-    hint = "ask `is_tensor_method_or_property`"
+def test_a_method_taken_from_the_class_is_a_method_call(lesson):
+    hint = "call `is_tensor_method_or_property`"
     same_record(lesson, lambda x: torch.Tensor.norm(x, 2), "x", hint=hint)
 
 
-def test_a_method_of_a_tensor_that_meets_a_proxy_is_a_method_call(lesson):
+def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
     x, call, _ = recorded(lesson, lambda x: torch.ones(2).add(x, alpha=3), "x").nodes
-    equal((call.op, call.target), ("call_method", "add"), hint="ask `is_tensor_method_or_property`")
+    equal(
+        (call.op, call.target), ("call_method", "add"), hint="call `is_tensor_method_or_property`"
+    )
     equal((call.args[1], call.kwargs), (x, {"alpha": 3}))
 
 
 # --- step 3: attributes and methods ---------------------------------------------------------------
 
 
-def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
+def test_an_unused_attribute_leaves_no_node(lesson):
     def function(x):
         x.shape
         return x
@@ -157,7 +159,7 @@ def test_an_attribute_that_nobody_uses_leaves_no_node(lesson):
         function,
         "x",
         cause=(lambda graph: len(graph.nodes) > 2, "the node was made when the attribute was read"),
-        hint="make the node of `getattr` when somebody asks for it",
+        hint="create the `getattr` node at the first use of the attribute",
     )
 
 
@@ -202,9 +204,9 @@ def test_an_attribute_that_is_used_twice_is_one_node(lesson):
         "x",
         cause=(
             lambda graph: [node.target for node in graph.nodes].count(getattr) == 2,
-            "each use made a node of its own",
+            "each use created another node",
         ),
-        hint="keep the node of an attribute once it is made",
+        hint="keep the node once you have created it",
     )
 
 
@@ -255,7 +257,7 @@ def test_a_refusal_is_an_error_that_is_raised(lesson, name):
     x = lesson.Proxy(fx.Graph().placeholder("x"))
     method = getattr(type(x), name, operator.index)  # torch leaves `__index__` to Python
     answers = []
-    late = "it has a `yield`: nothing in it runs before the first element is asked for"
+    late = "it has a `yield`, so nothing in it runs before the first element is requested"
     with refuses(
         (lesson.TraceError, RuntimeError, TypeError),
         cause=[
@@ -278,12 +280,12 @@ def refused(lesson, function) -> None:
 )
 def test_the_truth_of_a_proxy_is_refused(lesson, question):
     with refuses(
-        lesson.TraceError, cause="it was taken as true or false", hint="ask `tracer.to_bool`"
+        lesson.TraceError, cause="it was taken as true or false", hint="call `tracer.to_bool`"
     ):
         refused(lesson, question)
 
 
-def test_a_refusal_gives_its_reason(lesson):
+def test_a_refusal_has_a_reason(lesson):
     x = lesson.Proxy(fx.Graph().placeholder("x"))
     for question in (bool, iter, len, operator.index):
         with refuses((lesson.TraceError, RuntimeError, TypeError)) as _:
@@ -305,7 +307,7 @@ def starred(x):
     ids=["for", "star", "in", "list", "starred"],
 )
 def test_the_elements_of_a_proxy_are_refused(lesson, question):
-    with refuses(lesson.TraceError, cause="it was iterated over", hint="ask `tracer.iter`"):
+    with refuses(lesson.TraceError, cause="it was iterated over", hint="call `tracer.iter`"):
         refused(lesson, question)
 
 
@@ -323,7 +325,7 @@ def in_turn(x, y):
 @pytest.mark.parametrize("function", [nested, in_turn])
 def test_unpacking_into_names_is_indexing(lesson, function):
     other = "`__iter__` returned another number of elements than there are names"
-    hint = "the instruction that the caller's frame executes says how many names there are"
+    hint = "the instruction that the caller's frame is executing has the number of names"
     with noting(cause=(lambda error: "to unpack" in str(error), other), on=(ValueError,)):
         same_record(lesson, function, hint=hint)
 
@@ -361,21 +363,21 @@ def test_a_tracer_may_know_the_truth_and_the_elements(lesson):
             return iter([obj[0], obj[1]])
 
     x = lesson.Proxy((graph := fx.Graph()).placeholder("x"), Knowing(graph))
-    equal("yes" if x else "no", "yes", hint="ask `self.tracer.to_bool(self)`")
+    equal("yes" if x else "no", "yes", hint="call `self.tracer.to_bool(self)`")
     x.tracer.to_bool = lambda obj: False
     equal("yes" if x else "no", "no", hint="return what the tracer returns")
     first, second = (each for each in x)
-    equal([first.node.args[1], second.node.args[1]], [0, 1], hint="ask `self.tracer.iter(self)`")
+    equal([first.node.args[1], second.node.args[1]], [0, 1], hint="call `self.tracer.iter(self)`")
 
 
 # --- the whole: inside torch's tracer -------------------------------------------------------------
 
 
-def test_all_ways_at_once_inside_torchs_tracer(lesson):
+def test_all_kinds_of_operations_inside_torchs_tracer(lesson):
     same_graph(plugged(lesson).trace(Everything()), fx.Tracer().trace(Everything()))
 
 
-# Models that do nothing to a proxy but hand it to modules.
+# Models that only pass their input to modules.
 UNTOUCHED = {"LeafCalls", "SharedModules", "EmptyForward"}
 
 

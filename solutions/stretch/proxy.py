@@ -1,34 +1,27 @@
-"""Unlike the core: proxies that hold up where torch's do.
+"""Unlike the core: proxies and tracers with the features of torch's.
 
-- A refusal shows the line of the user's code. The core says the reason and what to do instead.
-- Proxies of two tracers in one call are refused. The core takes the first one's tracer, and the
-  graph of that gets a node of another graph as an argument.
-- A proxy can be called, and unpacked with ``**``.
-- ``assert x`` is recorded by a tracer that asks for it with ``trace_asserts``.
-- A proxy can be copied and pickled. Python asks an object for the methods that do so, and a proxy
-  of the core takes that for a method call of the traced code.
-- ``ParameterProxy`` knows its parameter: code may branch on its shape.
-- A tracer writes on each node what torch's does: the module stack, the scope, metadata that
-  ``torch.fx.traceback`` preserves and, with ``record_stack_traces``, where it was recorded.
-- A tracer refuses an argument that a graph can't hold, and with ``check_mutable_operations`` a
+- An error for a question without an answer shows the line that asked.
+- Proxies of two tracers in one call are refused. The core uses the first one's tracer, and then
+  one graph has a node of another graph as an argument.
+- A proxy can be called, and unpacked with ``**``. Script methods are recorded by name.
+- With ``trace_asserts``, ``assert x`` is recorded.
+- ``ParameterProxy`` knows its parameter, so code can branch on its shape.
+- A tracer writes the module stack, the scope and the metadata that ``torch.fx.traceback`` preserves
+  on each node and, with ``record_stack_traces``, where the node was recorded.
+- A tracer refuses an argument that a graph can't hold and, with ``check_mutable_operations``, a
   function that writes to its arguments. An argument may convert itself (``__fx_create_arg__``).
-- Script methods are recorded by name; an operator of higher order is refused a Python function,
-  which no graph can hold.
 """
 
 from __future__ import annotations
 
-import copy
 import dis
 import enum
-import functools
 import sys
 import traceback
 from collections import OrderedDict
 from operator import attrgetter
 from pathlib import Path
 from traceback import StackSummary
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
 
 SOLUTIONS = Path(core.__file__).parent
 
-_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
 _CONSTANTS = (*base_types, enum.Enum, type(None), type(...), HigherOrderOperator)
 _CONTAINERS = (tuple, list, dict, slice, range)
 
@@ -65,15 +57,14 @@ __all__ = [
 
 
 class Proxy(core.Proxy):
-    """The core's proxy, with every operation that code may apply to one.
+    """The core's proxy, which can also be called and unpacked with ``**``.
 
     In torch: ``torch.fx.Proxy``.
 
-    >>> from copy import deepcopy
     >>> from torch.fx import Graph
     >>> x = Proxy(Graph().placeholder("x"))
-    >>> deepcopy(x)
-    Proxy(x)
+    >>> x(1).node.target
+    '__call__'
     """
 
     tracer: TracerBase
@@ -92,11 +83,9 @@ class Proxy(core.Proxy):
         """Record a call of one of torch's functions.
 
         Raises:
-            RuntimeError: The arguments are proxies of several tracers; or a Python function is
-                handed to an operator of higher order.
+            RuntimeError: The arguments are proxies of several tracers.
         """
-        leaves = tree_leaves((args, kwargs))
-        proxies = [each for each in leaves if isinstance(each, core.Proxy)]
+        proxies = [each for each in tree_leaves((args, kwargs)) if isinstance(each, core.Proxy)]
         tracer = proxies[0].tracer
         if any(each.tracer is not tracer for each in proxies):
             raise proxies[0].refusal(
@@ -107,13 +96,6 @@ class Proxy(core.Proxy):
         if isinstance(orig_method, torch._C.ScriptMethod):
             receiver = (orig_method.owner, *args)
             return tracer.create_proxy("call_method", orig_method.name, receiver, kwargs or {})
-        functions = [each for each in leaves if isinstance(each, _FUNCTIONS)]
-        if functions and isinstance(orig_method, HigherOrderOperator):
-            raise proxies[0].refusal(
-                RuntimeError,
-                f"no graph can hold {functions[0]}, which {orig_method.name()} gets",
-                "use `torch.export`, or `make_fx`",
-            )
         return super().__torch_function__(orig_method, types, args, kwargs)
 
     def __getattr__(self, attr: str) -> Attribute:
@@ -136,36 +118,16 @@ class Proxy(core.Proxy):
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:
         return super().refusal(error, reason, f"  {line_of_the_user()}\n{way_out}")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
-        """Copy the node and the tracer; a tracer that can't be copied is shared."""
-        result = copy.copy(self)
-        for name, value in vars(self).items():
-            vars(result)[name] = deep_copied(value, memo)
-        return result
-
-    # Python asks for these three, and `__getattr__` would answer.
-
-    def __copy__(self) -> Proxy:
-        result = object.__new__(type(self))
-        vars(result).update(vars(self))
-        return result
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
 
 class Attribute(core.Attribute, Proxy):
     """``x.name`` of a proxy. In torch: ``torch.fx.proxy.Attribute``."""
 
 
 class ParameterProxy(Proxy):
-    """The proxy of a parameter, which answers questions about its shape with numbers.
+    """The proxy of a parameter, whose shape is known.
 
     Args:
-        tracer: What creates the nodes.
+        tracer: Creates the nodes for operations on the proxy.
         node: The ``get_attr`` node.
         name: The parameter's path.
         param: The parameter.
@@ -186,11 +148,11 @@ for _name in ("shape", "ndim", "size", "dim", "numel", "nelement"):
 
 
 class TracerBase(core.TracerBase):
-    """The core's tracer, with the proxies of this file.
+    """The core's tracer, which makes the proxies of this file and writes metadata on the nodes.
 
     Attributes:
         trace_asserts: Whether ``assert x`` is recorded.
-        check_mutable_operations: Whether a function that writes to its arguments is refused.
+        check_mutable_operations: Whether to refuse a function that writes to its arguments.
         record_stack_traces: Whether a node gets the Python stack at which it was recorded.
         scope: The module whose call is in progress.
         module_stack: The module calls in progress, outermost first.
@@ -227,8 +189,8 @@ class TracerBase(core.TracerBase):
         node = self.create_node(kind, target, plain_args, plain_kwargs, name, type_expr)
         return proxy_factory_fn(node)
 
-    # Writes the scope, the module stack, preserved metadata and the stack trace on the node, and
-    # refuses a function that writes to its arguments where `check_mutable_operations` is set.
+    # Writes the scope, the module stack, preserved metadata and the stack trace on the node. With
+    # `check_mutable_operations`, it refuses a function that writes to its arguments.
     create_node = torch.fx.proxy.TracerBase.create_node
 
     def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
@@ -244,14 +206,13 @@ class TracerBase(core.TracerBase):
         If ``a`` has a method ``__fx_create_arg__(tracer)``, return what that returns.
 
         Raises:
-            NotImplementedError: ``a`` is of a type that a graph can't hold.
+            NotImplementedError: A graph can't hold a value of this type.
         """
         if hasattr(a, "__fx_create_arg__"):
             return a.__fx_create_arg__(self)
         result = super().create_arg(a)
         if result is a and not isinstance(a, _CONSTANTS + _CONTAINERS):
-            way_out = "pass its parts, as numbers or strings"
-            raise NotImplementedError(f"a graph can't hold {a!r}, of {type(a)}: {way_out}")
+            raise NotImplementedError(f"a graph can't hold {a!r}, of {type(a)}: pass its parts")
         return result
 
     def proxy(self, node: Node) -> Any:
@@ -263,7 +224,7 @@ class TracerBase(core.TracerBase):
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds nodes to a graph that is there already. In torch: a class of the same name."""
+    """Adds nodes to an existing graph. In torch: ``torch.fx.proxy.GraphAppendingTracer``."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -271,16 +232,16 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_true(value: object) -> None:
-    """Raise an ``AssertionError`` unless the value is true; what a recorded ``assert`` calls.
+    """Raise an ``AssertionError`` unless the value is true. A recorded ``assert`` calls this.
 
     In torch: ``torch.fx.proxy.assert_fn``.
     """
     if not value:
-        raise AssertionError("an assertion that was traced doesn't hold")
+        raise AssertionError("an assertion in the traced code failed")
 
 
 def is_asserting(frame: FrameType) -> bool:
-    """Return whether a frame decides an ``assert``: after the jump comes its error."""
+    """Return whether a frame is at an ``assert``: its error comes right after the jump."""
     jump, *after = (
         each for each in dis.get_instructions(frame.f_code) if each.offset >= frame.f_lasti
     )
@@ -290,16 +251,8 @@ def is_asserting(frame: FrameType) -> bool:
 
 
 def line_of_the_user() -> str:
-    """Return where the innermost frame outside these folders is, and its code."""
+    """Return the file, the number and the text of the innermost line outside these folders."""
     *_, line = (
         each for each in traceback.extract_stack() if SOLUTIONS not in Path(each.filename).parents
     )
     return f"{line.filename}:{line.lineno}: {line.line}"
-
-
-def deep_copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a deep copy, or the value itself where it can't be copied."""
-    try:
-        return copy.deepcopy(value, memo)
-    except Exception:
-        return value

@@ -36,13 +36,13 @@ def plugged(lesson: Any, base: type = fx.Tracer) -> fx.Tracer:
 
 
 def asserting(x: Any) -> Any:
-    """Assert something of its argument; here, for pytest rewrites the assertions of tests."""
+    """Assert something about the argument. It is here because pytest rewrites asserts in tests."""
     assert x > 0, "positive numbers only"
     return x + 1
 
 
 class Everything(torch.nn.Module):
-    """Each way in which Python hands an operation to its operand, once."""
+    """Each kind of operation once."""
 
     def __init__(self) -> None:
         super().__init__()
