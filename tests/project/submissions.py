@@ -9,19 +9,10 @@ from pathlib import Path
 from kata.paths import CORES
 from kata.stubs import stubs
 from lessons import LESSONS
-from tests.answers.path_of_module import ParentPointers, foreign
 from tests.suite.answers import Answer, all_answers
 
 IMPORTS = re.compile(r"^from tests\.suite\.answers import .*\n", re.MULTILINE)
 FUTURE = "from __future__ import annotations\n"
-# A whole path_of_module.py, right in the stretch as well.
-STARRED = "\n\n".join(
-    [
-        FUTURE,
-        inspect.getsource(foreign),
-        inspect.getsource(ParentPointers).replace("ParentPointers", "PathOfModule"),
-    ]
-)
 # What an answer is written with, where the suite isn't at hand.
 STAND_INS = """
 def wrong(**_):
