@@ -10,11 +10,11 @@ import pytest
 
 from kata.paths import ROOT
 from lessons import LESSONS
-from tools.lesson import lacking, places
+from tools.lesson import PLACES, lacking
 
 NAMES = [lesson.name for lesson in LESSONS]
-FOLDERS = tuple(place.replace("LESSON", "{}") for place in places())
-# What stands among the files of the lessons, and belongs to several.
+FOLDERS = tuple(place.replace("LESSON", "{}") for place in PLACES)
+# Files beside those of the lessons that belong to several.
 NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
