@@ -12,7 +12,7 @@ TABLE = """
 
 
 def rendered(text: str) -> str:
-    return markdown.markdown(text, extensions=["tables", "tools.pages.cards"])
+    return markdown.markdown(text, extensions=["tables", "tools.pages.extension"])
 
 
 def test_a_cell_knows_its_column():

@@ -1,4 +1,4 @@
-"""What runs on GitHub: sessions and scripts that exist, on all versions, with no right too many."""
+"""The workflows on GitHub run sessions that exist, and only the deployment may write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import yaml
 
 import noxfile
 from kata.paths import ROOT
-from tools.pages.fonts import copy_fonts
 
 FOLDER = ROOT / ".github/workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -70,12 +69,3 @@ def test_a_workflow_reads_and_only_the_deployment_writes(file: Path):
 @every_workflow
 def test_a_job_that_hangs_is_ended(file: Path):
     assert all("timeout-minutes" in job for job in workflow(file)["jobs"].values())
-
-
-def test_the_fonts_of_the_cards_lie_where_the_plugin_looks(tmp_path: Path):
-    for name in ("Roboto-Bold.ttf", "Roboto-Regular.ttf", "Other-Bold.ttf"):
-        (tmp_path / name).write_text(name)
-    copies = copy_fonts(tmp_path, tmp_path / "cache")
-    assert [file.name for file in copies] == ["Bold.ttf", "Regular.ttf"]
-    assert {file.parent for file in copies} == {tmp_path / "cache" / "Roboto"}
-    assert copies[0].read_text() == "Roboto-Bold.ttf"

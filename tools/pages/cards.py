@@ -1,4 +1,4 @@
-"""A Markdown extension: tables and long names that fit a phone.
+"""Tables and long names that fit a phone.
 
 Each cell of a table knows its column, so that a row can be shown as a card. A dotted name may be
 broken after a dot.
@@ -7,21 +7,16 @@ broken after a dot.
 from __future__ import annotations
 
 import re
-from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
-from markdown import Markdown
-from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 from markdown.util import AtomicString
 
-# After the inline patterns, which have run at 20: a heading's text is known then.
-AFTER_INLINE = 15
 # Shorter names go to the next line as a whole.
 LONG = 28
 
 
-class Labels(Treeprocessor):
+class Cards(Treeprocessor):
     """Write each column's heading into the cells below it, for the style sheet to show."""
 
     def run(self, root: Element) -> None:
@@ -45,16 +40,3 @@ def break_after_dots(name: Element) -> None:
     name.text = AtomicString(first)
     for part in others:
         SubElement(name, "wbr").tail = AtomicString(part)
-
-
-class Cards(Extension):
-    """Register the tree processor."""
-
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
-        """Run once the tree is built."""
-        md.treeprocessors.register(Labels(md), "cards", AFTER_INLINE)
-
-
-def makeExtension(**options: Any) -> Cards:  # noqa: N802 (Markdown's name)
-    """Return the extension; Markdown finds it under this name."""
-    return Cards(**options)

@@ -1,4 +1,4 @@
-"""A Markdown extension: the home page's facts and its path come from the table of lessons.
+"""The home page's facts and its list of lessons, from the table of lessons.
 
 Each is a comment on a line of its own: ``<!-- facts -->``, ``<!-- start -->``, ``<!-- path -->``.
 """
@@ -8,14 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
-
-from markdown import Markdown
-from markdown.extensions import Extension
-from markdown.preprocessors import Preprocessor
+from typing import NamedTuple
 
 from lessons import LESSONS, Lesson
-from tools.pages.road import BEFORE_FENCES
 
 
 class Band(NamedTuple):
@@ -88,26 +83,9 @@ def band(part: str, lessons: list[tuple[int, Lesson]]) -> Iterator[str]:
 PIECES: dict[str, Callable[[], str]] = {"facts": facts, "start": start, "path": path}
 
 
-class Home(Preprocessor):
-    """Put the pieces in the place of their comments."""
-
-    def run(self, lines: list[str]) -> list[str]:
-        """Return the lines, with the pieces."""
-        text = "\n".join(lines)
-        for name, piece in PIECES.items():
-            if (comment := f"<!-- {name} -->") in text:
-                text = text.replace(comment, piece())
-        return text.split("\n")
-
-
-class HomeExtension(Extension):
-    """Register the preprocessor."""
-
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
-        """Run before the fences are looked for."""
-        md.preprocessors.register(Home(md), "home", BEFORE_FENCES)
-
-
-def makeExtension(**options: Any) -> HomeExtension:  # noqa: N802 (Markdown's name)
-    """Return the extension; Markdown finds it under this name."""
-    return HomeExtension(**options)
+def with_pieces(page: str) -> str:
+    """Return a page with the pieces in the place of their comments."""
+    for name, piece in PIECES.items():
+        if (comment := f"<!-- {name} -->") in page:
+            page = page.replace(comment, piece())
+    return page

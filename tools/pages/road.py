@@ -1,25 +1,17 @@
-"""A Markdown extension: what a page says of its place on the road comes from the table of lessons.
+"""What a page says about its place in the course, from the table of lessons.
 
 A title that names a lesson gets the lesson's number, which navigation and browser then show as
-well. Below it stands a line with what the lesson takes and its other pages; a lesson's page ends
-with the way on. Names in torch become links to its source.
+well. The line below it says what the lesson takes, and links to its other pages. A lesson's page
+ends with a link to the next lesson.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
-
-from markdown import Markdown
-from markdown.extensions import Extension
-from markdown.preprocessors import Preprocessor
+from typing import NamedTuple
 
 from kata.stubs import stubs
 from lessons import LESSONS, Lesson
-from tools.pages.torch_links import linked
-
-# Before the fences are looked for, which happens at 25.
-BEFORE_FENCES = 45
 
 
 class Kind(NamedTuple):
@@ -53,7 +45,7 @@ def signposted(text: str) -> str:
         for folder, kind in KINDS.items():
             if heading == kind.heading.format(lesson):
                 title = f"# {kind.title.format(lesson, number)}"
-                end = way_on(number) if folder == "lessons" else ""
+                end = next_step(number) if folder == "lessons" else ""
                 return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}\n\n{end}"
     return text
 
@@ -65,7 +57,7 @@ def line(folder: str, lesson: Lesson, number: int) -> str:
         facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
         facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
         facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
-    # A lesson leads to its solution at the end.
+    # A lesson links to its solution at the end.
     hidden = {folder, "solutions"} if folder == "lessons" else {folder}
     others = [
         f"[{NAMES[other]}](../{other}/{lesson.name}.md)" for other in KINDS if other not in hidden
@@ -90,30 +82,9 @@ def link_to(name: str) -> str:
     return f"[{number} · {LESSONS[number - 1].title}]({name}.md)"
 
 
-def way_on(number: int) -> str:
-    """The last line of a lesson's page."""
+def next_step(number: int) -> str:
+    """Return the last line of a lesson's page."""
     solution = f"[the solution](../solutions/{LESSONS[number - 1].name}.md)"
     if number == len(LESSONS):
         return f"Done? Compare with {solution}. [All lessons](../index.md#the-lessons)."
     return f"Done? Compare with {solution}. Next lesson: {link_to(LESSONS[number].name)}."
-
-
-class Road(Preprocessor):
-    """Put title, line and links on a page."""
-
-    def run(self, lines: list[str]) -> list[str]:
-        """Return the lines, with signposts."""
-        return linked(signposted("\n".join(lines))).split("\n")
-
-
-class RoadExtension(Extension):
-    """Register the preprocessor."""
-
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
-        """Run before the fences are looked for."""
-        md.preprocessors.register(Road(md), "road", BEFORE_FENCES)
-
-
-def makeExtension(**options: Any) -> RoadExtension:  # noqa: N802 (Markdown's name)
-    """Return the extension; Markdown finds it under this name."""
-    return RoadExtension(**options)

@@ -1,13 +1,14 @@
-"""Say which pages may be stale: what they name in torch differs between two versions of it.
+"""What the tables of a page name in torch: each name becomes a link to its source.
 
-``python -m tools.pages.torch_places OLD NEW``, where each of the two folders holds ``torch/`` and
-``torchvision/``: the packages of an environment, or unpacked wheels. Nothing of them is imported.
+The link leads to the version that ``constraints.txt`` pins. With that torch installed it has line
+numbers, and a name that torch doesn't define ends the build. Without it, or beside another version,
+the link leads to the file. torch isn't imported.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
+import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -15,11 +16,15 @@ from pathlib import Path
 
 from kata.paths import ROOT
 
-DOCS = ROOT / "docs"
-PACKAGES = ("torch", "torchvision")
+REPOSITORIES = {"torch": "pytorch/pytorch", "torchvision": "pytorch/vision"}
+VERSION = re.compile(r"^__version__ = '(\d+(?:\.\d+)*)", re.MULTILINE)
 # Rows of the tables that send a reader to torch. A cell without a file means the file above.
 ROW = re.compile(r"^\| (?:`(?P<file>\w+/[\w/]+\.py)`)? ?\| (?P<names>[^|]*) \|", re.MULTILINE)
 NAME = re.compile(r"`([\w.]+)`")
+
+
+class UnknownPlaceError(Exception):
+    """A page names something that torch doesn't define."""
 
 
 def places_in(page: str) -> Iterator[tuple[str, str]]:
@@ -31,22 +36,59 @@ def places_in(page: str) -> Iterator[tuple[str, str]]:
             yield from ((file, name) for name in NAME.findall(row["names"]))
 
 
+def linked(page: str) -> str:
+    """Return a page, with links on the names in the tables of places in torch."""
+    file = ""
+
+    def link_row(row: re.Match[str]) -> str:
+        nonlocal file
+        file = row["file"] or file
+        if not file:
+            return row[0]
+        names = NAME.sub(lambda name: f"[{name[0]}]({address(file, name[1])})", row["names"])
+        return f"{row[0][: row.start('names') - row.start()]}{names} |"
+
+    return ROW.sub(link_row, page)
+
+
+def address(file: str, name: str) -> str:
+    """Return where a definition is found: its file, and its lines where they are known."""
+    package = file.partition("/")[0]
+    place = f"https://github.com/{REPOSITORIES[package]}/blob/v{pinned(package)}/{file}"
+    folder = installed(package)
+    if folder is None:
+        return place
+    lines = lines_of(folder / file).get(name)
+    if lines is None:
+        raise UnknownPlaceError(f"{file} of {package} {pinned(package)} defines no {name}")
+    return f"{place}#L{lines[0]}-L{lines[1]}"
+
+
 @cache
-def definitions(file: Path) -> dict[str, str]:
-    """Return the code of each definition in a file, without comments, layout and docstrings."""
-    return {name: ast.dump(without_docstrings(node)) for name, node in named(parsed(file))}
+def pinned(package: str) -> str:
+    """The version that the site describes."""
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^{package}==(.*)$", constraints, re.MULTILINE)
+    assert found, f"constraints.txt doesn't pin {package}"
+    return found[1]
+
+
+@cache
+def installed(package: str) -> Path | None:
+    """The folder that holds the package, if it is installed in the version that is pinned."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    version = VERSION.search((folder / "version.py").read_text(encoding="utf-8"))
+    return folder.parent if version and version[1] == pinned(package) else None
 
 
 @cache
 def lines_of(file: Path) -> dict[str, tuple[int, int]]:
     """The first and the last line of everything that a file defines, by qualified name."""
-    return {
-        name: (node.lineno, node.end_lineno or node.lineno) for name, node in named(parsed(file))
-    }
-
-
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {name: (node.lineno, node.end_lineno or node.lineno) for name, node in named(tree)}
 
 
 def named(parent: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.stmt]]:
@@ -62,46 +104,3 @@ def named(parent: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.stmt]]:
                 (f"{owner}{target.id}", node) for target in targets if isinstance(target, ast.Name)
             )
         yield from named(node, owner)
-
-
-def without_docstrings(tree: ast.AST) -> ast.AST:
-    """The same tree, changed in place."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
-            node.body = node.body[1:]
-    return tree
-
-
-def changes(old: Path, new: Path, docs: Path = DOCS) -> Iterator[tuple[str, str, str, str]]:
-    """Yield page, file, name and what became of it, for each place that isn't as it was."""
-    for page in sorted(docs.rglob("*.md")):
-        for file, name in dict.fromkeys(places_in(page.read_text(encoding="utf-8"))):
-            before, after = (
-                definitions(root / file) if (root / file).exists() else {} for root in (old, new)
-            )
-            if name in before and before[name] != after.get(name):
-                became = "changed" if name in after else "gone"
-                yield page.relative_to(docs).as_posix(), file, name, became
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("old", type=Path, help="holds the torch that the pages describe")
-    parser.add_argument("new", type=Path, help="holds a later torch")
-    arguments = parser.parse_args()
-    for folder in (arguments.old, arguments.new):
-        for package in PACKAGES:
-            if not (folder / package / "version.py").exists():
-                parser.error(f"{folder} holds no {package}")
-    found = list(changes(arguments.old, arguments.new))
-    if found:
-        print("| page | file | name | became |", "|---|---|---|---|", sep="\n")
-    for page, file, name, became in found:
-        print(f"| {page} | `{file}` | `{name}` | {became} |")
-    print(f"\n{len({page for page, *_ in found})} pages may be stale.")
-
-
-if __name__ == "__main__":
-    main()
