@@ -8,15 +8,12 @@ runs in.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from zipfile import ZipFile
 
 import nox
 
@@ -104,47 +101,9 @@ def compat(session: nox.Session, torch: str) -> None:
 
 
 @shared
-def mutants(session: nox.Session) -> None:
-    """List the changes of a lesson's reference that no test notices: `-- LESSON`, as committed."""
-    python = interpreter(session, "tests", "mutants")
-    if len(session.posargs) != 1:
-        session.error("name one lesson: `nox -s mutants -- proxy`")
-    (lesson,) = session.posargs
-    tests = f"tests/test_{lesson}.py tests/stretch/test_{lesson}.py"
-    judge = f"{python} -m pytest -x -q --impl full -m 'not slow' {tests}"
-    with TemporaryDirectory() as copy:  # the changes are written into the files
-        session.run("git", "clone", "--quiet", str(ROOT), copy, external=True)
-        session.chdir(copy)
-        changed = [f"solutions/{lesson}.py", f"solutions/stretch/{lesson}.py"]
-        changed += sorted(map(str, Path("solutions/stretch", lesson).glob("*.py")))
-        config = {
-            "module-path": [file for file in changed if Path(file).exists()],
-            "timeout": 60.0,
-            "test-command": judge,
-            "distributor.name": "local",
-        }
-        lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
-        Path("mutants.toml").write_text("\n".join(["[cosmic-ray]", *lines]), encoding="utf-8")
-        for arguments in (
-            "baseline mutants.toml",
-            "init mutants.toml found",
-            "exec mutants.toml found",
-        ):
-            run(session, python, "cosmic_ray.cli", *arguments.split())
-        run(session, python, "cosmic_ray.tools.report", "--surviving-only", "--show-diff", "found")
-
-
-@shared
 def kata(session: nox.Session) -> None:
     """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
     run(session, interpreter(session), "kata", *session.posargs)
-
-
-@shared
-def latency(session: nox.Session) -> None:
-    """Time save to verdict in `kata watch`, beside a plain pytest: wants a quiet machine."""
-    python = interpreter(session, "tests")
-    run(session, python, "benchmarks.latency", *session.posargs)
 
 
 @shared
@@ -167,7 +126,7 @@ def stubs(session: nox.Session) -> None:
 
 @shared
 def lesson(session: nox.Session) -> None:
-    """Say what each lesson lacks; `-- NAME` first lays out the files of a new one."""
+    """Say which files and table rows each lesson lacks, or one: `-- NAME`."""
     run(session, interpreter(session), "tools.lesson", *session.posargs)
 
 
@@ -193,13 +152,12 @@ def docs(session: nox.Session) -> None:
 
 @shared
 def publish(session: nox.Session) -> None:
-    """Build the site for the address SITE_URL, with edit links to REPO_URL and social cards."""
+    """Build the site for the address SITE_URL, with edit links to REPO_URL."""
     missing = [name for name in ("SITE_URL", "REPO_URL") if not os.environ.get(name)]
     if missing:
         session.error(f"set {' and '.join(missing)} first; `nox -s docs` needs neither")
-    python = interpreter(session, "docs", "cards", project=False)
-    run(session, python, "tools.pages.fonts")
-    session.env.update({"SOCIAL_CARDS": "true", "EDIT_URI": "edit/main/docs/"})
+    python = interpreter(session, "docs", project=False)
+    session.env["EDIT_URI"] = "edit/main/docs/"
     run(session, python, "mkdocs", "build", "--strict")
     run(session, python, "tools.pages.audit")
 
@@ -208,27 +166,6 @@ def publish(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time the reference beside torch; `-- --write` keeps the figures, `-- --quick` is short."""
     run(session, interpreter(session, "tests", "bench"), "benchmarks", *session.posargs)
-
-
-@shared
-def stale(session: nox.Session) -> None:
-    """Name pages that the newest torch may make stale; downloads it, and the pinned one."""
-    python = interpreter(session, project=False)
-    with TemporaryDirectory() as folder:
-        old = sources(session, Path(folder) / "pinned", "--constraint", str(CONSTRAINTS))
-        new = sources(session, Path(folder) / "newest")
-        run(session, python, "tools.pages.torch_places", str(old), str(new))
-
-
-def sources(session: nox.Session, folder: Path, *options: str) -> Path:
-    """Download torch and torchvision, and unpack the Python files below the folder."""
-    folder.mkdir()
-    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *options)
-    session.run(*pip, "--dest", str(folder), "torch", "torchvision", external=True)
-    for wheel in folder.glob("*.whl"):
-        with ZipFile(wheel) as archive:
-            archive.extractall(folder, [n for n in archive.namelist() if n.endswith(".py")])
-    return folder
 
 
 @shared

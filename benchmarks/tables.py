@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Iterable
 
 from benchmarks.measure import Growth, Result
-from benchmarks.memory import Peak
 
 Rows = list[list[str]]
 # The largest ratio of a core's time to torch's.
@@ -56,23 +55,6 @@ def growth_row(growth: Growth) -> list[str]:
     ]
 
 
-def memory_of(peaks: Iterable[Peak]) -> str:
-    """The peaks of memory of both sides, in megabytes."""
-    header = ["lesson", "case", "process: torch", "ours", "Python: torch", "ours"]
-    return markdown(
-        header,
-        [
-            [f"`{peak.lesson}`", peak.case]
-            + [
-                megabytes(side[way])
-                for way in ("process", "python")
-                for side in (peak.torch, peak.ours)
-            ]
-            for peak in peaks
-        ],
-    )
-
-
 def missed(is_missed: bool) -> str:
     return " **missed**" if is_missed else ""
 
@@ -98,7 +80,3 @@ def in_seconds(seconds: float) -> str:
 def three_figures(number: float) -> str:
     decimals = max(0, 2 - math.floor(math.log10(number)))
     return f"{number:.{decimals}f}"
-
-
-def megabytes(number: float) -> str:
-    return "–" if math.isnan(number) else f"{number:.1f} MB"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files, suites
+from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.limits import LONGEST_SUITE, NODES_OF_A_CORE
 from tests.suite.sizes import bodies, code_lines, first_statement, functions, nodes
@@ -203,11 +203,3 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield from (node, *statements(node))
-
-
-@pytest.mark.parametrize("lesson", NAMES)
-def test_a_core_has_no_unasked_tests(lesson: str):
-    """They are judged on the reference and on torch, and must not make a lesson red."""
-    core, *rest = suites(lesson)
-    assert rest
-    assert "mark.unasked" not in (ROOT / core).read_text(encoding="utf-8")
