@@ -16,15 +16,15 @@ from tests.suite.engine import symbolic_trace
 from tests.suite.expect import Words, holds, mismatch, numeric_difference
 from tests.suite.todo import is_todo
 
-# Within these values every function of the tests has one inverse.
+# On these values every function of the tests has one inverse.
 X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
 
 
-# --- how it is judged -----------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def undone(lesson, model: Callable, x: Tensor = X) -> GraphModule:
-    """Fail unless the inverse gives back what the model was given; return the inverse."""
+    """Fail unless the inverse returns the model's input; return the inverse."""
     result = model(x)
     inverse = lesson.invert(model)
     gives(inverse, result, x)
@@ -41,7 +41,7 @@ def gives(inverse: GraphModule, given: Tensor, expected: Tensor, *, roughly: boo
             expected=expected.detach(),
             got=f"{got.detach()}\nThe inverse is\n{operations(inverse)}",
             cause="",
-            hint="solve y = f(x) for x on paper: what f does last is undone first",
+            hint="solve y = f(x) for x on paper: the last step of f is undone first",
         )
 
 
@@ -52,7 +52,7 @@ def operations(inverse: object) -> str:
 
 
 def refused(lesson, model: Callable, *names: str) -> str:
-    """Fail unless ``invert`` refuses the model and names one of these nodes; return its words."""
+    """Fail unless ``invert`` refuses the model and names one of these nodes; return its message."""
     return refused_by(lesson, lambda: operations(lesson.invert(model)), *names)
 
 
@@ -75,7 +75,7 @@ def refused_by(lesson, attempt: Callable[[], object], *names: str) -> str:
         expected=Words(expected),
         got=got,
         cause="there was no error",
-        hint="refuse what isn't known to have an inverse: a wrong one is worse than none",
+        hint="refuse a step without a known inverse: a wrong answer is worse than none",
     )
 
 
@@ -112,7 +112,7 @@ def numbers_of(model: nn.Module) -> dict[str, list]:
 
 
 class Affine(nn.Module):
-    """Constants of every kind: two parameters, a buffer, a plain tensor, one made on the way."""
+    """Constants of each kind: two parameters, a buffer, a tensor, one that ``forward`` creates."""
 
     def __init__(self):
         super().__init__()
@@ -127,7 +127,7 @@ class Affine(nn.Module):
 
 
 class LogAffine(Affine):
-    """Constants that are computed from parameters, by functions, methods and a module."""
+    """Constants that functions, methods and a module compute from parameters."""
 
     def __init__(self):
         super().__init__()
@@ -164,15 +164,13 @@ class ByWeights(nn.Module):
 
 
 class WithWeights(nn.Module):
-    """Adds a constant to the value, made from parameters, buffers and modules by a function."""
+    """Adds a constant, which a function makes from a parameter, a buffer and a module."""
 
     def __init__(self, constant: Callable[[WithWeights], Tensor]):
         super().__init__()
         self.weight = nn.Parameter(torch.tensor([1.0, 2.0]))
         self.register_buffer("buffer", torch.tensor([3.0, 4.0]))
         self.dropout = nn.Dropout()
-        self.relu = nn.ReLU(inplace=True)
-        self.norm = nn.BatchNorm1d(2)
         self.constant = constant
 
     def forward(self, x):
@@ -181,7 +179,7 @@ class WithWeights(nn.Module):
 
 # --- random chains --------------------------------------------------------------------------------
 
-# Where each function has one inverse, and a gentle slope.
+# Where each function has one inverse and a moderate slope.
 DOMAINS = {
     "sin": (-1.2, 1.2),
     "cos": (0.3, 2.8),
@@ -208,7 +206,7 @@ def random_chain(seed: int, *, methods: bool = False) -> Callable[[Tensor], Tens
     value, steps, length = x, [], chance.randint(1, 30)
     while len(steps) < length:
         step, (low, high) = random_step(chance, methods)
-        if ((value > low) & (value < high)).all() and is_gentle(step(value), x):
+        if ((value > low) & (value < high)).all() and is_moderate(step(value), x):
             value, steps = step(value), [*steps, step]
 
     def chain(x: Tensor) -> Tensor:
@@ -219,7 +217,7 @@ def random_chain(seed: int, *, methods: bool = False) -> Callable[[Tensor], Tens
     return chain
 
 
-def is_gentle(result: Tensor, x: Tensor) -> bool:
+def is_moderate(result: Tensor, x: Tensor) -> bool:
     """Return whether rounding errors stay small on the way back."""
     (slope,) = torch.autograd.grad(result.sum(), x, retain_graph=True)
     return bool(((slope.abs() > 1e-3) & (slope.abs() < 1e3) & (result.abs() < 1e3)).all())
@@ -255,17 +253,7 @@ def unused(x, y):
     return torch.exp(x)
 
 
-class ForgetsItsInput(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.answer = nn.Parameter(torch.rand(2))
-
-    def forward(self, x):
-        torch.exp(x)
-        return self.answer + 1
-
-
-# For each model the nodes that may be blamed.
+# For each model the nodes that the error may name.
 NO_CHAIN: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "a value used twice, then joined": (lambda x: x + torch.exp(x), ("x", "exp", "add")),
     "a value used for nothing besides": (
@@ -274,24 +262,16 @@ NO_CHAIN: dict[str, tuple[Callable, tuple[str, ...]]] = {
     ),
     "an unused input": (unused, ("y", "output")),
     "two inputs": (lambda x, y: x + y, ("x", "y", "add")),
-    "two inputs, one with a default": (lambda x, y=2: x * y, ("x", "y", "mul")),
     "an output that is a tuple": (lambda x: (torch.exp(x),), ("output",)),
-    "an output that is a dict": (lambda x: {"y": torch.exp(x)}, ("output",)),
     "an output that is a constant": (lambda x: 3, ("output", "x")),
-    "an output that the input doesn't reach": (
-        ForgetsItsInput(),
-        ("output", "x", "exp", "add"),
-    ),
     "no input": (lambda: 3, ("output", "input")),
 }
 NO_STEP: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "a value used twice by one node": (lambda x: x * x, ("x", "mul")),
     "an unknown function": (lambda x: torch.relu(x), ("relu",)),
     "an unknown method": (lambda x: x.cumsum(0), ("cumsum",)),
-    "data moved without inverse: flatten": (lambda x: x.flatten(), ("flatten",)),
-    "data moved without inverse: cat": (lambda x: torch.cat([x]), ("cat",)),
-    "data dropped: an element": (lambda x: x[0], ("getitem",)),
-    "data dropped: the shape": (lambda x: x.shape, ("getattr", "getattr_1")),
+    "a value in a list": (lambda x: torch.cat([x]), ("cat",)),
+    "an element": (lambda x: x[0], ("getitem",)),
     "zero as a factor": (lambda x: 0 * x, ("mul",)),
     "zero as a dividend": (lambda x: 0 / x, ("truediv",)),
     "zero in a tensor": (
@@ -299,24 +279,18 @@ NO_STEP: dict[str, tuple[Callable, tuple[str, ...]]] = {
         ("mul", "_tensor_constant0"),
     ),
     "a square": (lambda x: x**2, ("pow", "pow_1")),
-    "torch.square": (lambda x: torch.square(x), ("square",)),
-    "an absolute value": (lambda x: torch.abs(x), ("abs", "abs_1")),
     "rounding": (lambda x: torch.round(x), ("round", "round_1")),
     "floor division": (lambda x: x // 2, ("floordiv",)),
-    "a remainder": (lambda x: x % 2, ("mod",)),
     "rounding by keyword": (lambda x: torch.div(x, 2, rounding_mode="floor"), ("div",)),
     "a cast to integers": (lambda x: x.int(), ("int", "int_1")),
-    "a cast by argument": (lambda x: x.to(torch.int64), ("to",)),
     "a keyword that changes the meaning": (lambda x: torch.add(x, 2, alpha=0), ("add",)),
     "an operation in place": (lambda x: x.mul_(2), ("mul_",)),
     "a known function with more arguments": (lambda x: torch.logit(x, 0.4), ("logit",)),
     "a leaf module": (nn.Sequential(nn.Linear(2, 2)), ("_0", "0", "Linear")),
-    "a value inside a structure": (lambda x: torch.stack([x]), ("stack",)),
 }
 LOST: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "infinity as a term": (lambda x: x + math.inf, ("add",)),
     "no number as a factor": (lambda x: x * math.nan, ("mul",)),
-    "a list as a term": (lambda x: operator.add(x, [1, 2]), ("add",)),
     "a third operand": (lambda x: x.add(2, 3), ("add",)),
     "an operand that is a name": (lambda x: x + "a", ("add",)),
 }

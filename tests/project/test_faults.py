@@ -22,7 +22,7 @@ from solutions.inversion import INVERSES
 from solutions.stretch.custom_tracers import ModulePathTracer
 from solutions.stretch.exec_order import ExecOrderTracer
 from solutions.stretch.inlining import inline_all, inline_module
-from solutions.stretch.inversion import NotInvertibleError, add_inverse, inverse_of, invert
+from solutions.stretch.inversion import invert
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer
 from solutions.tracer import tracing_flag
@@ -348,12 +348,3 @@ def test_a_failure_of_the_callback_leaves_the_graph_to_split_as_it_was(error):
 
     called = fail_at_each_call(lambda: split_module(m, m, callback), error, check)
     assert len(called) == 1 + 3
-
-
-def test_a_refused_inverse_registers_nothing():
-    registry = dict(INVERSES)
-    with pytest.raises(TypeError):
-        add_inverse(wrapped, 3)
-    assert registry == INVERSES
-    with pytest.raises(NotInvertibleError):
-        inverse_of(wrapped)
