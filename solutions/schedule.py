@@ -1,9 +1,10 @@
 """Train a model that is cut into stages, each stage in a process of its own.
 
-A batch is cut into micro-batches. A stage's work is a list of actions: forward of micro-batch 0
-(``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ in these lists and in
-nothing else. Six steps: write the lists, compare them with a clock, find out what each stage sends
-to which other, run one stage's list, send values between processes, and start the processes.
+You cut a batch into micro-batches. The work of a stage is a list of actions: forward of micro-batch
+0 (``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ in these lists
+alone. There are six steps: write the lists, compare them with a clock, find out what each stage
+sends to each other, run the list of one stage, send values between processes, and start the
+processes.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
     """Let every stage run a backward as soon as it can, and a forward after each.
 
     Before its first backward, the last stage runs one forward, the one before it two, and so on:
-    so many are on their way when the first gradient comes back. Then backwards and forwards
+    a stage can run that many before the first gradient arrives. Then backwards and forwards
     alternate until all forwards have run, and the rest are backwards.
 
     Args:
@@ -127,7 +128,7 @@ class Run(NamedTuple):
 
 @dataclass
 class Timeline:  # given
-    """When each stage runs which action.
+    """The times at which the stages run their actions.
 
     Attributes:
         stages: The runs of each stage, in order.
@@ -163,7 +164,7 @@ def _row(runs: list[Run]) -> str:  # given
 
 
 def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Timeline:
-    """Work out when each action runs, if every stage runs its order without a pause.
+    """Work out when each action runs, if no stage waits longer than it has to.
 
     An action starts as soon as the one before it in its stage has ended and its input is there. A
     forward needs the same forward of the stage before. A backward needs the same backward of the
@@ -178,8 +179,8 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
         The timeline.
 
     Raises:
-        RuntimeError: Some stages can't go on, because each waits for another. The message says
-            which stage waits for which action of which stage.
+        RuntimeError: Some stages can't go on, because each waits for another. For each of them,
+            the message has the action and the stage that it waits for.
 
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
@@ -368,11 +369,11 @@ def _record_crossing(value: Node, maker: Stage | None, user: Stage) -> None:
 
 @dataclass
 class Held:
-    """What a stage keeps of a micro-batch from its forward to its backward.
+    """The values that a stage keeps of a micro-batch from its forward to its backward.
 
     Attributes:
-        received: For each stage that sent values: the list of them.
-        sent: For each stage that was sent values: the list of them, with their history.
+        received: For each stage that sent values, the list of them.
+        sent: For each stage that needs values, the list of them, with their history.
         loss: The loss of the micro-batch; the last stage has it.
     """
 
@@ -386,12 +387,12 @@ class Engine:
 
     Attributes:
         gm: The cut model; only this stage's submodule runs, so only its parameters get gradients.
-        stage: What the stage runs, receives and sends.
-        channel: How values get to other stages and from them.
+        stage: The stage, with the nodes that it runs and the values that it receives and sends.
+        channel: Sends values to other stages and receives them.
         inputs: The model's inputs of each micro-batch.
         targets: The target of each micro-batch, for the loss.
-        loss_fn: Takes the model's output and the target; ``None`` but in the last stage.
-        held: What is kept of each micro-batch that waits for its backward.
+        loss_fn: Takes the model's output and the target; ``None`` except in the last stage.
+        held: For each micro-batch that waits for its backward, the values that it needs then.
         losses: The loss of each forward so far, without history; the last stage has them.
 
     In torch: ``torch.distributed.pipelining.PipelineStage``.
@@ -423,8 +424,8 @@ class Engine:
         """Receive what the stage needs, compute, send on what others need.
 
         One list of values arrives from each stage in ``receives``, and one leaves for each in
-        ``sends``. The last stage computes the loss. What the backward needs is in ``held``
-        afterwards.
+        ``sends``. The last stage computes the loss. Afterwards, ``held`` has everything that the
+        backward needs.
         """
         received = {maker: self.channel.receive(maker, microbatch) for maker in self.stage.receives}
         values, output = self.compute(microbatch, received)
@@ -502,7 +503,7 @@ def _clone(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Description:  # given
-    """What a stage must know of a tensor before it can receive it."""
+    """The facts about a tensor that a stage must know before it can receive it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -521,13 +522,13 @@ class Description:  # given
 class Channel:
     """Sends values to other stages and receives them, through ``torch.distributed``.
 
-    A stage's number is its rank. A value is anything that pickles, with tensors in it. Three kinds
-    of messages leave for it, all with the micro-batch as their tag: the number of bytes of the
-    header, the header (the pickled value, with a ``Description`` in the place of each tensor), and
-    the data of each tensor.
+    A stage's number is its rank. A value is anything that pickles, with tensors in it. It travels
+    as several messages, all with the micro-batch as their tag: the number of bytes of the header,
+    the header (the pickled value, with a ``Description`` in the place of each tensor), and the data
+    of each tensor.
 
     Attributes:
-        leaving: What was sent and may not have left yet, with the tensor, which must stay alive.
+        leaving: The sends that may not be done yet, each with its tensor, which must stay alive.
 
     In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
     """
@@ -577,7 +578,7 @@ class Channel:
         return tensor
 
     def flush(self) -> None:
-        """Wait until all that was sent has left; then nothing is ``leaving``."""
+        """Wait until all messages have left, and empty ``leaving``."""
         for work, _ in self.leaving:
             work.wait()
         self.leaving.clear()
@@ -596,7 +597,7 @@ class Step:  # given
         inputs: The model's inputs of each micro-batch.
         targets: The target of each micro-batch.
         loss_fn: Takes the model's output and the target.
-        folder: Where the processes meet, and where each leaves its results.
+        folder: The folder in which the processes find each other and save their results.
         timeout: For how many seconds a process waits for another.
     """
 
@@ -614,7 +615,7 @@ class Step:  # given
 
     @contextmanager
     def process_group(self, number: int) -> Iterator[None]:
-        """Let the process of a stage meet the others, and take leave of them at the end."""
+        """Let the process of a stage join the others, and leave them at the end."""
         torch.set_num_threads(1)
         store, patience = (self.folder / "store").as_uri(), timedelta(seconds=self.timeout)
         size = len(self.orders)
@@ -623,13 +624,13 @@ class Step:  # given
         dist.destroy_process_group()
 
     def save(self, number: int, engine: Engine) -> None:
-        """Leave the losses of a stage, and the gradients of its parameters by name."""
+        """Save the losses of a stage, and the gradients of its parameters by name."""
         named = engine.gm.named_parameters()
         gradients = {name: each.grad for name, each in named if each.grad is not None}
         torch.save((engine.losses, gradients), self.folder / str(number))
 
     def results(self) -> list[tuple[list[Tensor], dict[str, Tensor]]]:
-        """Return what ``save`` has left, stage by stage."""
+        """Return the losses and gradients that each stage has saved, in the order of the stages."""
         return [torch.load(self.folder / str(number)) for number in range(len(self.orders))]
 
 
@@ -646,13 +647,13 @@ def train_step(
 ) -> tuple[Tensor, dict[str, Tensor]]:  # given
     """Run a batch through a cut model forwards and backwards, one process per stage.
 
-    The parameters stay as they are: give the gradients to an optimizer. What a stage writes to a
-    buffer stays in its process. Afterwards no process is left, also after an error.
+    The parameters stay as they are: give the gradients to an optimizer. If a stage writes to a
+    buffer, only its own process sees that. No process is left afterwards, even after an error.
 
     Args:
         gm: What ``split_module`` returned.
         inputs: The arguments of the model. Tensors are cut into micro-batches along their first
-            dimension, everything else goes to each micro-batch.
+            dimension; each micro-batch gets everything else as it is.
         targets: The second argument of the loss, cut in the same way.
         loss_fn: Takes the model's output and the targets of a micro-batch; returns the mean over
             its examples.
@@ -724,7 +725,7 @@ def cut_batch(
 def microbatches_of(value: Any, microbatches: int) -> list[Any]:
     """Cut a tensor into equal parts along its first dimension, and repeat anything else.
 
-    Parts of one size are needed: otherwise the mean of their losses isn't the mean of the batch.
+    If the parts had different sizes, the mean of their losses wouldn't be that of the batch.
 
     Args:
         value: The value.
@@ -751,11 +752,11 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
 
 
 def first_backward() -> None:  # given
-    """Run a backward, so that processes that are started later can run one.
+    """Run a backward, so that processes that are forked later can run one.
 
     At its first backward, autograd starts a thread for each device, and a fork of a process with
-    such threads can't run a backward. Without a GPU there is no such device, until a fake tensor
-    claims one: so the first backward comes before any of them.
+    such threads can't run a backward. Without a GPU there is no such device until a fake tensor
+    claims one, so this backward runs before there is any fake tensor.
     """
     if not torch.accelerator.is_available():
         torch.ones((), requires_grad=True).backward()
@@ -767,9 +768,9 @@ first_backward()
 def run_processes(step: Step) -> None:  # given
     """Run ``run_stage`` in a process per stage, and end all of them if one of them fails.
 
-    The processes are forks: they have the model, the data and the loss as they are, and nothing is
-    pickled. So on a machine with a GPU they can't be started once this process has used it, or has
-    run a backward.
+    The processes are forks: they share the model, the data and the loss, and nothing is pickled.
+    So on a machine with a GPU, you can't start them once this process has used the GPU or has run
+    a backward.
     """
     with warnings.catch_warnings():  # our forks leave the threads of this process alone
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -783,9 +784,9 @@ def run_processes(step: Step) -> None:  # given
 def run_stage(number: int, step: Step) -> None:
     """Run the order of one stage in the process of that stage, and save the results.
 
-    The process is a fork, so the parameters may still have gradients from before: they go first
-    (``zero_grad``). The rest happens in the step's ``process_group``. In the end a stage waits for
-    all others (``dist.barrier``), because a process that ends closes its connections.
+    The process is a fork, so the parameters may have gradients from before: clear them first
+    (``zero_grad``). Do the rest inside the step's ``process_group``. At the end, wait for all other
+    stages (``dist.barrier``), because a process that ends closes its connections.
     """
     step.gm.zero_grad()
     with step.process_group(number):

@@ -1,4 +1,4 @@
-"""A pipeline of stages: its orders, a clock, one stage at work, and the processes."""
+"""A pipeline of stages: the orders, a clock, the engine of one stage, and the processes."""
 
 import multiprocessing
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def printed(orders) -> list[str]:
 
 
 def orders_of(lesson, *texts: str):
-    """Orders, from what they print."""
+    """The orders that print as these texts."""
     return [[lesson.Action(each[0], int(each[1:])) for each in text.split()] for text in texts]
 
 
@@ -87,7 +87,7 @@ def test_1f1b_alternates_from_the_first_backward_on(lesson):
     )
 
 
-def test_1f1b_needs_no_more_micro_batches_than_there_are(lesson):
+def test_1f1b_works_with_fewer_micro_batches_than_stages(lesson):
     equal(
         printed(lesson.one_f_one_b(3, 2)),
         ["F0 F1 B0 B1", "F0 F1 B0 B1", "F0 B0 F1 B1"],
@@ -134,7 +134,7 @@ def test_the_bubble_is_what_the_formula_says(lesson, schedule, stages, microbatc
     )
 
 
-def test_a_forward_and_a_backward_take_as_long_as_is_said(lesson):
+def test_forwards_and_backwards_take_the_time_that_was_passed(lesson):
     timeline = lesson.simulate(lesson.gpipe(2, 2), forward=10, backward=0.5)
     equal(
         float(timeline.end),
@@ -146,7 +146,7 @@ def test_a_forward_and_a_backward_take_as_long_as_is_said(lesson):
     )
 
 
-def test_a_deadlock_names_who_waits_for_what(lesson):
+def test_a_deadlock_names_each_stage_and_the_action_it_waits_for(lesson):
     orders = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
     with refuses(
         RuntimeError,
@@ -157,18 +157,17 @@ def test_a_deadlock_names_who_waits_for_what(lesson):
         lesson.simulate(orders)
 
 
-def test_a_stage_that_is_done_is_in_no_deadlock(lesson):
+def test_a_finished_stage_is_not_part_of_a_deadlock(lesson):
     orders = orders_of(lesson, "F0", "B0 F0")
     with refuses(
         RuntimeError,
         "stage 1 waits for F0 of stage 1",
         cause="a timeline came back, though B0 of the last stage needs F0, which comes after it",
-    ) as caught:
+    ):
         lesson.simulate(orders)
-    assert caught is None
 
 
-def test_the_orders_are_as_before_a_simulation(lesson):
+def test_a_simulation_leaves_the_orders_unchanged(lesson):
     orders = lesson.gpipe(2, 2)
     before = [list(map(str, order)) for order in orders]
     lesson.simulate(orders)
@@ -179,7 +178,7 @@ def test_the_orders_are_as_before_a_simulation(lesson):
     )
 
 
-def test_stages_hold_different_numbers_of_micro_batches(lesson):
+def test_alive_counts_the_micro_batches_that_a_stage_holds_at_once(lesson):
     equal(
         (lesson.alive(lesson.gpipe(4, 8)), lesson.alive(lesson.one_f_one_b(4, 8))),
         ([8, 8, 8, 8], [4, 3, 2, 1]),
@@ -190,17 +189,12 @@ def test_stages_hold_different_numbers_of_micro_batches(lesson):
     )
 
 
-def test_a_stage_holds_most_wherever_that_is_in_its_order(lesson):
+def test_alive_is_the_maximum_wherever_it_occurs_in_an_order(lesson):
     equal(
         lesson.alive(orders_of(lesson, "F0 B0 F1 F2 B1 B2", "F0 F1 B1 F2 B0 B2")),
         [2, 2],
         cause=(lambda got: got == [1, 2], "only the forwards before the first backward count"),
     )
-
-
-def test_both_schedules_take_the_same_time(lesson):
-    ends = [lesson.simulate(getattr(lesson, each)(4, 8)).end for each in SCHEDULES]
-    equal(ends[0], ends[1])
 
 
 # --- Step 3: what each stage runs, and what it sends
@@ -252,7 +246,7 @@ def test_stages_are_numbered_in_the_order_of_the_graph(lesson):
     )
 
 
-def test_a_stage_takes_apart_what_its_call_returns(lesson):
+def test_a_stage_unpacks_the_tuple_that_its_call_returns(lesson):
     def two(x):
         return torch.add(x + 1, x * 2)
 
@@ -261,17 +255,17 @@ def test_a_stage_takes_apart_what_its_call_returns(lesson):
     equal(
         (names(first.nodes), names(first.sends[1]), names(second.receives[0])),
         (["x", "submod_0", "getitem", "getitem_1"], *[["getitem", "getitem_1"]] * 2),
-        cause=(lambda got: "submod_0" in got[1], "the tuple is sent, not what is used of it"),
+        cause=(lambda got: "submod_0" in got[1], "the tuple is sent, not the values taken from it"),
     )
 
 
 def split(function, numbers):
-    """A function, cut where a test says, by torch: the stages of any graph module can be found."""
+    """A function that torch's ``split_module`` cut; a stage number for each of its calls."""
     gm = fx.symbolic_trace(function)
     return split_module(gm, gm, lambda node: numbers[node.name])
 
 
-def test_a_value_goes_past_the_stages_between(lesson):
+def test_a_value_goes_straight_to_each_stage_that_uses_it(lesson):
     def skip(x):
         early = x + 1
         return early.relu() * early
@@ -327,18 +321,18 @@ def test_parameters_and_inputs_are_not_sent(lesson):
     sent = [value.op for values in first.sends.values() for value in values]
     holds(
         not {"placeholder", "get_attr"} & set(sent),
-        "only what a stage computes to be sent",
+        "only values that a stage computes to be sent",
         got=sent,
         hint="every stage has the inputs and the parameters",
     )
     holds("scale" in names(last.nodes), "the last stage reads `scale` itself", got=last.nodes)
 
 
-def test_what_the_model_returns_goes_to_the_last_stage(lesson):
+def test_a_returned_value_goes_to_the_last_stage(lesson):
     stages = lesson.stages_of(task(lesson, "Early").cut)
     holds(
         2 in stages[0].sends,
-        "stage 0 to send what the model returns of it to stage 2",
+        "stage 0 to send its returned value to stage 2",
         got=stages[0].sends,
         hint="the output uses values too, and it belongs to the last stage",
     )
@@ -349,7 +343,7 @@ def test_what_the_model_returns_goes_to_the_last_stage(lesson):
     [(lambda x: x + 1, "add"), (lambda x: x[0], "getitem")],
     ids=["add", "getitem"],
 )
-def test_a_model_that_is_not_cut_is_refused(lesson, function, name):
+def test_a_model_that_was_not_cut_is_refused(lesson, function, name):
     with refuses(ValueError, name, cause="stages came back"):
         lesson.stages_of(symbolic_trace(function))
 
@@ -374,7 +368,7 @@ def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
     [("F1 F0 B0 B1", "F0 B0 F1 B1"), ("F0 F1 B1 B0", "F1 B1 F0 B0")],
     ids=["first", "both"],
 )
-def test_any_order_that_does_not_deadlock_gives_the_same(lesson, orders):
+def test_any_order_without_a_deadlock_has_the_same_gradients(lesson, orders):
     batch = task(lesson, stages=2, microbatches=2)
     stages = engines(lesson, batch)
     run(stages, orders_of(lesson, *orders))
@@ -416,7 +410,7 @@ def test_the_last_stage_has_the_losses(lesson):
     )
 
 
-def test_a_stage_runs_no_call_but_its_own(lesson):
+def test_a_stage_runs_only_its_own_call(lesson):
     batch = task(lesson)
     stages, ran = engines(lesson, batch), []
     for engine in stages:
@@ -427,7 +421,7 @@ def test_a_stage_runs_no_call_but_its_own(lesson):
     equal(sorted(set(ran)), [(number, f"submod_{number}") for number in range(3)])
 
 
-def test_one_message_goes_to_each_stage_that_needs_something(lesson):
+def test_each_stage_gets_one_message_with_all_its_values(lesson):
     batch = task(lesson, microbatches=1)
     stages = engines(lesson, batch)
     run(stages, lesson.gpipe(3, 1))
@@ -435,7 +429,7 @@ def test_one_message_goes_to_each_stage_that_needs_something(lesson):
     equal(sorted(stages[0].channel.sent), sorted(wanted), hint="send a list of all the values")
 
 
-def test_the_engine_waits_until_all_has_left(lesson):
+def test_the_engine_waits_until_all_messages_have_left(lesson):
     (engine,) = engines(lesson, task(lesson, stages=1))
     flushed = []
     engine.channel.flush = lambda: flushed.append(len(engine.losses))
@@ -459,7 +453,7 @@ def sent(monkeypatch):
     return tensors
 
 
-def test_a_tensor_leaves_contiguous_and_stays_alive(lesson, sent):
+def test_a_sent_tensor_is_contiguous_and_kept_until_it_has_left(lesson, sent):
     channel = lesson.Channel()
     channel.send([torch.rand(4, 2).t()], 1, 0)
     holds(
@@ -472,7 +466,7 @@ def test_a_tensor_leaves_contiguous_and_stays_alive(lesson, sent):
         all(any(tensor is each for each in kept) for tensor in sent),
         "each tensor that was sent to be in `leaving`",
         got=channel.leaving,
-        hint="memory that nothing refers to is used again before the message has left",
+        hint="Python frees a tensor that nothing refers to, also before it has left",
     )
 
 
@@ -480,7 +474,7 @@ def test_after_a_flush_nothing_is_leaving(lesson, sent):
     channel = lesson.Channel()
     channel.send(torch.rand(2), 1, 0)
     channel.flush()
-    equal(channel.leaving, [], hint="to wait twice for one message never ends")
+    equal(channel.leaving, [], hint="waiting for a message a second time never ends")
 
 
 def test_values_arrive_in_another_process(lesson, tmp_path):
@@ -620,7 +614,7 @@ def test_after_a_failure_no_process_is_left(lesson):
         raise ValueError("bad numbers")
 
     batch = task(lesson, stages=2)
-    with refuses((ProcessException, RuntimeError), cause="a loss was returned"):
+    with refuses(ProcessException, cause="a loss was returned"):
         lesson.train_step(
             batch.cut, *whole(batch), fails, order=lesson.gpipe, microbatches=4, world_size=2
         )

@@ -1,19 +1,11 @@
-"""What goes beyond the core of ``schedule``: torch's own schedules as the judge, and the extras."""
-
-import multiprocessing
-import os
-import time
-from itertools import combinations, pairwise
-from random import Random
+"""Schedules beside torch's own, several stages per process, and recomputation."""
 
 import pytest
 import torch
-from torch import nn
 
 from tests.models.schedule import (
     engines,
     in_processes,
-    kill_self,
     loss_of,
     results,
     run,
@@ -25,7 +17,6 @@ from tests.models.schedule import (
     whole,
 )
 from tests.suite import equal, holds, refuses, same_numbers
-from tests.suite.engine import symbolic_trace
 
 TORCH = {"gpipe": "ScheduleGPipe", "one_f_one_b": "Schedule1F1B"}
 # torch's 1F1B refuses fewer micro-batches than stages.
@@ -48,7 +39,6 @@ def test_the_last_stage_begins_with_the_first_micro_batch(lesson, microbatches):
     )
 
 
-@pytest.mark.stretch
 @pytest.mark.parametrize(("schedule", "stages", "microbatches"), COMPARED)
 def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
     from torch.distributed import pipelining
@@ -67,7 +57,6 @@ def from_zero(order: list[str]) -> list[str]:
     return [f"F{int(each[1:]) - first}" if each[0] == "F" else each for each in order]
 
 
-@pytest.mark.stretch
 @pytest.mark.slow
 @pytest.mark.forks
 @pytest.mark.parametrize("schedule", TORCH)
@@ -110,14 +99,14 @@ def test_more_rounds_make_the_bubble_shorter(lesson, processes, microbatches, ro
     holds(timeline.bubble == pytest.approx(expected), f"a bubble of {expected:.3f}")
 
 
-def test_orders_of_processes_that_wait_for_each_other_are_refused(lesson):
+def test_processes_that_wait_for_each_other_are_a_deadlock(lesson):
     orders = lesson.interleaved(2, 2)
     orders[0].reverse()
     with refuses(RuntimeError, "deadlock", "0B1", "1F0"):
         lesson.clock(orders)
 
 
-def test_micro_batches_that_make_no_equal_groups_are_refused(lesson):
+def test_micro_batches_must_be_a_multiple_of_the_processes(lesson):
     with refuses(ValueError, "5 micro-batches", "multiple of 2"):
         lesson.interleaved(2, 5)
 
@@ -160,60 +149,11 @@ def test_interleaved_gradients_are_those_of_one_process(lesson, tmp_path):
     same_numbers(sorted_by_name(ours), sorted_by_name(theirs))
 
 
-# --- cuts by cost
-
-
-def row(lesson, costs: list[float], stages: int) -> list[float]:
-    """Return what each stage costs after a row of calls with these costs is cut."""
-    layers = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in costs))
-    gm = symbolic_trace(layers)
-    calls = [node for node in gm.graph.nodes if node.op == "call_module"]
-    cost = dict(zip(calls, costs, strict=True))
-    cut = lesson.cut_by_cost(gm, stages, cost.__getitem__)
-    lengths = [len(list(stage.children())) for stage in cut.children()]
-    starts = [sum(lengths[:at]) for at in range(len(lengths) + 1)]
-    return [sum(costs[a:b]) for a, b in pairwise(starts)]
-
-
-@pytest.mark.stretch
-def test_the_slowest_stage_is_as_fast_as_it_can_be(lesson):
-    equal(max(row(lesson, [5, 1, 1, 1, 2, 2], 3)), 5)
-    equal(max(row(lesson, [1, 1, 1, 9], 2)), 9)
-    equal(row(lesson, [1, 2, 3], 3), [1, 2, 3])
-
-
-@pytest.mark.stretch
-@pytest.mark.parametrize("seed", range(10))
-def test_no_other_cuts_are_better(lesson, seed):
-    choose = Random(seed)
-    costs = [choose.randint(1, 9) for _ in range(8)]
-    stages = choose.randint(2, 5)
-    every = (
-        max(sum(costs[a:b]) for a, b in pairwise((0, *cuts, 8)))
-        for cuts in combinations(range(1, 8), stages - 1)
-    )
-    equal(max(row(lesson, costs, stages)), min(every))
-
-
-@pytest.mark.stretch
-def test_costs_can_be_measured(lesson):
-    gm = symbolic_trace(lambda x: (x + 1).relu())
-    cost = lesson.seconds(gm, torch.ones(2))
-    holds(all(cost(node) > 0 for node in gm.graph.nodes), "a time for each node")
-
-
-@pytest.mark.stretch
-def test_more_stages_than_calls_are_refused(lesson):
-    with refuses(ValueError, "1 calls", "2 stages"):
-        row(lesson, [1], 2)
-
-
 # --- recomputation
 
 
-@pytest.mark.stretch
 @pytest.mark.parametrize("model", ["Skip", "InPlace", "Frozen", "Early"])
-def test_a_forward_that_runs_twice_gives_the_same(lesson, model):
+def test_gradients_are_the_same_if_each_forward_runs_twice(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch, "RecomputingEngine")
     run(stages, lesson.one_f_one_b(3, 4))
@@ -222,111 +162,9 @@ def test_a_forward_that_runs_twice_gives_the_same(lesson, model):
     same_numbers(sorted_by_name(gradients), sorted_by_name(batch.gradients))
 
 
-@pytest.mark.stretch
 def test_no_activations_are_held_between_forward_and_backward(lesson):
     batch = task(lesson, stages=1, microbatches=1)
     (engine,) = engines(lesson, batch, "RecomputingEngine")
     engine.forward(0)
     held = engine.held[0]
     equal((held.sent, held.loss), ({}, None))
-
-
-# --- processes
-
-
-@pytest.mark.stretch
-@pytest.mark.slow
-@pytest.mark.forks
-def test_a_stage_that_dies_in_a_step_is_named_within_seconds(lesson):
-    batch, parent = task(lesson, stages=3), os.getpid()
-    inputs, targets = whole(batch)
-
-    class Dies(nn.Module):
-        def forward(self, *_):
-            kill_self() if os.getpid() != parent else None
-
-    batch.cut.submod_1.register_forward_pre_hook(Dies())
-    start = time.monotonic()
-    with refuses(RuntimeError, "stage 1 died", "F0"):
-        lesson.train_step(
-            batch.cut, inputs, targets, loss_of, order=lesson.gpipe, microbatches=4, world_size=3
-        )
-    holds(time.monotonic() - start < 10, "an error within ten seconds")
-    equal(multiprocessing.active_children(), [])
-
-
-def quiet(_stage, say):
-    say("waits for", "F0 of another stage")
-    time.sleep(60)
-
-
-def loses(_stage, _say):
-    raise ConnectionError("stage 1")
-
-
-def fails(_stage, _say):
-    time.sleep(0.3)
-    raise ValueError("bad numbers")
-
-
-def sleeps(_stage, say):
-    say("runs", "F3")
-    time.sleep(60)
-
-
-def dies(_stage, say):
-    say("runs", "B2")
-    time.sleep(0.1)
-    kill_self()
-
-
-CAUSES = {
-    "failed": ((loses, fails), "stage 1 failed", "ValueError: bad numbers"),
-    "died": ((quiet, dies), "stage 1 died", "exit code -9", "runs B2"),
-    "hangs": ((quiet, sleeps), "no progress", "stage 1 runs F3"),
-    "all wait": ((quiet, quiet), "stage 0 waits for F0", "stage 1 waits for F0"),
-    "lost": ((loses, loses), "stage 0 lost stage 1", "stage 1 lost stage 1"),
-}
-
-
-@pytest.mark.stretch
-@pytest.mark.parametrize("case", CAUSES.values())
-def test_the_stage_that_is_the_cause_is_named(lesson, case):
-    works, *words = case
-    workers = [lesson.Worker.start(number, work) for number, work in enumerate(works)]
-    for worker in workers:
-        worker.line.poll(20)
-    try:
-        with refuses(RuntimeError, *words, cause="`watch` returned"):
-            watched_but_not_blamed(lesson, workers, "".join(words))
-    finally:
-        for worker in workers:
-            worker.end()
-
-
-def watched_but_not_blamed(lesson, workers, words: str) -> None:
-    """Watch; fail if the error names stage 0 where it isn't the cause."""
-    try:
-        lesson.watch(workers, 0.5)
-    except RuntimeError as error:
-        if "stage 0" not in words and "stage 0" in str(error):
-            holds(False, "stage 0 not to be named: it waits for stage 1", got=str(error))
-        raise
-
-
-@pytest.mark.stretch
-def test_workers_that_are_done_are_no_error(lesson):
-    workers = [
-        lesson.Worker.start(number, lambda stage, say: say("runs", "F0")) for number in (0, 1)
-    ]
-    lesson.run_workers(workers, 5)
-    holds(all(not worker.process.is_alive() for worker in workers), "no worker at work")
-
-
-@pytest.mark.stretch
-def test_after_a_failure_no_worker_is_left(lesson):
-    workers = [lesson.Worker.start(number, work) for number, work in enumerate((quiet, dies))]
-    with refuses(RuntimeError, "stage 1 died", cause="`run_workers` returned"):
-        lesson.run_workers(workers, 5)
-    left = [worker.stage for worker in workers if worker.process.is_alive()]
-    equal(left, [], hint="kill them in a `finally`: a stage waits for one that is gone")

@@ -1,4 +1,12 @@
-"""Unlike the core: a process may run several stages, which makes the bubble shorter."""
+"""Unlike the core: a stage can recompute its forward, and a process can run several stages.
+
+- ``RecomputingEngine`` keeps what a stage received, and no activations: it runs the forward again
+  right before the backward. A micro-batch then costs the memory of its inputs, and a third more
+  time.
+- ``interleaved`` gives each process several stages, so a process computes a later stage while it
+  would wait for others to finish an earlier one. ``clock`` says how much shorter the bubble gets.
+  ``Process`` runs such an order, with a ``SharedChannel`` per stage.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +15,104 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from ...schedule import Channel, Engine, Run, Timeline
+from ..schedule import (
+    Action,
+    Channel,
+    Description,
+    Engine,
+    Held,
+    Order,
+    Run,
+    Schedule,
+    Stage,
+    Step,
+    Timeline,
+    alive,
+    cut_batch,
+    cut_evenly,
+    differentiable,
+    gpipe,
+    microbatches_of,
+    one_f_one_b,
+    orders_for,
+    run_processes,
+    run_stage,
+    simulate,
+    stages_of,
+    together,
+    train_step,
+)
+
+__all__ = [
+    "Action",
+    "Channel",
+    "Description",
+    "Engine",
+    "Held",
+    "Order",
+    "Process",
+    "RecomputingEngine",
+    "Run",
+    "Schedule",
+    "SharedChannel",
+    "Stage",
+    "StageAction",
+    "Step",
+    "Timeline",
+    "alive",
+    "clock",
+    "cut_batch",
+    "cut_evenly",
+    "differentiable",
+    "gpipe",
+    "interleaved",
+    "microbatches_of",
+    "one_f_one_b",
+    "orders_for",
+    "run_processes",
+    "run_stage",
+    "simulate",
+    "stages_of",
+    "together",
+    "train_step",
+]
+
+
+# --- activations that are computed twice
+
+
+class RecomputingEngine(Engine):
+    """Holds no activations between a forward and its backward, but computes them again.
+
+    The numbers are the same only if the second forward computes what the first did: the stage must
+    have no dropout, and no buffers that it writes.
+
+    In torch: ``torch.utils.checkpoint``, around the stage's forward.
+    """
+
+    def forward(self, microbatch: int) -> None:
+        """Run the forward, and keep only what was received."""
+        super().forward(microbatch)
+        self.held[microbatch] = Held(self.held[microbatch].received, {})
+
+    def backward(self, microbatch: int) -> None:
+        """Run the forward again, now with history, and then the backward."""
+        received = self.held[microbatch].received
+        values, output = self.compute(microbatch, received)
+        sent = {user: [values[each] for each in nodes] for user, nodes in self.stage.sends.items()}
+        loss = self.loss_fn(output, self.targets[microbatch]) if self.loss_fn else None
+        self.held[microbatch] = Held(received, sent, loss)
+        super().backward(microbatch)
+
+
+# --- several stages per process
 
 
 class StageAction(NamedTuple):
     """An action of a process that runs several stages.
 
     Attributes:
-        stage: The stage. Stage ``s`` is one of process ``s % processes``.
+        stage: The stage. Stage ``s`` belongs to process ``s % processes``.
         kind: ``"F"`` or ``"B"``.
         microbatch: The number of the micro-batch.
 
@@ -30,10 +128,10 @@ class StageAction(NamedTuple):
 
 
 def interleaved(processes: int, microbatches: int, rounds: int = 2) -> list[list[StageAction]]:
-    """Let each process run several stages in turn, and backwards as soon as it can.
+    """Let each process run several stages, and each backward as soon as it can.
 
-    The stages go round the processes ``rounds`` times. A process takes as many micro-batches as
-    there are processes through one of its stages before it goes to its next one.
+    The stages are dealt to the processes in ``rounds`` rounds. A process runs as many micro-batches
+    through one of its stages as there are processes, and then goes on to its next stage.
 
     Args:
         processes: The number of processes.
@@ -68,7 +166,7 @@ def _order(process: int, processes: int, microbatches: int, rounds: int) -> list
         turn = turn if kind == "F" else rounds - 1 - turn
         return StageAction(turn * processes + process, kind, group * processes + within)
 
-    # So many forwards run before the gradient of this process's first backward can be there.
+    # This many forwards can run before the gradient of the first backward arrives.
     ahead = min((rounds - 1) * processes + 2 * (processes - 1 - process), total)
     order = [nth("F", number) for number in range(ahead)]
     for number in range(total):
@@ -145,13 +243,13 @@ class Process:
 
 
 class SharedChannel(Channel):
-    """Sends between stages, of which several share a process: stage ``s`` has rank ``s % size``.
+    """A stage's channel where stages share processes: stage ``s`` has rank ``s % size``.
 
     Args:
-        stage: The stage that this channel is of.
+        stage: The stage.
         stages: The number of stages.
         size: The number of processes.
-        here: What one stage of this process has for another: one dict for all its channels.
+        here: The values on their way between stages of this process, whose channels share the dict.
     """
 
     def __init__(self, stage: int, stages: int, size: int, here: dict[Any, Any]) -> None:
@@ -159,7 +257,7 @@ class SharedChannel(Channel):
         self.stage, self.stages, self.size, self.here = stage, stages, size, here
 
     def send(self, value: Any, to: int, microbatch: int) -> None:
-        """Send a value to another stage; in the same process it is handed over."""
+        """Send a value to another stage; within a process, put it into ``here``."""
         if to % self.size == self.stage % self.size:
             self.here[self.stage, to, microbatch] = tree_map_only(Tensor, _without_history, value)
         else:
@@ -172,7 +270,7 @@ class SharedChannel(Channel):
         return super().receive(source % self.size, self._tag(source, self.stage, microbatch))
 
     def _tag(self, source: int, to: int, microbatch: int) -> int:
-        """Number the values between two processes: two stages of each may exchange some."""
+        """Return a tag of its own for each pair of stages and each micro-batch."""
         return (microbatch * self.stages + source) * self.stages + to
 
 
