@@ -98,21 +98,21 @@ class Visit:
         if self.scheme() != scheme:
             self.page.locator("label[for^=__palette]:visible").click()
 
-    def violations(self, *, colours: bool = False) -> list[str]:
-        """What axe-core finds wrong, a line an element: with its colours, or with all the rest.
+    def violations(self) -> list[str]:
+        """What axe-core finds wrong, one line per element; `faint` compares the colours.
 
-        For all the rest, code is left as plain text: thousands of elements only give it colours.
+        Code is left as plain text: thousands of elements only give it colours.
         """
         from axe_playwright_python.sync_playwright import Axe
 
-        wanted = (
-            {"type": "rule", "values": COLOURS} if colours else {"type": "tag", "values": RULES}
-        )
         # No rule here asks for style sheets, which a page that is a file can't fetch again.
-        options = {"resultTypes": ["violations"], "runOnly": wanted, "preload": False}
-        if not colours:
-            options["rules"] = {colour: {"enabled": False} for colour in COLOURS}
-            self.page.evaluate(PLAIN_CODE)
+        options = {
+            "resultTypes": ["violations"],
+            "runOnly": {"type": "tag", "values": RULES},
+            "rules": {colour: {"enabled": False} for colour in COLOURS},
+            "preload": False,
+        }
+        self.page.evaluate(PLAIN_CODE)
         found = Axe().run(self.page, options=options).response["violations"]
         return [
             "\n    ".join([f"{each['id']}: {node['target']}", node["html"][:160], reason(node)])
