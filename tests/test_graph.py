@@ -17,7 +17,7 @@ from tests.suite import equal, holds, refuses
 
 
 @pytest.mark.parametrize("candidates", cases.CANDIDATES.values(), ids=cases.CANDIDATES)
-def test_names_are_legal_and_there_is_one_of_each(lesson, candidates):
+def test_names_are_legal_and_unique(lesson, candidates):
     theirs = fx.graph._Namespace()
     namespace = lesson.Namespace()
     for candidate in candidates:
@@ -53,7 +53,7 @@ def test_inputs_are_found_at_any_depth(lesson):
     equal(users_of(a, b, c, d), [["user"]] * 4, cause=missed)
 
 
-def test_an_argument_that_goes_away_loses_its_user(lesson):
+def test_an_argument_that_is_removed_loses_its_user(lesson):
     x, y, z = nodes(lesson, "x", "y", "z")
     z.args = (x, y)
     z.args = (y, 1)
@@ -72,7 +72,7 @@ def test_a_value_that_is_used_again_comes_last_among_the_users(lesson):
 
 @pytest.mark.parametrize("kind", ["args", "kwargs"])
 @pytest.mark.parametrize("holds_node", [True, False], ids=["a node in it", "no node in it"])
-def test_a_list_that_changes_later_changes_no_node(lesson, kind, holds_node):
+def test_a_list_that_changes_later_does_not_change_the_node(lesson, kind, holds_node):
     x, y, z = nodes(lesson, "x", "y", "z")
     parts = [x if holds_node else 1]
     setattr(z, kind, (parts,) if kind == "args" else {"key": parts})
@@ -98,7 +98,7 @@ def test_an_input_may_become_any_argument(lesson):
     equal((repr(z.args), users_of(x, y)), ("((y, [2]), 1)", [[], ["z"]]))
 
 
-def test_all_users_change_over(lesson):
+def test_all_users_use_the_new_node(lesson):
     x, y, one, other = nodes(lesson, "x", "y", "one", "other")
     one.args, other.args = (x,), (1, x)
     equal(x.replace_all_uses_with(y), [one, other], hint="the users that changed are returned")
@@ -110,7 +110,7 @@ def test_all_users_change_over(lesson):
 # --- step 3: the list -----------------------------------------------------------------------------
 
 
-def test_nodes_come_in_the_order_in_which_they_were_created(lesson):
+def test_nodes_are_in_the_order_in_which_they_were_created(lesson):
     graph = diamond(lesson.Graph())
     names = ["x", "relu", "tanh", "add", "output"]
     equal([node.name for node in graph.nodes], names)
@@ -119,7 +119,7 @@ def test_nodes_come_in_the_order_in_which_they_were_created(lesson):
     equal([node.graph for node in graph.nodes], [graph] * 5)
 
 
-def test_a_node_that_moves_in_front_of_itself_stays(lesson):
+def test_a_node_that_is_moved_before_itself_stays(lesson):
     graph = diamond(lesson.Graph())
     _, relu, tanh, *_ = graph.nodes
     relu.prepend(relu)
@@ -141,11 +141,11 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
 
 
 @pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])
-def test_a_name_comes_from_the_target(lesson, op, target):
+def test_a_node_is_named_after_its_target(lesson, op, target):
     same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
 
 
-def test_a_node_is_what_it_was_created_as(lesson):
+def test_a_node_has_the_parts_that_it_was_created_with(lesson):
     def edit(graph):
         x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
         graph.call_module("linear", (x,), {"key": y}, type_expr=torch.Tensor)
@@ -168,7 +168,7 @@ def test_new_nodes_go_to_the_insertion_point(lesson, where, place):
     same_edits(lesson, edit, cause=stayed, hint="after a node: directly after it, each time")
 
 
-def test_insertion_points_are_nested_and_end_with_an_error(lesson):
+def test_insertion_points_can_be_nested_and_end_with_an_error(lesson):
     def edit(graph):
         x, *_, output = diamond(graph).nodes
         with suppress(KeyError), graph.inserting_before(output):
@@ -206,7 +206,7 @@ def test_a_node_that_is_erased_is_gone(lesson):
     equal((len(graph.nodes), list(graph.nodes)), (0, []))
 
 
-def test_nodes_may_come_and_go_during_an_iteration(lesson):
+def test_nodes_may_be_inserted_and_erased_during_an_iteration(lesson):
     def edit(graph):
         seen = []
         for node in diamond(graph).nodes:
@@ -228,7 +228,7 @@ def test_nodes_may_come_and_go_during_an_iteration(lesson):
 
 
 @pytest.mark.parametrize(("direction", "place"), [(iter, "append"), (reversed, "prepend")])
-def test_the_neighbours_of_the_current_node_come_and_go_during_an_iteration(
+def test_the_neighbours_of_the_current_node_may_change_during_an_iteration(
     lesson, direction, place
 ):
     graph = lesson.Graph()
@@ -244,7 +244,7 @@ def test_the_neighbours_of_the_current_node_come_and_go_during_an_iteration(
     equal(seen, expected, cause=early, hint="take each step when the next node is asked for")
 
 
-def test_an_iteration_goes_on_from_where_a_node_was_moved_to(lesson):
+def test_an_iteration_continues_from_where_a_node_was_moved_to(lesson):
     def edit(graph):
         seen = []
         for node in diamond(graph).nodes:
@@ -267,7 +267,7 @@ def test_a_node_that_is_replaced_stays_in_the_graph(lesson):
 # --- step 5: whole graphs -------------------------------------------------------------------------
 
 
-def test_a_copy_has_everything_but_the_place(lesson):
+def test_a_copied_node_has_all_parts_of_the_original(lesson):
     graph, other = lesson.Graph(), lesson.Graph()
     x, y = graph.placeholder("x"), other.placeholder("x")
     node = graph.call_module("linear", (x, [x]), {"key": x}, type_expr=torch.Tensor)
@@ -344,7 +344,7 @@ def test_lint_finds_what_cannot_run(lesson, fault):
         graph.lint()
 
 
-def test_dead_code_goes_and_its_inputs_with_it(lesson):
+def test_dead_code_is_erased_and_then_its_inputs(lesson):
     def edit(graph):
         graph.placeholder("unused")
         relu = list(diamond(graph).nodes)[2]
@@ -357,7 +357,7 @@ def test_dead_code_goes_and_its_inputs_with_it(lesson):
     same_edits(lesson, edit, hint="from the last node to the first")
 
 
-def test_what_is_impure_stays(lesson):
+def test_impure_nodes_stay(lesson):
     def edit(graph):
         graph.placeholder("unused")
         graph.call_method("print_", ()), graph.call_method("relu", ())
@@ -366,7 +366,7 @@ def test_what_is_impure_stays(lesson):
     same_edits(lesson, edit)
 
 
-def test_the_caller_alone_says_what_is_impure(lesson):
+def test_the_callers_function_alone_decides_what_is_impure(lesson):
     def edit(graph):
         graph.placeholder("unused")
         return graph.eliminate_dead_code(lambda node: node.op == "output")
@@ -374,7 +374,7 @@ def test_the_caller_alone_says_what_is_impure(lesson):
     same_edits(lesson, edit, hint="`is_impure_node` replaces `Node.is_impure`")
 
 
-def test_the_nodes_themselves_know_whether_they_are_impure(lesson, monkeypatch):
+def test_by_default_the_nodes_decide_whether_they_are_impure(lesson, monkeypatch):
     graph = lesson.Graph()
     unused = graph.call_method("relu", ())
     monkeypatch.setattr(lesson.Node, "is_impure", lambda self, *options: True)

@@ -1,4 +1,4 @@
-"""The same edits on two graphs, by hand and by chance, and what is compared afterwards."""
+"""Edits to make on two graphs, fixed and random ones, and how the graphs are compared."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import fx, nn
 from tests.suite import holds
 from tests.suite.expect import Words
 
-# What a graph refuses; torch's own errors are AssertionErrors here and there.
+# The errors of a refused edit; some of torch's are `AssertionError`s.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
-LINKS = "a node that moves leaves its old place: its old neighbours become each other's"
+LINKS = "when a node moves, its old neighbours become neighbours of each other"
 
 
 class Pair(NamedTuple):
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
 
 def state(graph: Any) -> dict[str, Any]:
-    """All that can be seen of a graph, in words: those of two graphs can be compared."""
+    """Everything visible of a graph, by names, so that two graphs can be compared."""
     nodes = met_once(graph.nodes)
     return {
         "the names, in order": [node.name for node in nodes],
@@ -42,17 +42,17 @@ def state(graph: Any) -> dict[str, Any]:
 
 
 def met_once(nodes: Iterable[Any]) -> list[Any]:
-    """The nodes of an iteration, which must not come to a node twice: it would never end."""
+    """The nodes of an iteration; fail if one comes twice, since the loop would never end."""
     met: dict[Any, None] = {}
     for node in nodes:
         again = f"{node} again, after {', '.join(map(str, met))}"
-        holds(node not in met, "an iteration comes to each node once", got=again, hint=LINKS)
+        holds(node not in met, "an iteration visits each node once", got=again, hint=LINKS)
         met[node] = None
     return list(met)
 
 
 def same_state(ours: Any, theirs: Any, after: str = "", **words: Any) -> None:
-    """Fail with the first thing in which two graphs differ."""
+    """Fail with the first aspect in which two graphs differ."""
     expected, got = state(theirs), state(ours)
     for aspect, value in expected.items():
         different = differing(got[aspect], value)
@@ -119,17 +119,8 @@ def diamond(graph: Any) -> Any:
     return graph
 
 
-def copied(lesson: Any, graph: fx.Graph) -> Any:
-    """A graph of the lesson with the nodes of one of torch's."""
-    result, table = lesson.Graph(), {}
-    for node in graph.nodes:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), table.__getitem__)
-        table[node] = result.create_node(node.op, node.target, args, kwargs, node.name, node.type)
-    return result
-
-
 def chain(graph: Any, count: int) -> Any:
-    """Build so many nodes, each of which uses the one before it and the input."""
+    """Build ``count`` nodes, each of which uses the one before it and the input."""
     last = x = graph.placeholder("x")
     for _ in range(count):
         last = graph.call_function(operator.add, (last, x))
@@ -166,21 +157,21 @@ def rebuilt(graph: Any) -> Any:
 
 
 def swapped(graph: Any) -> None:
-    """Let the users of the first node change over to a new one: as many as there are nodes."""
+    """Let the users of the first node, which are all the others, use a new one instead."""
     x = next(iter(graph.nodes))
     with graph.inserting_before(x):
         x.replace_all_uses_with(graph.placeholder("new"))
 
 
 def unused(graph: Any) -> Any:
-    """Let the output use nothing: all but the input and the output is dead code then."""
+    """Let the output use nothing: then only the input and the output aren't dead code."""
     *_, output = graph.nodes
     output.args = (None,)
     return graph
 
 
 class Owner(nn.Module):
-    """What the nodes of a graph may name: modules, parameters, and ``None``."""
+    """Has the targets of a graph's nodes: modules, parameters, and ``None``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +180,7 @@ class Owner(nn.Module):
         self.nothing = None
 
 
-# --- edits by chance ------------------------------------------------------------------------------
+# --- random edits ---------------------------------------------------------------------------------
 
 FUNCTIONS = (operator.add, torch.relu, getattr, max, torch.Tensor.__add__, nn.functional.linear)
 NAMES = ("x", "layer1.0.conv1", "weight", "list", "add", "output")
@@ -198,7 +189,7 @@ CONSTANTS = (1, 0.5, None, "text", ..., torch.float32)
 
 
 class Editor:
-    """Edits a graph by chance; two of one seed do the same, as long as their graphs agree."""
+    """Edits a graph at random; two with one seed do the same, as long as their graphs agree."""
 
     names = NAMES
     opcodes = ("call_method", "call_module", "output")
@@ -209,7 +200,7 @@ class Editor:
             graph.placeholder(name)
 
     def edits(self, count: int) -> Iterator[str]:
-        """Make so many edits, and say after each what it was."""
+        """Make ``count`` edits, and yield a description after each."""
         for _ in range(count):
             edit = self.chance.choice(EDITS)
             try:
@@ -252,7 +243,7 @@ class Editor:
         target = self.chance.choice(FUNCTIONS if op == "call_function" else self.names)
         name = self.chance.choice((None, None, *self.names))
         if op == "nonsense":
-            name = "refused"  # torch hands the name out before it looks at the opcode
+            name = "refused"  # torch uses up the name before it checks the opcode
         args = (self.argument(),) if op == "output" else self.args()
         kind = self.chance.choice((None, None, int, torch.Tensor, list[int]))
         return self.graph.create_node(op, target, args, self.kwargs(), name, kind)
@@ -304,9 +295,9 @@ EDITS += (Editor.replace_uses, Editor.move, Editor.erase, Editor.copy, Editor.li
 
 
 class OddEditor(Editor):
-    """Does what the stretch asks for besides: odd names and opcodes, places without a node.
+    """Makes the edits of the stretch as well: odd names and opcodes, places without a node.
 
-    What is printed has to be the same, too.
+    The printed graphs have to agree, too.
     """
 
     names = ODD_NAMES
@@ -323,7 +314,7 @@ class OddEditor(Editor):
 def same_script(
     lesson: Any, seed: int, count: int = 40, editor: Callable[..., Editor] = Editor
 ) -> None:
-    """Make the same edits, by chance, on a graph of the lesson and on one of torch."""
+    """Make the same random edits on a graph of the lesson and on one of torch."""
     ours, theirs = editor(lesson.Graph(), seed), editor(fx.Graph(), seed)
     for got, expected in zip(ours.edits(count), theirs.edits(count), strict=True):
         holds(got == expected, expected, got=got)
@@ -331,6 +322,6 @@ def same_script(
 
 
 def same_print(ours: Any, theirs: fx.Graph) -> None:
-    """Fail with the first line that is printed in another way."""
+    """Fail with the first printed line that differs."""
     for got, expected in zip_longest(str(ours).splitlines(), str(theirs).splitlines()):
         holds(got == expected, f"the line {expected}", got=got)

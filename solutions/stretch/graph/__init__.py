@@ -1,16 +1,13 @@
-"""Unlike the core: a graph that holds up where torch's does.
+"""Unlike the core: a graph with the features of torch's.
 
-- ``names``: names are numbered as in torch; a name can belong to an object.
-- ``nodes``: nodes can be compared, ``x < y`` if ``x`` comes first. Single arguments are set by
-  position and by name; ``normalized_arguments`` names them all. Users can be left out when a value
-  is replaced, and metadata be passed on. Iterations skip nodes that were erased.
-- ``graphs``: impossible nodes are refused: an unknown opcode, a target of the wrong kind, a node
-  of another graph, an erased one. An insertion point works without a block, and without a node: at
-  the beginning, or the end. ``find_nodes`` finds nodes by opcode and target. A graph knows its
-  module: ``lint`` checks the targets, dead code elimination keeps calls that have an effect and
-  goes into subgraphs, and the module's hooks are called for each edit. It keeps a code generator.
-- ``copying``: graphs can be copied and pickled, at any length.
-- ``printing``: a graph is printed as torch prints it, or as a table.
+- ``names``: names are made and numbered as in torch, and a graph is printed as torch prints it.
+- ``nodes``: nodes can be compared: ``x < y`` if ``x`` comes first. Impossible nodes are refused: an
+  unknown opcode, a target of the wrong kind. A single argument can be set. When a value is
+  replaced, you can leave users out and pass metadata on. Erased nodes can't return to the list.
+- ``graphs``: an insertion point also works without a block and without a node. A graph knows its
+  module: ``lint`` checks the targets, and dead code elimination keeps calls that have an effect
+  and also works on subgraphs. A graph has a code generator.
+- ``storing``: a graph of any length can be pickled.
 """
 
 from __future__ import annotations

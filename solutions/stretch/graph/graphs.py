@@ -1,7 +1,8 @@
-"""Unlike the core: a graph that refuses impossible nodes, and knows its module."""
+"""Unlike the core: a graph that knows its module, and the order of any two nodes."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ... import graph as core
-from .copying import deep_copied, fill, state_of
 from .names import Namespace, name_for
 from .nodes import Node, NodeList
-from .printing import table
+from .storing import fill, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ GAP = 1 << 32  # between the positions of two neighbours, for nodes that are ins
 
 
 class InsertPoint:
-    """The place for new nodes, from now on; at the end of a ``with`` block the old one is back.
+    """The place for new nodes, from now on; the end of a ``with`` block restores the old one.
 
     In torch: ``torch.fx.graph._InsertPoint``.
     """
@@ -38,12 +38,12 @@ class InsertPoint:
 
 
 class Graph(core.Graph):
-    """The core's graph, for all that is done to one.
+    """The core's graph, with the other methods of torch's.
 
     Args:
-        owning_module: The module that holds the graph, and what its nodes name.
+        owning_module: The module that holds the graph and has what its nodes name.
         tracer_cls: The class of the tracer that recorded it.
-        tracer_extras: What else such a tracer needs to be made again.
+        tracer_extras: Further arguments of such a tracer.
 
     In torch: ``torch.fx.Graph``.
 
@@ -79,20 +79,14 @@ class Graph(core.Graph):
         name: str | None = None,
         type_expr: Any = None,
     ) -> core.Node:
-        """Create a node at the insertion point, and call the module's hooks.
-
-        For what it raises see ``Node``; a node that is refused uses up no name.
-        """
-        node = Node(self, "", op, target, args or (), kwargs or {}, type_expr)
-        candidate = name_for(target) if name is None else name
-        node.name = self._graph_namespace.create_name(candidate)
+        """Create a node at the insertion point, and return it; see ``Node`` for the errors."""
+        name = self._graph_namespace.create_name(name_for(target) if name is None else name)
+        node = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
         self._insert(node)
-        self.call_hooks("_create_node_hooks", node)
         return node
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
-        """Create a node for an attribute; warn if the graph's module has none of that name."""
-        self.warn_if_missing(qualified_name)
+        """Create a node for an attribute of the graph's module."""
         return self.create_node("get_attr", qualified_name, (), {}, None, type_expr)
 
     def call_function(
@@ -115,22 +109,14 @@ class Graph(core.Graph):
     def call_module(
         self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
     ) -> core.Node:
-        """Create a node for a call; warn if the graph's module has no submodule of that name."""
-        self.warn_if_missing(module_name)
+        """Create a node for a call of a submodule of the graph's module."""
         return self.create_node("call_module", module_name, args, kwargs, None, type_expr)
-
-    def warn_if_missing(self, path: str) -> None:
-        """Warn if the graph has a module that lacks an attribute."""
-        if self.owning_module is not None and attribute_at(self.owning_module, path) is None:
-            kind = type(self.owning_module).__name__
-            warnings.warn(f"no {path} in the graph's {kind}: add it there", stacklevel=3)
 
     def inserting_before(self, n: core.Node | None = None) -> InsertPoint:
         """Insert new nodes before a node: from this call on, or until a ``with`` block ends.
 
         Args:
-            n: The node; by default each goes to the very beginning of the graph, so the one
-                created last comes first.
+            n: The node; by default each new node goes to the very beginning of the graph.
         """
         return InsertPoint(self, n.prepend if n else self._root.append)
 
@@ -143,19 +129,18 @@ class Graph(core.Graph):
         return InsertPoint(self, n.append if n else self._root.prepend)
 
     def erase_node(self, to_erase: Any) -> None:
-        """Remove an unused node from the graph; warn if that was done already.
+        """Remove an unused node from the graph; warn if it was erased before.
 
         Raises:
-            RuntimeError: It is in another graph, or it has users.
+            RuntimeError: The node is in another graph, or it has users.
         """
         if to_erase.graph is not self:
-            raise RuntimeError(f"{to_erase} is not in this graph: nothing to erase")
+            raise RuntimeError(f"{to_erase} isn't in this graph, which can't erase it")
         if to_erase.is_erased:
             warnings.warn(f"{to_erase} was erased already", stacklevel=2)
             return
         super().erase_node(to_erase)
         to_erase.is_erased = True
-        self.call_hooks("_erase_node_hooks", to_erase)
 
     def output_node(self) -> core.Node:
         """Return the output, which is the last node.
@@ -172,22 +157,15 @@ class Graph(core.Graph):
     def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[core.Node]:
         """Return the nodes of an opcode, and of a target if one is given, in the graph's order.
 
-        In torch: without an order if ``sort`` is false, and a function needs a target.
-
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x")
-        >>> calls = [graph.call_method(name, (x,)) for name in ("relu", "tanh", "relu")]
-        >>> graph.find_nodes(op="call_method", target="relu")
-        [relu, relu_1]
+        In torch: the same; if ``sort`` is false, the order is arbitrary.
         """
-        found = (node for node in self.nodes if node.op == op)
-        return [node for node in found if target is None or node.target == target]
+        return super().find_nodes(op=op, target=target)
 
     def number(self, node: Any) -> None:
         """Give positions to a node and to those beside it that have none.
 
-        They are spread over the gap between the nearest two nodes that have one. If the gap is too
-        small, all nodes of the graph are renumbered.
+        The positions are spread over the gap between the nearest two nodes that have one. If the
+        gap is too small, all nodes of the graph are renumbered.
         """
         while node.prev._position is None:
             node = node.prev
@@ -221,10 +199,17 @@ class Graph(core.Graph):
         return (result, output) if return_output_node and output else result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
-        return deep_copied(self, memo)
+        """Copy the nodes one after another, so that a long graph doesn't lead to recursion."""
+        result = type(self)(None, self._tracer_cls, self._tracer_extras)
+        result._codegen = copy.deepcopy(self._codegen, memo)
+        table: dict[core.Node, core.Node] = {}
+        for node in self.nodes:
+            table[node] = result.node_copy(node, table.__getitem__)
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
+        origin = self.owning_module, self._tracer_cls, self._tracer_extras
+        return {"origin": origin, **state_of(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(*state["origin"])  # type: ignore[misc]
@@ -234,8 +219,7 @@ class Graph(core.Graph):
         """Check that the graph can run, and that its module has what the nodes name.
 
         Raises:
-            RuntimeError: It can't run, or two nodes have one name; or there is no such attribute,
-                or it isn't a module.
+            RuntimeError: The graph can't run, two nodes have one name, or a target is missing.
         """
         super().lint()
         seen = set()
@@ -243,22 +227,17 @@ class Graph(core.Graph):
             if node.name in seen:
                 raise RuntimeError(f"there are two nodes of the name {node}")
             seen.add(node.name)
-        for node in self.nodes if self.owning_module is not None else ():
-            if node.op in ("get_attr", "call_module"):
+            if self.owning_module is not None and node.op in ("get_attr", "call_module"):
                 kind = nn.Module if node.op == "call_module" else object
                 found = attribute_at(self.owning_module, node.target)
                 if found is None or not isinstance(found, kind):
-                    owner = type(self.owning_module).__name__
-                    what = "module" if node.op == "call_module" else "attribute"
-                    raise RuntimeError(
-                        f"{node} names {node.target}: the {owner} has no such {what}"
-                    )
+                    raise RuntimeError(f"{node} names {node.target}: the graph's module has none")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
-        """Erase unused nodes; also in the graphs of submodules that nodes name.
+        """Erase unused nodes, also in the graphs of submodules that ``get_attr`` nodes name.
 
         Raises:
-            RuntimeError: The graph can't run, see ``lint``.
+            RuntimeError: ``lint`` finds that the graph can't run.
         """
         self.lint()
         changed = super().eliminate_dead_code(is_impure_node)
@@ -270,42 +249,23 @@ class Graph(core.Graph):
                 child.recompile()
         return changed
 
-    def print_tabular(self) -> None:
-        """Print the nodes as a table. In torch it needs the package ``tabulate``.
-
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x")
-        >>> graph.print_tabular()
-        opcode       name  target  args  kwargs
-        -----------  ----  ------  ----  ------
-        placeholder  x     x       ()    {}
-        """
-        rows = [(node.op, node.name, node.target, node.args, node.kwargs) for node in self.nodes]
-        for row in table(["opcode", "name", "target", "args", "kwargs"], rows):
-            print(row)
-
     # Code
 
     def set_codegen(self, codegen: Any) -> None:
-        """Keep what turns the graph into code."""
+        """Set the object that turns the graph into code."""
         self._codegen = codegen
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the inputs of the graph for the arguments of the module."""
+        """Return the graph's inputs for the module's arguments."""
         return self._codegen.process_inputs(*args) if self._codegen else args
 
     def process_outputs(self, out: Any) -> Any:
-        """Return the module's result for that of the graph."""
+        """Return the module's result for the graph's result."""
         return self._codegen.process_outputs(out) if self._codegen else out
-
-    def call_hooks(self, kind: str, *args: Any, **kwargs: Any) -> None:
-        """Call the hooks of one kind that the graph's module has."""
-        for hook in getattr(self.owning_module, kind, None) or ():
-            hook(*args, **kwargs)
 
 
 def attribute_at(module: nn.Module | None, path: Any) -> Any:
-    """Return what a path leads to, or ``None``."""
+    """Return the attribute at a path, or ``None``."""
     try:
         return reduce(getattr, str(path).split("."), module)
     except AttributeError:

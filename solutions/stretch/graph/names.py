@@ -1,4 +1,7 @@
-"""Unlike the core: names are numbered as in torch, and a name can belong to an object."""
+"""Unlike the core: names are made and numbered as in torch, and so is the text of a printed node.
+
+A name can also belong to an object.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Namespace(core.Namespace):
-    """The core's, numbered as in torch. In torch: ``_Namespace``."""
+    """The core's, numbered as in torch. In torch: ``torch.fx.graph._Namespace``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +25,7 @@ class Namespace(core.Namespace):
     def create_name(self, candidate: str, obj: Any = None) -> str:
         """Return the name of an object, the same each time; without an object, a new name.
 
-        Counting goes on from a number that a candidate has.
+        Numbering continues from the candidate's own number.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name("x_7", each) for each in (max, max, min, None)]
@@ -40,7 +43,10 @@ class Namespace(core.Namespace):
 
 
 def name_for(target: Callable[..., Any] | str) -> str:
-    """Return a name for what a target gives: ``avgPool`` is ``avg_pool``, ``__call__`` ``call``."""
+    """Return a name for a target's result: ``avg_pool`` for ``avgPool``, ``call`` for ``__call__``.
+
+    In torch: ``Graph._target_to_str``.
+    """
     name = target if isinstance(target, str) else function_name(target)
     if isinstance(target, str) and re.fullmatch("__.*__", name):
         name = name[2:-2]
@@ -48,5 +54,36 @@ def name_for(target: Callable[..., Any] | str) -> str:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Return a function's name; that of its class if it has none, as a ``functools.partial``."""
+    """Return a function's name; if it has none, as a ``functools.partial``, that of its class."""
     return getattr(function, "__name__", type(function).__name__)
+
+
+# The text of a printed node
+
+
+def target_text(target: Callable[..., Any] | str) -> str:
+    """Return a target as it is printed: ``operator.add``, ``torch.relu``, ``layer1.0.conv1``."""
+    if isinstance(target, str):
+        return target
+    module = getattr(target, "__module__", "torch.Tensor")  # methods of tensors have no module
+    for private, public in (("_operator", "operator"), ("torch._ops", "torch.ops")):
+        module = module.replace(private, public)
+    return f"{module.replace('torch._tensor', 'torch.Tensor')}.{function_name(target)}"
+
+
+def type_text(annotation: Any) -> str:
+    """Return an annotation as it is printed: ``int``, ``torch.Tensor``, ``list[int]``."""
+    if not isinstance(annotation, type):
+        return repr(annotation)
+    return f"{annotation.__module__}.{annotation.__qualname__}".removeprefix("builtins.")
+
+
+def argument_text(a: Any) -> str:
+    """Return an argument as it is printed: a node is ``%name``, at any depth."""
+    if isinstance(a, tuple | list):
+        parts = ", ".join(map(argument_text, a))
+        ending = "," if isinstance(a, tuple) and len(a) == 1 else ""
+        return f"({parts}{ending})" if isinstance(a, tuple) else f"[{parts}]"
+    if isinstance(a, dict):
+        return "{" + ", ".join(f"{key}: {argument_text(value)}" for key, value in a.items()) + "}"
+    return f"%{a}" if isinstance(a, core.Node) else str(a)

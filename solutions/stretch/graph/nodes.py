@@ -1,26 +1,18 @@
-"""Unlike the core: nodes that know their position, and refuse what would damage the graph.
-
-Single arguments are set by position and by name. Users can be left out when a value is replaced,
-and metadata be passed on. A node knows whether it has an effect, and prints as in
-torch.
-"""
+"""Unlike the core: nodes that know their position, and refuse edits that would damage the graph."""
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
+import torch.fx
 from torch._library.utils import is_impure
-from torch.fx.operator_schemas import normalize_function, normalize_module
 
 from ... import graph as core
-from .printing import format_arg, qualified_name, type_name
+from .names import argument_text, target_text, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from torch import nn
 
     from .graphs import Graph
 
@@ -30,7 +22,7 @@ OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_modu
 
 @functools.total_ordering
 class Node(core.Node):
-    """The core's node, for all that is done to one. In torch: ``torch.fx.Node``.
+    """The core's node, with the other methods of torch's. In torch: ``torch.fx.Node``.
 
     >>> from solutions.stretch.graph import Graph
     >>> graph = Graph()
@@ -53,11 +45,11 @@ class Node(core.Node):
         kwargs: dict[str, Any],
         return_type: Any = None,
     ) -> None:
-        """Create a node that is in no list yet.
+        """Create a node that isn't in the list yet.
 
         Raises:
             ValueError: There is no such opcode (in torch an ``AssertionError``), or the target is
-                not of its kind.
+                of the wrong kind.
             TypeError: The arguments aren't a tuple and a dict. In torch an ``AssertionError``.
         """
         is_fitting = callable(target) if op == "call_function" else isinstance(target, str)
@@ -72,27 +64,11 @@ class Node(core.Node):
     def position(self) -> int:
         """A number that grows along the list, chosen when the node is first compared."""
         if self._position is None:
-            self.refuse_if_erased()
             self.graph.number(self)
         return self._position  # type: ignore[return-value]
 
     def __lt__(self, other: Any) -> bool:
         return self.position < other.position
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Node:
-        copy.deepcopy(self.graph, memo)
-        return memo[id(self)]
-
-    @property
-    def name(self) -> str:
-        """The name. If it changes, the module's hooks are called, once for each user."""
-        return self._name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        for user in getattr(self, "users", ()):
-            self.graph.call_hooks("_replace_hooks", old=self, new=name, user=user)
-        self._name = name
 
     @property
     def stack_trace(self) -> str | None:
@@ -112,50 +88,15 @@ class Node(core.Node):
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Insert a positional argument before one, or after the last.
-
-        Raises:
-            IndexError: There is no such place. In torch an ``AssertionError``.
-        """
-        if not 0 <= idx <= len(self.args):
-            raise IndexError(f"{self} has {len(self.args)} arguments: no place {idx} to insert at")
+        """Insert a positional argument, at the same place as ``list.insert``."""
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Any) -> None:
         """Set one keyword argument."""
         self.kwargs = dict(self.kwargs) | {key: arg}
 
-    def normalized_arguments(
-        self,
-        root: nn.Module,
-        arg_types: tuple[Any] | None = None,
-        kwarg_types: dict[str, Any] | None = None,
-        normalize_to_only_use_kwargs: bool = False,
-    ) -> Any:
-        """Return the arguments of a call of a function or module by the names that it gives them.
-
-        Args:
-            root: What module names refer to.
-            arg_types: Types of the arguments, where the function has several signatures.
-            kwarg_types: Types of the keyword arguments.
-            normalize_to_only_use_kwargs: Whether positional arguments become keyword arguments.
-
-        Returns:
-            Arguments and keyword arguments, or ``None`` if the signature isn't known.
-        """
-        target: Any = self.target
-        only = normalize_to_only_use_kwargs
-        if self.op == "call_function":
-            return normalize_function(target, self.args, self.kwargs, arg_types, kwarg_types, only)
-        if self.op == "call_module":
-            return normalize_module(root, target, self.args, self.kwargs, only)
-        return None
-
-    def replace_input_with(self, old_input: core.Node, new_input: Any) -> None:
-        """Replace an input by another argument, and call the module's hooks with its name."""
-        new = getattr(new_input, "name", new_input)
-        self.graph.call_hooks("_replace_hooks", old=old_input, new=new, user=self)
-        super().replace_input_with(old_input, new_input)
+    # Finds out the signature of the function or module, and names the arguments by it.
+    normalized_arguments = torch.fx.Node.normalized_arguments
 
     def replace_all_uses_with(
         self,
@@ -168,11 +109,11 @@ class Node(core.Node):
 
         Args:
             replace_with: The other node.
-            delete_user_cb: Called with each user: whether to change it. By default all are.
+            delete_user_cb: Is called with each user: whether to change it. By default all are.
             propagate_meta: Whether the other node gets this one's metadata. It must have none.
 
         Raises:
-            ValueError: It has metadata. In torch an ``AssertionError``.
+            ValueError: The other node has metadata. In torch an ``AssertionError``.
         """
         if propagate_meta:
             if replace_with.meta:
@@ -194,26 +135,21 @@ class Node(core.Node):
         """
         if x.graph is not self.graph:
             raise ValueError(f"{x} is in another graph than {self}: copy it with `node_copy`")
-        if self.is_erased or x.is_erased:
-            self.refuse_if_erased()
-            x.refuse_if_erased()
+        for each in (self, x):
+            if each.is_erased:
+                raise RuntimeError(f"{each} was erased: it has no place in the graph")
         super().prepend(x)
         x._position = None
-
-    def refuse_if_erased(self) -> None:
-        """Raise a ``RuntimeError`` if the node was erased."""
-        if self.is_erased:
-            raise RuntimeError(f"{self} was erased: it has no place in the graph")
 
     # Effects
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Return whether the node is needed even if its result is unused.
+        """Return whether the node is needed even if its result isn't used.
+
+        torch has a list of such functions; a module has an attribute ``_is_impure``.
 
         Args:
-            impure_random: Whether that is so for functions that draw random numbers.
-
-        torch knows it for its own functions; a module says so in an attribute ``_is_impure``.
+            impure_random: Whether functions that draw random numbers are among them.
         """
         if self.op == "call_function":
             target: Any = self.target
@@ -227,11 +163,7 @@ class Node(core.Node):
     # Printing
 
     def format_node(self) -> str:
-        """Return the node as one line of the printed graph.
-
-        The parts are the name, the annotation (if there is one), the number of users, the opcode
-        and the target. Then come the default of a placeholder (if it has one), the arguments of a
-        call, and nothing more for ``get_attr``. An output has a line of its own kind.
+        """Return the node as one line of the printed graph, as torch prints it.
 
         >>> import operator, torch
         >>> from solutions.stretch.graph import Graph
@@ -247,14 +179,14 @@ class Node(core.Node):
         """
         if self.op == "output":
             return f"return {self.args[0]}"
-        annotation = f"{type_name(self.type)} " if self.type is not None else ""
-        step = f"{self.op}[target={qualified_name(self.target)}]"
+        annotation = f"{type_text(self.type)} " if self.type is not None else ""
+        step = f"{self.op}[target={target_text(self.target)}]"
         line = f"%{self.name} : {annotation}[num_users={len(self.users)}] = {step}"
         if self.op == "placeholder":
             return f"{line}(default={self.args[0]})" if self.args else line
         if self.op == "get_attr":
             return line
-        return f"{line}(args = {format_arg(self.args)}, kwargs = {format_arg(self.kwargs)})"
+        return f"{line}(args = {argument_text(self.args)}, kwargs = {argument_text(self.kwargs)})"
 
 
 class NodeList(core.NodeList):
