@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from unittest import mock
 
-import torch
-from torch import nn
-from torch.fx import _symbolic_trace as torch_fx
+from torch import fx, nn
 
 from solutions.tracer import Scope, tracing_flag
 from tests.suite.answers import right, wrong
@@ -24,8 +22,9 @@ def change(lesson, own: type) -> None:
     lesson.Tracer = type("Tracer", (own, lesson.Tracer), {})
 
 
-def patches(tracer, cache: dict) -> list[tuple[object, str, object]]:
-    """What is set while a trace runs."""
+def patched(tracer, flag: bool = True) -> ExitStack:
+    """Patch what a trace patches; closing the stack restores it."""
+    cache: dict = {}
 
     def call(module, *args, **kwargs):
         return tracer.call_module(module, partial(CALL, module), args, kwargs)
@@ -33,14 +32,14 @@ def patches(tracer, cache: dict) -> list[tuple[object, str, object]]:
     def get(module, name):
         return tracer.getattr(name, GETATTR(module, name), cache)
 
-    return [
-        (nn.Module, "__call__", call),
-        (nn.Module, "__getattr__", get),
-        (*tracing_flag(), True),
-    ]
+    changes = (nn.Module, "__call__", call), (nn.Module, "__getattr__", get)
+    stack = ExitStack()
+    for each in (*changes, (*tracing_flag(), flag)):
+        stack.enter_context(mock.patch.object(*each))
+    return stack
 
 
-# --- wrong: what remains after a trace ----------------------------------------------------------
+# --- wrong ----------------------------------------------------------------------------------------
 
 
 @wrong(fails="test_after_an_error_all_is_as_before", says="`nn.Module` is still patched")
@@ -50,20 +49,16 @@ def an_error_skips_the_restoring(lesson):
     class Own:
         @contextmanager
         def patched_modules(self):
-            changes = patches(self, {})
-            before = [(owner, name, getattr(owner, name, None)) for owner, name, _ in changes]
-            for each in changes:
-                setattr(*each)
+            stack = patched(self)
             yield
-            for each in before:
-                setattr(*each)
+            stack.close()
 
     change(lesson, Own)
 
 
 @wrong(
     fails="test_a_trace_inside_a_trace_leaves_the_outer_one_running",
-    says="the inner trace put back the originals",
+    says="the inner trace restored the originals",
 )
 def the_originals_are_restored(lesson):
     """Restores torch's methods instead of those that were there before the block."""
@@ -72,74 +67,29 @@ def the_originals_are_restored(lesson):
         @contextmanager
         def patched_modules(self):
             try:
-                for each in patches(self, {}):
-                    setattr(*each)
-                yield
+                with patched(self):
+                    yield
             finally:
                 nn.Module.__call__, nn.Module.__getattr__ = CALL, GETATTR
-                setattr(*tracing_flag(), False)
 
     change(lesson, Own)
 
 
-@wrong(fails="test_while_it_traces_torch_says_so", says="torch's flag wasn't set")
+@wrong(fails="test_after_the_block_everything_is_restored", says="torch's flag wasn't set")
 def torch_is_not_told(lesson):
     """Patches the two methods, and leaves the flag alone."""
-
-    class Own:
-        @contextmanager
-        def patched_modules(self):
-            with ExitStack() as stack:
-                for each in patches(self, {})[:2]:
-                    stack.enter_context(mock.patch.object(*each))
-                yield
-
-    change(lesson, Own)
-
-
-# --- wrong: calls of modules --------------------------------------------------------------------
+    change(lesson, type("Own", (), {"patched_modules": lambda self: patched(self, flag=False)}))
 
 
 @wrong(fails="test_a_sequential_is_traced_through", says="`nn.Sequential` was recorded as one call")
 def a_sequential_is_a_leaf(lesson):
     """Takes everything in ``torch.nn`` for a leaf."""
-
-    class Own:
-        def is_leaf_module(self, m, module_qualified_name):
-            return m.__module__.startswith("torch.nn")
-
-    change(lesson, Own)
+    lesson.Tracer.is_leaf_module = lambda self, m, path: m.__module__.startswith("torch.nn")
 
 
 @wrong(
-    fails="test_a_class_is_at_home_where_it_was_written",
-    says="torchvision begins with `torch` as well",
+    fails="test_the_graph_of_a_small_model_is_that_of_torch", says="keyword arguments were dropped"
 )
-def all_that_begins_with_torch_is_a_leaf(lesson):
-    """Compares the beginning of a name, and not the package."""
-
-    class Own:
-        def is_leaf_module(self, m, module_qualified_name):
-            return m.__module__.startswith("torch") and not isinstance(m, nn.Sequential)
-
-    change(lesson, Own)
-
-
-@wrong(
-    fails="test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf",
-    says="a class of yours was one call",
-)
-def a_leaf_is_told_by_isinstance(lesson):
-    """Asks for the classes that a module derives from."""
-
-    class Own:
-        def is_leaf_module(self, m, module_qualified_name):
-            return isinstance(m, nn.Linear | nn.ReLU) or super().is_leaf_module(m, "")
-
-    change(lesson, Own)
-
-
-@wrong(fails="test_a_small_model_gives_the_graph_of_torch", says="keyword arguments were dropped")
 def keyword_arguments_are_dropped(lesson):
     """Records the positional arguments of a module's call alone."""
 
@@ -162,21 +112,6 @@ def forward_is_called_past_the_hooks(lesson):
     change(lesson, Own)
 
 
-@wrong(fails="test_another_method_than_forward_may_be_traced", says="`forward` was traced instead")
-def forward_is_always_traced(lesson):
-    """Doesn't look at ``traced_func_name``."""
-
-    class Own:
-        def trace(self, root, concrete_args=None):
-            self.traced_func_name = "forward"
-            return super().trace(root, concrete_args)
-
-    change(lesson, Own)
-
-
-# --- wrong: where a node comes from, and what it reads --------------------------------------------
-
-
 @wrong(fails="test_the_module_stack_is_written_on_each_node", says="a key of its own, `path@1`")
 def a_second_call_has_the_key_of_the_first(lesson):
     """Never counts the calls of a module."""
@@ -190,8 +125,8 @@ def a_second_call_has_the_key_of_the_first(lesson):
 
 
 @wrong(
-    fails="test_the_scope_of_each_node_is_kept_by_name",
-    says="the scope wasn't put back after a call",
+    fails="test_the_scope_of_each_node_is_stored_by_its_name",
+    says="the scope wasn't restored after a call",
 )
 def the_scope_is_not_restored(lesson):
     """Lets the scope be that of the last call."""
@@ -206,7 +141,8 @@ def the_scope_is_not_restored(lesson):
 
 
 @wrong(
-    fails="test_a_parameter_read_twice_is_one_node", says="a read of a parameter made a second node"
+    fails="test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice",
+    says="every read of a parameter made a node of its own",
 )
 def every_read_of_a_parameter_is_a_node(lesson):
     """Forgets the proxies that it has made."""
@@ -218,23 +154,19 @@ def every_read_of_a_parameter_is_a_node(lesson):
     change(lesson, Own)
 
 
-@wrong(fails="test_a_buffer_is_read_at_its_use", says="buffers became proxies on being read")
+@wrong(
+    fails="test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked",
+    says="buffers became proxies when read",
+)
 def buffers_are_always_proxies(lesson):
     """Treats buffers like parameters, asked or not."""
-
-    class Own:
-        proxy_buffer_attributes = True
-
-    change(lesson, Own)
-
-
-# --- wrong: what only looks right ---------------------------------------------------------------
+    lesson.Tracer.proxy_buffer_attributes = True
 
 
 @wrong(fails="test_the_work_is_not_left_to_torchs_tracer", says="`torch.fx.Tracer` did the work")
 def torchs_tracer_is_inherited(lesson):
     """Leaves nothing to write."""
-    lesson.Tracer = type("Tracer", (torch.fx.Tracer,), {})
+    lesson.Tracer = type("Tracer", (fx.Tracer,), {})
 
 
 @wrong(fails="test_the_result_has_the_models_own_parameters", says="a copy of the model was traced")
@@ -248,70 +180,36 @@ def a_copy_is_traced(lesson):
     lesson.symbolic_trace = symbolic_trace
 
 
-# --- right --------------------------------------------------------------------------------------
+# --- right ----------------------------------------------------------------------------------------
 
 
 @right(core_only=True)
 def patches_on_an_exit_stack(lesson):
-    """Undoes each patch by a callback of its own."""
-
-    class Own:
-        @contextmanager
-        def patched_modules(self):
-            with ExitStack() as stack:
-                for owner, name, value in patches(self, {}):
-                    stack.callback(setattr, owner, name, getattr(owner, name, False))
-                    setattr(owner, name, value)
-                yield
-
-    change(lesson, Own)
-
-
-@right(core_only=True)
-def everything_with_torchs_patcher(lesson):
-    """Leaves the patching to torch's ``_Patcher``."""
-
-    class Own:
-        @contextmanager
-        def patched_modules(self):
-            (_, _, call), (_, _, get), flag = patches(self, {})
-            with torch_fx._Patcher() as patcher, mock.patch.object(*flag):
-                patcher.patch_method(nn.Module, "__call__", call, deduplicate=False)
-                patcher.patch_method(nn.Module, "__getattr__", get, deduplicate=False)
-                yield
-
-    change(lesson, Own)
+    """Undoes each patch by a callback of its own, and makes no generator."""
+    change(lesson, type("Own", (), {"patched_modules": patched}))
 
 
 @right(core_only=True)
 def a_list_of_the_calls_in_progress(lesson):
-    """Keeps the calls in a list, and derives the scope and the module stack from it."""
+    """Keeps the calls in a list, and makes the module stack from it when a node needs it."""
 
     class Own:
-        def __init__(self, *args, **kwargs):
-            self.calls = []
-            super().__init__(*args, **kwargs)
-            self.num_calls = Counter()
-
-        scope = property(
-            lambda self: Scope(*self.calls[-1][1]) if self.calls else Scope("", None),
-            lambda self, value: None,
-        )
-        module_stack = property(
-            lambda self: OrderedDict(self.calls), lambda self, value: self.calls.clear()
-        )
+        calls = ()
+        module_stack = property(lambda self: OrderedDict(self.calls), lambda *_: None)
 
         def call_module(self, m, forward, args, kwargs):
             path = self.path_of_module(m)
-            key = f"{path}@{self.num_calls[path]}" if self.num_calls[path] else path
-            self.num_calls[path] += 1
-            self.calls.append((key, (path, type(m))))
+            count = self.num_calls.get(path, 0)
+            self.num_calls[path] = count + 1
+            key = f"{path}@{count}" if count else path
+            outer = self.calls, self.scope
+            self.calls, self.scope = [*self.calls, (key, (path, type(m)))], Scope(path, type(m))
             try:
-                is_leaf = self.is_leaf_module(m, path)
-                record = partial(self.create_proxy, "call_module", path, args, kwargs)
-                return record() if is_leaf else forward(*args, **kwargs)
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
             finally:
-                self.calls.pop()
+                self.calls, self.scope = outer
 
     change(lesson, Own)
 

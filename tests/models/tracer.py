@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable
 
 import torch
@@ -77,26 +76,6 @@ class Twins(nn.Module):
         return x * self.first + self.second
 
 
-class ReadsAShape(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(3, 2))
-
-    def forward(self, x):
-        return x.reshape(self.weight.shape[0], -1)
-
-
-class HidesALayer(nn.Module):
-    """Has a layer of which ``nn.Module`` doesn't know."""
-
-    def __init__(self):
-        super().__init__()
-        self.hidden = [nn.Linear(3, 2)]
-
-    def forward(self, x):
-        return x * self.hidden[0].weight.shape[0]
-
-
 class ComputesWithABuffer(nn.Module):
     """Does something to a buffer before a proxy meets it."""
 
@@ -106,15 +85,6 @@ class ComputesWithABuffer(nn.Module):
 
     def forward(self, x):
         return (self.mean.sum() + x, self.mean)
-
-
-class MayHaveABuffer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", None)
-
-    def forward(self, x):
-        return x if self.mean is None else x - self.mean
 
 
 class Failing(nn.Module):
@@ -136,27 +106,6 @@ class Raising(nn.Module):
 
     def forward(self, x):
         raise self.error
-
-
-class HoldsAnUnhashable(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = Unhashable(), Unhashable()
-
-    def forward(self, x):
-        return self.second(self.first(x))
-
-
-class Unhashable(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.relu = nn.ReLU()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unhashable)
-
-    def forward(self, x):
-        return self.relu(x)
 
 
 class Waiting(nn.Module):
@@ -185,11 +134,3 @@ class ReadsParameters(nn.Module):
         for number in range(self.size):
             x = x + getattr(self, f"weight{number}")
         return x
-
-
-class CallsAPartial(nn.Module):
-    """Has a ``forward`` that isn't a function, and so has no globals."""
-
-    def __init__(self):
-        super().__init__()
-        self.forward = functools.partial(torch.add, 1)

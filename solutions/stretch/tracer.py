@@ -2,40 +2,48 @@
 
 - It makes torch's objects: the core's makers ``new_graph``, ``create_node`` and ``proxy`` are
   torch's here, so that passes written for torch run on the result.
-- Functions under ``torch.fx.wrap``, those of ``math`` and those named to the tracer are recorded
-  as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
+- Functions under ``torch.fx.wrap``, those of ``math`` and those passed to the constructor are
+  recorded as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
   tracing in their own thread, and the last trace to end restores them.
-- After an error nothing is left on the tracer, and a data-dependent one carries the code so far.
-- Roots that can't be traced are refused: neither a module nor a Python function, a class
-  without the method, a module that replaces another during the trace.
-- Generated code knows its source, graph modules that compile late can be traced, stack traces
-  contain no lines of the engine, tracers can be copied.
+- After an error nothing is left on the tracer, and a module that replaces another during a trace
+  is refused.
+- Graph modules that compile late can be traced, stack traces contain no lines of the engine, and
+  tracers can be copied.
 """
 
 from __future__ import annotations
 
+import builtins
 import copy
+import functools
 import math
+import threading
 from collections import OrderedDict
 from contextlib import contextmanager
-from types import FunctionType, MethodType, ModuleType
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
 from torch.fx import Graph, GraphModule, Proxy
+from torch.fx import _symbolic_trace as torch_fx
 from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
+from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
-from ... import tracer as core
-from ..create_arg import CreateArg
-from ..path_of_module import PathOfModule
-from ..placeholders import Placeholders
-from ..proxy import TracerBase
-from ._recording import original, recording, wrap
+from .. import tracer as core
+from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
+from .create_arg import CreateArg
+from .path_of_module import PathOfModule
+from .placeholders import Placeholders
+from .proxy import TracerBase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    # A name belongs to a class, or to the globals of a module.
+    Owner = type | dict[str, Any]
 
 
 class ModuleStack(OrderedDict[str, tuple[str, Any]]):
@@ -86,9 +94,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         super().__init__()
         self._autowrap_search = [*autowrap_modules]
         self._autowrap_function_ids = {id(function) for function in autowrap_functions} | {
-            id(original(vars(module), name))
+            id(getattr(value, "recorded_function", value))
             for module in autowrap_modules
-            for name in vars(module)
+            for name, value in vars(module).items()
             if not name.startswith("_")
         }
         self.param_shapes_constant = param_shapes_constant
@@ -114,30 +122,26 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         root: nn.Module | Callable[..., Any],
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> Graph:
-        """Return the graph of what ``root`` does, and leave nothing behind where that fails.
+        """Trace ``root`` and return the graph; leave nothing on the tracer if that fails.
 
         Args:
             root: A module or a function, as in the core.
             concrete_args: Arguments that are known now; see ``create_args_for_root``.
 
-        Raises:
-            TypeError: ``root`` is neither a module nor a Python function.
-            AttributeError: The module's class has no method named ``self.traced_func_name``.
-
-        Traces may be nested, and run in several threads at once; other threads' modules run as
-        always. An error whose message says ``data-dependent`` carries the code so far as
-        ``partial_fx_graph``. In torch: ``torch.fx.Tracer.trace``.
-
-        >>> Tracer().trace(len)
-        Traceback (most recent call last):
-            ...
-        TypeError: can't trace a builtin_function_or_method: wrap it in a function that calls it
+        Traces may be nested, and run in several threads at once; the modules of other threads run
+        as always. In torch: ``torch.fx.Tracer.trace``.
         """
         # A graph module that compiles late has no forward worth tracing before.
         _LazyGraphModule.force_recompile(root)  # type: ignore[arg-type]
         self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
-        with rollback_on_error(self):
+        before = self.num_calls.copy(), self.node_name_to_scope.copy()
+        try:
             return super().trace(root, concrete_args)  # type: ignore[arg-type]  # or a tuple
+        except BaseException:
+            self.num_calls, self.node_name_to_scope = before
+            raise
+        finally:
+            self._module_at = {}
 
     def create_args_for_root(
         self,
@@ -145,20 +149,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         is_module: bool,
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Record placeholders, and note where the function was written.
-
-        Raises:
-            TypeError: It isn't a Python function.
-        """
-        if not isinstance(root_fn, FunctionType | MethodType if is_module else FunctionType):
-            raise TypeError(
-                f"can't trace a {type(root_fn).__name__}: wrap it in a function that calls it"
-            )
+        """Create the placeholders, and note which function is traced."""
         self._traced_function = root_fn
-        self.graph._co_fields = {
-            field: getattr(root_fn.__code__, field)
-            for field in ("co_name", "co_filename", "co_firstlineno")
-        }
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager
@@ -172,7 +164,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
             yield
 
     def autowrap(self, namespace: dict[str, Any]) -> None:
-        """Wrap the functions in a module's globals that are to be recorded everywhere, once."""
+        """Record calls of this tracer's functions that are found in a module's globals."""
         if id(namespace) not in self._searched:
             self._searched.add(id(namespace))
             for name, value in list(namespace.items()):
@@ -211,7 +203,7 @@ def symbolic_trace(
     root: nn.Module | Callable[..., Any],
     concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
 ) -> GraphModule:
-    """Return a module that does what ``root`` does, from its recorded graph.
+    """Trace ``root`` and return a module of torch's that runs the recorded graph.
 
     Args:
         root: A module or a function.
@@ -232,17 +224,103 @@ def symbolic_trace(
     return _make_graph_module(tracer.root, graph, name)
 
 
+# Patches are global: methods of `nn.Module`, functions in the globals of modules. So each name is
+# patched once, even if several traces run, and the last trace to end restores all of them.
+
+LOCK = threading.RLock()  # for changes of these two
+TRACES: list[Tracer] = []
+PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
+
+# The value of a name that doesn't exist.
+MISSING = object()
+
+# What a module call and an attribute read are sent to in this thread.
+RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
+
+
 @contextmanager
-def rollback_on_error(tracer: Tracer) -> Iterator[None]:
-    """Restore the tracer if the trace fails; attach the code so far to data-dependent errors."""
-    before = tracer.num_calls.copy(), tracer.node_name_to_scope.copy()
+def recording(tracer: Tracer) -> Iterator[None]:
+    """Send module calls and attribute reads of this thread to a tracer while the block runs."""
+    proxies: dict[str, Proxy] = {}
+
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        tracer.autowrap(getattr(module.forward, "__globals__", {}))
+        return tracer.call_module(module, functools.partial(ORIGINAL_CALL, module), args, kwargs)
+
+    def get(module: nn.Module, name: str) -> Any:
+        return tracer.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
+
+    token = RECORDERS.set((call, get))
+    with LOCK:
+        TRACES.append(tracer)
     try:
+        patch_everything()
         yield
-    except BaseException as error:
-        tracer.num_calls, tracer.node_name_to_scope = before
-        if isinstance(error, RuntimeError) and "data-dependent" in str(error):
-            code = tracer.graph.python_code(root_module="self", verbose=True)
-            error.partial_fx_graph = code.src  # type: ignore[attr-defined]
-        raise
     finally:
-        tracer._module_at = {}
+        RECORDERS.reset(token)
+        with LOCK:
+            TRACES.remove(tracer)
+            if not TRACES:
+                for owner, name, before in PATCHES.values():
+                    assign(owner, name, before)
+                PATCHES.clear()
+
+
+def patch_everything() -> None:
+    """Patch every name that is patched while any trace runs."""
+    flag_owner, flag = tracing_flag()
+    patch(vars(flag_owner), flag, True)
+    patch(nn.Module, "__call__", call_module)
+    patch(nn.Module, "__getattr__", getattr_of_module)
+    for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
+        wrap(namespace, name)
+
+
+def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """Replace ``nn.Module.__call__``."""
+    return RECORDERS.get()[0](module, *args, **kwargs)
+
+
+def getattr_of_module(module: nn.Module, name: str) -> Any:
+    """Replace ``nn.Module.__getattr__``."""
+    return RECORDERS.get()[1](module, name)
+
+
+def wrap(namespace: dict[str, Any], name: str) -> None:
+    """Record the calls of a function that get a proxy; its tracer is the proxy's."""
+    function: Any = namespace.get(name, getattr(builtins, name, None))
+
+    @functools.wraps(function)
+    def record(*args: Any, **kwargs: Any) -> Any:
+        leaves: list[Any] = []
+        map_aggregate((args, kwargs), leaves.append)
+        tracer = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
+        if tracer is None:
+            return function(*args, **kwargs)
+        result = tracer.create_proxy("call_function", function, args, kwargs)
+        result.node.meta["is_wrapped"] = True
+        return result
+
+    record.recorded_function = function  # type: ignore[attr-defined]
+    if callable(function):
+        patch(namespace, name, record)
+
+
+def patch(owner: Owner, name: str, value: Any) -> None:
+    """Give a name another value until the last trace ends, unless it is patched already."""
+    with LOCK:
+        if (id(owner), name) not in PATCHES:
+            values = owner if isinstance(owner, dict) else vars(owner)
+            before = values.get(name, MISSING)
+            PATCHES[id(owner), name] = owner, name, before
+            assign(owner, name, value)
+
+
+def assign(owner: Owner, name: str, value: Any) -> None:
+    """Give a name a value, or take the name away with ``MISSING``."""
+    if not isinstance(owner, dict):
+        setattr(owner, name, value)
+    elif value is MISSING:
+        owner.pop(name, None)
+    else:
+        owner[name] = value
