@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from drawing.columns import column_of
 from drawing.picture import Node, Panel
+from drawing.sizes import column_of
 
 LONG = 40
 

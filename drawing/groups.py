@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from drawing.columns import Run
 from drawing.edges import Edge
 from drawing.layout import INSIDE, Layout
+from drawing.sizes import Run
 
 SLASH = "l10-5"
 ARM = 5.0

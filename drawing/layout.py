@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drawing.columns import Run, column_of, columns, runs
 from drawing.edges import Edge, route
 from drawing.picture import Node, Panel
-from drawing.sizes import Scale, Spot
+from drawing.sizes import Run, Scale, Spot, column_of, columns, runs
 
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0

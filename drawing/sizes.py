@@ -1,10 +1,15 @@
-"""Sizes, and the place of one node."""
+"""Columns, sizes, and the place of one node.
+
+Each top-level module has a column, in the order of their first use.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
-from drawing.columns import columns
 from drawing.picture import Node, Panel
 
 # What Material leaves for the text of a page on a screen of 1440 pixels.
@@ -79,3 +84,30 @@ class Spot:
     @property
     def name(self) -> str:
         return self.node.name
+
+
+class Run(NamedTuple):
+    """Rows that follow each other and have something in common: a column, or a group."""
+
+    name: str
+    first: int
+    last: int
+
+
+def column_of(node: Node) -> str:
+    """The top-level module that a node belongs to; ``""`` is the root itself."""
+    return node.module.split(".")[0]
+
+
+def columns(panel: Panel) -> dict[str, int]:
+    """The number of each column; the root's own comes first."""
+    names = [column_of(node) for node in panel.nodes]
+    ordered = dict.fromkeys(["", *names] if "" in names else names)
+    return {name: number for number, name in enumerate(ordered)}
+
+
+def runs(names: list[str]) -> Iterator[Run]:
+    """The runs of equal names in a list, in order."""
+    for name, run in groupby(enumerate(names), key=lambda item: item[1]):
+        rows = [row for row, _ in run]
+        yield Run(name, rows[0], rows[-1])

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from drawing import timeline
 from drawing.edges import RIGHT
 from drawing.folding import fold
-from drawing.glyphs import SHAPES
 from drawing.groups import SLASH, groups, is_cut, slash
 from drawing.layout import Block, Layout, lay_out
 from drawing.picture import Node, Panel, Picture
@@ -21,6 +20,18 @@ LEGEND = 24.0
 LEGEND_SCALE = Scale(pitch=20, column=0)
 BETWEEN = 48.0
 MARGIN = 6.0
+# One shape for each opcode, so that no meaning rests on colour: paths around (0, 0).
+SHAPES = {
+    "placeholder": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+    "get_attr": "m0-4.5l4.5 4.5-4.5 4.5-4.5-4.5z",
+    "call_module": "m-3.5-3.5h7v7h-7z",
+    "call_function": "m0-4.2l4.4 7.8h-8.8z",
+    "call_method": "m-3.6-4.4l7.8 4.4-7.8 4.4z",
+    "output": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0zm2.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0z",
+    "module": "m-4-3h3l1 1.5h4v5h-8z",
+    "parameter": "m-4-2.5h8m-8 2.5h8m-8 2.5h8",
+    "value": "m-2-4h-2v8h2m4-8h2v8h-2",
+}
 
 
 @dataclass(frozen=True)
