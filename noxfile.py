@@ -125,12 +125,6 @@ def stubs(session: nox.Session) -> None:
 
 
 @shared
-def lesson(session: nox.Session) -> None:
-    """Say which files and table rows each lesson lacks, or one: `-- NAME`."""
-    run(session, interpreter(session), "tools.lesson", *session.posargs)
-
-
-@shared
 def notebook(session: nox.Session) -> None:
     """Write the first lesson's notebook; it clones from REPO_URL, if that is set."""
     run(session, interpreter(session, "tests"), "tools.notebook", *session.posargs)

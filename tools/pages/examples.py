@@ -1,43 +1,30 @@
 """Run the examples of the site's pages: ``python -m tools.pages.examples [--write] [PAGE ...]``.
 
 A ``python`` fence runs, and the ``text title="output"`` below it is what it prints. A ``pycon``
-fence is a session at the prompt. All examples of a page share their names. ``--write`` puts what
-came in the place of what the page says.
+fence is a session at the prompt. All examples of a page share their names. ``--write`` replaces
+outputs that are stale.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import doctest
 import io
 import sys
 import traceback
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from sybil import Document, Example, Lexeme, Region, Sybil
-from sybil.evaluators.python import PythonEvaluator
-from sybil.parsers.abstract import DocTestStringParser
+from typing import Any
 
 from kata.lending import lending
 from kata.paths import ROOT
-from tools.pages.fences import Fence, FenceLexer
+from tools.pages.fences import Fence, fences
 
-Evaluator = Callable[[Example], str | None]
 # Shown, not run: shell, text, settings, pictures that the site draws, and quotations.
 SHOWN = {
-    "bash",
-    "console",
-    "text",
-    "toml",
-    "yaml",
-    "json",
-    "csv",
-    "diff",
-    "fx-graph",
-    "solution",
-    "differences",
+    *("bash", "console", "text", "toml", "yaml", "json", "csv", "diff"),
+    *("fx-graph", "solution", "differences"),
 }
 OUTPUT = "output"
 # A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.
@@ -48,92 +35,96 @@ TESTED = ("lessons/", "solutions/", "benchmarks/", "kata/")
 
 @dataclass
 class Page:
-    """What one page's examples do; Sybil asks it about each fence in turn.
+    """A page whose examples run one after the other.
 
     Attributes:
+        path: The page's file.
+        names: The names that the examples share.
         printed: What the latest example printed, until an output was compared with it.
         stale: The fences whose output differs, with the actual output.
     """
 
+    path: Path
+    names: dict[str, Any] = field(default_factory=dict)
     printed: str | None = None
     stale: list[tuple[Fence, str]] = field(default_factory=list)
 
-    def code(self, example: Example) -> str | None:
-        """Run a ``python`` fence."""
-        fence: Fence = example.parsed
+    def faults(self) -> list[str]:
+        """Run all examples in the repository's root; return what is wrong, with its line."""
+        found = []
+        text = self.path.read_text(encoding="utf-8")
+        self.names["__name__"] = f"page_{self.path.stem}"
+        with contextlib.chdir(ROOT), lending(NO_LESSONS):
+            for fence in fences(text):
+                line = text.count("\n", 0, fence.inner.start)
+                try:
+                    fault = self.fault_of(fence, line)
+                except Exception as error:
+                    fault = "".join(traceback.format_exception_only(error))
+                if fault:
+                    found.append(f"{self.path.name}, line {line}: {fault}")
+        if self.printed:
+            found.append(f"{self.path.name}: the last example prints, and the page doesn't show it")
+        return found
+
+    def fault_of(self, fence: Fence, line: int) -> str:
+        """Run or compare one fence; return what is wrong with it."""
+        if fence.language == "python":
+            return self.run(fence, line)
+        if fence.language == "pycon":
+            return self.session(fence)
+        if fence.language == "text" and fence.title == OUTPUT:
+            return self.output(fence)
+        if fence.language in SHOWN:
+            return ""
+        return f"unknown fence {fence.info!r}: python and pycon run, {sorted(SHOWN)} are shown"
+
+    def run(self, fence: Fence, line: int) -> str:
+        """Run a ``python`` fence; one that shows files must show files that the suite runs."""
         if fence.snippets:
-            return untested(fence)
+            strangers = [path for path in fence.snippets if not path.startswith(TESTED)]
+            return f"{strangers} are in no tested room" if strangers else ""
         if self.printed:
             return f"the example above prints, and the page doesn't show it:\n{self.printed}"
+        # The lines have the numbers that they have on the page.
+        source = "\n" * line + fence.text
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            PythonEvaluator()(with_parsed(example, Lexeme(fence.text, 0, 0)))
+            exec(compile(source, self.path, "exec", dont_inherit=True), self.names)
         self.printed = out.getvalue()
-        return None
+        return ""
 
-    def output(self, example: Example) -> str | None:
+    def output(self, fence: Fence) -> str:
         """Compare the text below an example with what it printed."""
         if self.printed is None:
             return "there is no example above this output"
         printed, self.printed = self.printed, None
-        return self.compared(example.parsed, printed)
+        return self.compared(fence, printed)
 
-    def session(self, example: Example) -> str | None:
+    def session(self, fence: Fence) -> str:
         """Run a ``pycon`` fence, and compare it with what a prompt would show."""
-        fence: Fence = example.parsed
-        sessions = list(DocTestStringParser()(fence.text + "\n", example.path))
-        if not sessions:
+        examples = doctest.DocTestParser().get_examples(fence.text + "\n")
+        if not examples:
             return "a session begins with >>>"
-        shown = [transcript(each.parsed.source, example) for each in sessions]
-        return self.compared(fence, "".join(shown))
+        return self.compared(fence, "".join(self.transcript(each.source) for each in examples))
 
-    def compared(self, fence: Fence, came: str) -> str | None:
-        came, says = clean(came), clean(fence.text)
-        if came == says:
-            return None
-        self.stale.append((fence, came))
-        return f"the page says\n\n{says}\n\nand this came:\n\n{came}"
+    def transcript(self, source: str) -> str:
+        """Return what the prompt shows for one statement of a session."""
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                exec(compile(source, self.path, "single", dont_inherit=True), self.names)
+            except Exception as error:
+                last = traceback.format_exception_only(error)[-1]
+                print(f"Traceback (most recent call last):\n  ...\n{last}", end="")
+        head, *rest = source.splitlines()
+        prompt = [f">>> {head}", *(f"... {line}".rstrip() for line in rest)]
+        return "\n".join(prompt) + "\n" + out.getvalue()
 
-    def shown(self, example: Example) -> str | None:
-        """Nothing to run: only a known language, or what may be a slip of the pen?"""
-        fence: Fence = example.parsed
-        if fence.language in SHOWN:
-            return None
-        return f"unknown fence {fence.info!r}: python and pycon run, {sorted(SHOWN)} are shown"
-
-    def __call__(self, document: Document) -> Iterable[Region]:
-        """Yield a page's fences as Sybil's examples."""
-        for region in FenceLexer()(document):
-            region.evaluator = self.evaluator_of(region.parsed)
-            yield region
-
-    def evaluator_of(self, fence: Fence) -> Evaluator:
-        if fence.language == "text" and fence.title == OUTPUT:
-            return self.output
-        return {"python": self.code, "pycon": self.session}.get(fence.language, self.shown)
-
-
-def untested(fence: Fence) -> str | None:
-    """Return what is wrong with a fence that shows files: all must be ones that the suite runs."""
-    strangers = [path for path in fence.snippets if not path.startswith(TESTED)]
-    return f"{strangers} are in no tested room" if strangers else None
-
-
-def with_parsed(example: Example, parsed: Lexeme) -> Example:
-    region = Region(example.start, example.end, parsed)
-    return Example(example.document, example.line, example.column, region, example.namespace)
-
-
-def transcript(source: str, example: Example) -> str:
-    """Return what the prompt shows for one statement of a session."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        try:
-            exec(compile(source, example.path, "single", dont_inherit=True), example.namespace)
-        except Exception as error:
-            last = traceback.format_exception_only(error)[-1]
-            print(f"Traceback (most recent call last):\n  ...\n{last}", end="")
-    head, *rest = source.splitlines()
-    prompt = [f">>> {head}", *(f"... {line}".rstrip() for line in rest)]
-    return "\n".join(prompt) + "\n" + out.getvalue()
+    def compared(self, fence: Fence, got: str) -> str:
+        got, says = clean(got), clean(fence.text)
+        if got == says:
+            return ""
+        self.stale.append((fence, got))
+        return f"the page says\n\n{says}\n\nand the example printed:\n\n{got}"
 
 
 def clean(text: str) -> str:
@@ -141,31 +132,18 @@ def clean(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
-def faults(path: Path, page: Page | None = None) -> list[str]:
-    """Run a page's examples in the repository's root; return what is wrong, with its line."""
-    page = page or Page()
-    found = []
-    with contextlib.chdir(ROOT), lending(NO_LESSONS):
-        document = Sybil([page]).parse(path)
-        document.namespace["__name__"] = f"page_{path.stem}"
-        for example in document.examples():
-            try:
-                example.evaluate()
-            except Exception as error:
-                reason = "".join(traceback.format_exception_only(error))
-                found.append(f"{path.name}, line {example.line}: {reason}")
-    if page.printed:
-        found.append(f"{path.name}: the last example prints, and the page doesn't show it")
-    return found
+def faults(path: Path) -> list[str]:
+    """Return what is wrong with a page's examples."""
+    return Page(path).faults()
 
 
 def rewrite(path: Path) -> None:
     """Put the actual output into every output and session that differs."""
-    page, text = Page(), path.read_text(encoding="utf-8")
-    faults(path, page)
-    for fence, came in sorted(page.stale, key=lambda each: each[0].start, reverse=True):
-        text = text[: fence.inner.start] + fence.in_place(came) + text[fence.inner.stop :]
-    path.write_text(text)
+    page, text = Page(path), path.read_text(encoding="utf-8")
+    page.faults()
+    for fence, got in reversed(page.stale):
+        text = text[: fence.inner.start] + fence.in_place(got) + text[fence.inner.stop :]
+    path.write_text(text, encoding="utf-8")
 
 
 def all_pages() -> list[Path]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sybil import Document, Lexeme, Region
-
-# Indented, quoted, with any words after the language: stock Sybil passes over some of these.
+# Indented, quoted, with any words after the language.
 OPENING = re.compile(r"^(?P<prefix>[ \t>]*)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 # Markdown takes a fence after a bullet for code within the line: it would be shown, not run.
-BEHIND_A_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:`{3,}|~{3,})[^`]*$")
+AFTER_A_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:`{3,}|~{3,})[^`]*$")
 LANGUAGE = re.compile(r"\s*\{?\s*\.?(?P<language>[\w+-]*)")
 TITLE = re.compile(r'title="([^"]*)"')
 # A file on a line of its own, or several between two lines of scissors.
@@ -98,18 +96,8 @@ def fences(page: str) -> Iterator[Fence]:
             current.lines.append(bare)
         elif opening := OPENING.match(bare):
             current = Open(opening, start, end)
-        elif BEHIND_A_BULLET.match(bare):
+        elif AFTER_A_BULLET.match(bare):
             raise FenceError(f"line {number}: put the fence on a line of its own")
         start = end
     if current is not None:
         raise FenceError(f"line {page.count(chr(10), 0, current.start) + 1}: never closed")
-
-
-class FenceLexer:
-    """Sybil's view of the fences: a region each, with the fence itself as the parsed value."""
-
-    def __call__(self, document: Document) -> Iterable[Region]:
-        """Return the regions of a page."""
-        for fence in fences(document.text):
-            source = Lexeme(fence.text, fence.inner.start - fence.start, 0)
-            yield Region(fence.start, fence.end, fence, lexemes={"source": source})

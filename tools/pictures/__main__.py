@@ -7,41 +7,65 @@ import sys
 from pathlib import Path
 
 from tools.pages.graph_fence import PICTURES
-from tools.pictures.gallery import GALLERY
+from tools.pictures.called import called
+from tools.pictures.changed import inlining, rewriting, splitting, unflattening
+from tools.pictures.grouped import loops, slices
+from tools.pictures.measured import memory
+from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
+from tools.pictures.stepped import interpreted, lifetimes, reflected, ring
+from tools.pictures.timed import prefetched, schedules
+from tools.pictures.traced import (
+    arguments,
+    generated,
+    lowered,
+    module_paths,
+    resnet18,
+    signature,
+)
+from tools.pictures.transformed import fused, inverted, partitions
+from tools.pictures.trees import exec_order
+
+# The pictures, in the order of the lessons. A page asks for one by the function's name.
+ENGINE = (reflected, recorded_line, ring, generated, lifetimes, interpreted, memory)
+TRACING = (module_paths, arguments, signature, recorded_net, recorded_gate, called, resnet18)
+TRANSFORMS = (lowered, inlining, inverted, rewriting, fused)
+BELOW_THE_MODULES = (captured, unflattening, slices, loops)
+MACHINES = (exec_order, prefetched, splitting, partitions, schedules)
+GALLERY = (*ENGINE, *TRACING, *TRANSFORMS, *BELOW_THE_MODULES, *MACHINES)
 
 
 def texts() -> dict[str, str]:
-    """Each picture's data as its file holds them, by the picture's name."""
-    return {name: make().text() for name, make in GALLERY.items()}
+    """Each picture's data as its file holds them, by the file's name."""
+    return {f"{make.__name__}.json": make().text() for make in GALLERY}
 
 
 def stale_in(folder: Path) -> list[str]:
     """The names of the files in a folder that are missing, out of date, or of no picture."""
-    wanted = {f"{name}.json": text for name, text in texts().items()}
+    wanted = texts()
     found = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.json")}
     return sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
 
 
-def write(folder: Path) -> list[str]:
-    """Write all pictures' files, remove those of no picture, and name those that changed."""
-    stale = stale_in(folder)
+def write(folder: Path) -> None:
+    """Write all pictures' files, and remove those of no picture."""
+    wanted = texts()
     for file in folder.glob("*.json"):
-        if file.stem not in GALLERY:
+        if file.name not in wanted:
             file.unlink()
-    for name, text in texts().items():
-        (folder / f"{name}.json").write_text(text, encoding="utf-8")
-    return stale
+    for name, text in wanted.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Trace what docs/pictures/ shows.")
     parser.add_argument("--check", action="store_true", help="write nothing, name stale files")
-    arguments = parser.parse_args()
-    stale = stale_in(PICTURES) if arguments.check else write(PICTURES)
-    verdict = "is stale: run `nox -s pictures`" if arguments.check else "written"
+    if not parser.parse_args().check:
+        write(PICTURES)
+        return 0
+    stale = stale_in(PICTURES)
     for name in stale:
-        print(f"docs/pictures/{name} {verdict}")
-    return int(arguments.check and bool(stale))
+        print(f"docs/pictures/{name} is stale: run `nox -s pictures`")
+    return bool(stale)
 
 
 if __name__ == "__main__":
