@@ -119,17 +119,6 @@ def proxy(tracer, name: str = "x"):
     return tracer.create_proxy("placeholder", name, (), {})
 
 
-class Tagged:
-    """A value that knows how to become an argument."""
-
-    def __fx_create_arg__(self, tracer: TracerBase) -> Node:
-        return tracer.create_node("call_function", Tagged, (), {})
-
-
-class Marked(nn.Parameter):
-    """A parameter of a class of its own."""
-
-
 class Named(torch.Tensor):
     """A tensor of a class of its own."""
 
@@ -140,29 +129,6 @@ class ModelOfItsClass(Model):
 
 class Unknown:
     """A class that the tracer doesn't know."""
-
-
-class Tables(nn.Module):
-    """Tensors as attributes of modules that have several paths; a name without a module."""
-
-    def __init__(self):
-        super().__init__()
-        shared, doubled = nn.Identity(), nn.Identity()
-        shared.table, doubled.table = torch.rand(2), torch.rand(2)
-        self.first, self.second = nn.Sequential(shared), nn.Sequential(nn.Sequential(shared))
-        self.third = self.fourth = doubled
-        self.register_module("nothing", None)
-        self.one = self.other = torch.rand(2)
-
-    def forward(self, x):
-        return x + self.first[0].table + self.third.table + self.one
-
-
-class Sum(nn.Module):
-    """Adds up the tensors that hang on it."""
-
-    def forward(self, x):
-        return sum((value for value in vars(self).values() if torch.is_tensor(value)), start=x)
 
 
 class ManyTensors(nn.Module):
