@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from functools import partial
 
 import torch
 
@@ -13,10 +14,7 @@ from tests.suite.engine import graph_module, is_node, map_arg
 # --- wrong: one node ------------------------------------------------------------------------------
 
 
-@wrong(
-    fails="test_a_pattern_does_not_match_what_differs",
-    says="only their name in common",
-)
+@wrong(fails="test_a_pattern_does_not_match_what_differs", says="only their name in common")
 def calls_are_compared_by_name(lesson):
     """Takes ``F.relu`` for ``torch.relu``."""
     call_of = lesson.Matcher.call_of
@@ -32,18 +30,15 @@ def calls_are_compared_by_name(lesson):
 def arguments_that_are_nodes_match(lesson):
     """Compares literals, and takes any node for any other below the anchor."""
 
-    def match_value(self, expected, actual, nodes_map):
+    match_value = lesson.Matcher.match_value
+
+    def match_any_node(self, expected, actual, nodes_map):
         if is_node(expected):
             nodes_map[expected] = actual
             return True
-        if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-            pairs = zip(expected, actual, strict=False)
-            return len(expected) == len(actual) and all(
-                match_value(self, *pair, nodes_map) for pair in pairs
-            )
-        return lesson.same_value(expected, actual)
+        return match_value(self, expected, actual, nodes_map)
 
-    lesson.Matcher.match_value = match_value
+    lesson.Matcher.match_value = match_any_node
 
 
 # --- wrong: places --------------------------------------------------------------------------------
@@ -55,10 +50,7 @@ def escaping_values_are_not_noticed(lesson):
     lesson.is_contained = lambda inside: True
 
 
-@wrong(
-    fails="test_inputs_and_result_of_a_match_may_be_used_anywhere",
-    says="got:",
-)
+@wrong(fails="test_inputs_and_result_of_a_match_may_be_used_anywhere", says="got:")
 def the_result_must_not_be_used_outside_either(lesson):
     """Treats the anchor like the nodes before it."""
 
@@ -70,40 +62,31 @@ def the_result_must_not_be_used_outside_either(lesson):
     lesson.is_contained = is_contained
 
 
+def occurrences(lesson, pattern, graph):
+    """Return every place where a pattern occurs and could be replaced; they may overlap."""
+    (anchor,) = lesson.symbolic_trace(pattern).graph.output_node().all_input_nodes
+    matches = []
+    for node in graph.nodes:
+        found = lesson.Match(anchor, {})
+        if lesson.Matcher().match_node(anchor, node, found.nodes_map):
+            if lesson.is_contained(lesson.nodes_inside(found)):
+                matches.append(found)
+    return matches
+
+
 @wrong(
     fails="test_of_two_places_that_overlap_the_first_counts",
     says="places that overlap were kept",
 )
 def overlaps_are_kept(lesson):
     """Returns every place, also those that share nodes."""
-
-    def match(pattern, graph):
-        (anchor,) = lesson.symbolic_trace(pattern).graph.output_node().all_input_nodes
-        matches = []
-        for node in graph.nodes:
-            found = lesson.Match(anchor, {})
-            if lesson.Matcher().match_node(anchor, node, found.nodes_map):
-                if lesson.is_contained(lesson.nodes_inside(found)):
-                    matches.append(found)
-        return matches
-
-    lesson.match = match
-
-
-@wrong(fails="test_every_place_is_found_in_order", says="expected")
-def the_last_place_comes_first(lesson):
-    """Looks from the output backwards."""
-    match = lesson.match
-    lesson.match = lambda pattern, graph: match(pattern, graph)[::-1]
+    lesson.match = partial(occurrences, lesson)
 
 
 # --- wrong: replacing -----------------------------------------------------------------------------
 
 
-@wrong(
-    fails="test_a_match_whose_input_is_another_match",
-    says="RuntimeError",
-)
+@wrong(fails="test_a_match_whose_input_is_another_match", says="RuntimeError")
 def inputs_that_were_replaced_are_used(lesson):
     """Replaces the first match first, and then uses its erased result as an input."""
 
@@ -117,44 +100,45 @@ def inputs_that_were_replaced_are_used(lesson):
     lesson.replace_pattern = replace_pattern
 
 
-@wrong(fails="test_a_pattern_is_replaced", says="computes")
-def inputs_are_passed_in_the_order_of_nodes_map(lesson):
-    """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
+def replacing(lesson, *, erases_all=True, inputs_of=None):
+    """``replace_match`` of the reference, except for one of its steps."""
 
     def replace_match(found, replacement):
         *_, old = inside = lesson.nodes_inside(found)
-        pairs = found.nodes_map.items()
-        inputs = [value for node, value in pairs if node.op == "placeholder"][::-1]
+        placeholders = found.anchor.graph.find_nodes(op="placeholder")
+        inputs = [found.nodes_map[each] for each in placeholders]
+        inputs = inputs_of(found) if inputs_of else inputs
         values = dict(zip(replacement.find_nodes(op="placeholder"), inputs, strict=True))
         with old.graph.inserting_before(old):
             old.replace_all_uses_with(old.graph.graph_copy(replacement, values))
-        for node in reversed(inside):
+        for node in reversed(inside) if erases_all else [old]:
             node.graph.erase_node(node)
 
     lesson.replace_match = replace_match
 
 
+@wrong(fails="test_a_pattern_is_replaced", says="computes")
+def inputs_are_passed_in_the_order_of_nodes_map(lesson):
+    """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
+
+    def inputs_of(found):
+        pairs = found.nodes_map.items()
+        return [value for node, value in pairs if node.op == "placeholder"][::-1]
+
+    replacing(lesson, inputs_of=inputs_of)
+
+
 @wrong(fails="test_a_diamond_is_erased_whole", says="nodes of the match are still there")
 def only_the_anchor_is_erased(lesson):
-    """Leaves what the anchor was computed from."""
-
-    def replace_match(found, replacement):
-        *_, old = lesson.nodes_inside(found)
-        pattern = found.anchor.graph.find_nodes(op="placeholder")
-        inputs = [found.nodes_map[each] for each in pattern]
-        values = dict(zip(replacement.find_nodes(op="placeholder"), inputs, strict=True))
-        with old.graph.inserting_before(old):
-            old.replace_all_uses_with(old.graph.graph_copy(replacement, values))
-        old.graph.erase_node(old)
-
-    lesson.replace_match = replace_match
+    """Leaves the nodes that the anchor was computed from."""
+    replacing(lesson, erases_all=False)
 
 
 # --- wrong: fusing --------------------------------------------------------------------------------
 
 
 def fusing(lesson, *, copies=True, erases=True):
-    """``fuse`` of the reference, but for one of its steps."""
+    """``fuse`` of the reference, except for one of its steps."""
 
     def fuse(model):
         gm = lesson.symbolic_trace(copy.deepcopy(model) if copies else model)
@@ -186,60 +170,22 @@ def the_batch_norm_stays(lesson):
     fusing(lesson, erases=False)
 
 
-@wrong(fails="test_what_is_no_pair_stays", says="relative error")
-def any_batch_norm_behind_a_convolution_is_fused(lesson):
-    """Looks for a convolution anywhere before the batch norm."""
-
-    def fuse(model):
-        gm = lesson.symbolic_trace(copy.deepcopy(model))
-        conv = None
-        for node in gm.graph.find_nodes(op="call_module"):
-            module = lesson.module_of(node)
-            if isinstance(module, torch.nn.Conv2d):
-                conv = node
-            if isinstance(module, torch.nn.BatchNorm2d) and conv is not None:
-                fused = torch.nn.utils.fuse_conv_bn_eval(lesson.module_of(conv), module)
-                gm.set_submodule(conv.target, fused)
-                node.replace_all_uses_with(node.args[0])
-                gm.graph.erase_node(node)
-        return graph_module(gm, gm.graph)
-
-    lesson.fuse = fuse
-
-
 # --- right ----------------------------------------------------------------------------------------
 
 
-def pairs_of(matcher, expected, actual, nodes_map):
-    """What is left to compare; nothing if these two differ."""
-    both = (expected, actual)
-    if all(isinstance(each, list | tuple) for each in both) and len(expected) == len(actual):
-        return [*zip(expected, actual, strict=True)]
-    if not is_node(expected) or expected in nodes_map:
-        known = nodes_map[expected] if is_node(expected) else expected
-        return [] if type(known) is type(actual) and known == actual else None
-    if is_node(actual) and actual in nodes_map.values():
-        return None
-    nodes_map[expected] = actual
-    if expected.op == "placeholder":
-        return []
-    return [tuple(map(matcher.call_of, both))] if is_node(actual) else None
-
-
 @right(core_only=True)
-def a_stack_of_pairs(lesson):
-    """Compares pairs from a list, without recursion."""
+def overlaps_are_removed_at_the_end(lesson):
+    """Finds every place first, and compares it with those that it has kept."""
 
-    def match_node(self, expected, actual, nodes_map):
-        pairs = [(expected, actual)]
-        while pairs:
-            more = pairs_of(self, *pairs.pop(), nodes_map)
-            if more is None:
-                return False
-            pairs += more[::-1]
-        return True
+    def match(pattern, graph):
+        kept = []
+        for found in occurrences(lesson, pattern, graph):
+            inside = set(lesson.nodes_inside(found))
+            if all(inside.isdisjoint(lesson.nodes_inside(other)) for other in kept):
+                kept.append(found)
+        return kept
 
-    lesson.Matcher.match_node = match_node
+    lesson.match = match
 
 
 @right(core_only=True)
@@ -276,32 +222,3 @@ def the_first_match_is_replaced_first(lesson):
         return matches
 
     lesson.replace_pattern = replace_pattern
-
-
-@right(core_only=True)
-def fusing_by_hand(lesson):
-    """Asks each batch norm what it normalises, and computes the weight itself."""
-
-    def fused_pair(conv, bn):
-        conv = copy.deepcopy(conv)
-        scale = 1 / torch.sqrt(bn.running_var + bn.eps)
-        scale, shift = (scale * bn.weight, bn.bias) if bn.affine else (scale, 0)
-        bias = 0 if conv.bias is None else conv.bias
-        conv.weight = torch.nn.Parameter(conv.weight * scale[:, None, None, None])
-        conv.bias = torch.nn.Parameter((bias - bn.running_mean) * scale + shift)
-        return conv
-
-    def fuse(model):
-        gm = lesson.symbolic_trace(copy.deepcopy(model))
-        modules = dict(gm.named_modules())
-        for bn in gm.graph.find_nodes(op="call_module"):
-            conv = bn.args[0]
-            pair = [modules.get(conv.target), modules[bn.target]]
-            types = list(map(type, pair))
-            if types == [torch.nn.Conv2d, torch.nn.BatchNorm2d] and len(conv.users) == 1:
-                gm.set_submodule(conv.target, fused_pair(*pair))
-                bn.replace_all_uses_with(conv)
-                gm.graph.erase_node(bn)
-        return graph_module(gm, gm.graph)
-
-    lesson.fuse = fuse

@@ -1,4 +1,4 @@
-"""Graphs in which patterns are looked for, models to fuse, and how both are judged."""
+"""Graphs to search, models to fuse, and the checks of both."""
 
 from __future__ import annotations
 
@@ -39,15 +39,10 @@ def twice(new):
 # --- graphs ---------------------------------------------------------------------------------------
 
 
-def result_of(graph: Graph) -> Node:
-    """The node whose value a graph returns."""
-    (result,) = graph.output_node().all_input_nodes
-    return result
-
-
 def matched(lesson: Any, pattern: Callable, function: Callable) -> dict[str, str] | None:
     """Return what the pattern's nodes match, from its anchor and the function's result on."""
-    anchor, result = (result_of(symbolic_trace(each).graph) for each in (pattern, function))
+    graphs = [symbolic_trace(each).graph for each in (pattern, function)]
+    anchor, result = (graph.output_node().args[0] for graph in graphs)
     nodes_map: dict[Node, Any] = {}
     is_match = lesson.Matcher().match_node(anchor, result, nodes_map)
     return {str(key): str(value) for key, value in nodes_map.items()} if is_match else None
@@ -66,14 +61,14 @@ def calls(graph: Graph) -> list[str]:
 
 
 def same_computation(actual: Graph, expected: Graph, **words: Any) -> None:
-    """Fail unless two graphs compute the same, whatever their nodes are called and their order."""
+    """Fail unless two graphs compute the same; names and order of their nodes don't matter."""
     numbers: dict[object, int] = {}
     ours, theirs = (numbered(graph, numbers) for graph in (actual, expected))
     holds(ours == theirs, f"what {listed(expected)} computes", got=listed(actual), **words)
 
 
 def numbered(graph: Graph, numbers: dict[object, int]) -> tuple[int, int]:
-    """The number of what a graph returns, and of its nodes; equal computations have one number."""
+    """A number for what a graph returns, the same for equal computations; and its size."""
     known: dict[Node, str] = {}
     for node in graph.nodes:
         given = node.args, dict(sorted(node.kwargs.items()))
@@ -89,14 +84,9 @@ def listed(graph: Graph) -> str:
     return "\n".join(f"{node} = {node.target} {node.args}" for node in graph.nodes)
 
 
-def fresh(function: Callable) -> GraphModule:
-    """A module to edit."""
-    return symbolic_trace(function)
-
-
 def replaced(lesson: Any, function: Callable, pattern: Any, replacement: Any) -> GraphModule:
     """The function's module after the replacement; its graph is sound."""
-    gm = fresh(function)
+    gm = symbolic_trace(function)
     lesson.replace_pattern(gm, pattern, replacement)
     gm.graph.lint()
     return gm
@@ -110,9 +100,9 @@ def becomes(
     expected: Callable,
     **words: Any,
 ) -> None:
-    """Fail unless the replacement makes of one function the other."""
+    """Fail unless the replacement turns one function into the other."""
     gm = replaced(lesson, function, pattern, replacement)
-    same_computation(gm.graph, fresh(expected).graph, **words)
+    same_computation(gm.graph, symbolic_trace(expected).graph, **words)
     inputs = [torch.rand(3, 3) for _ in gm.graph.find_nodes(op="placeholder")]
     same_numbers(gm(*inputs), expected(*inputs), hint="recompile the module")
 
@@ -148,7 +138,7 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = None) -> GraphModule:
-    """Fail unless the fused model gives the same numbers, and has this many nodes."""
+    """Fail unless the fused model returns the same numbers, and has this many nodes."""
     fused = lesson.fuse(model)
     with torch.no_grad():
         error = relative_error(fused(x), model(x))
@@ -161,7 +151,7 @@ def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = No
 
 
 class Shared(nn.Module):
-    """One convolution that is called twice, each time before another batch norm."""
+    """Calls one convolution twice, each time before another batch norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,17 +162,6 @@ class Shared(nn.Module):
         return self.norm(self.conv(x)) + self.other(self.conv(x))
 
 
-class UnderTwoNames(Shared):
-    """The second call goes by another name of the convolution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.same = self.conv
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x)) + self.same(x)
-
-
 class Regularised(Shared):
     """Reads the weight of its convolution."""
 
@@ -191,7 +170,7 @@ class Regularised(Shared):
 
 
 def hooked(number: int, kind: str) -> nn.Module:
-    """A pair of which one has a hook that changes its numbers."""
+    """A pair in which one layer has a hook that changes its numbers."""
     model = nn.Sequential(*pair())
     hooks: dict[str, Callable] = {
         "register_forward_hook": lambda module, args, result: result.relu(),
@@ -211,9 +190,9 @@ def pattern_to_plant(x: Any, y: Any) -> Any:
 
 
 def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
-    """A random graph of some size with the pattern here and there, and the names of its results.
+    """A random graph that contains the pattern several times, and the names of its results.
 
-    Among the rest are decoys: the pattern with a value that escapes, or with another literal.
+    It also contains decoys: the pattern with a value that escapes, or with another literal.
     """
     chance = random.Random(seed)
     graph = new_graph()
@@ -241,7 +220,7 @@ def planted(seed: int, size: int) -> tuple[GraphModule, list[str]]:
 
 
 def pattern_of(node: Node, depth: int) -> Graph:
-    """A pattern that is cut out of a graph: a node and what it is computed from, so far back."""
+    """A pattern cut out of a graph: a node and its arguments, to this depth."""
     pattern = Graph(owning_module=node.graph.owning_module)
     copies: dict[Node, Node] = {}
 

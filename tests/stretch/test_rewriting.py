@@ -1,4 +1,4 @@
-"""``rewriting`` beyond the core: torch's options, replacements with parts, refusals, reasons."""
+"""``rewriting`` beyond the core: several results, filters, replacements with parts, more layers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import pytest
 import torch
 from torch import nn
 from torch.fx import GraphModule, symbolic_trace
-from torch.nn import functional as F
 
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
     Regularised,
     Shared,
-    UnderTwoNames,
     becomes,
     calls,
     fused_right,
@@ -44,11 +42,6 @@ def graph_of(function):
 
 
 # --- finding --------------------------------------------------------------------------------------
-
-
-@pytest.mark.beyond("they are compared by `==`: 1 is taken for 1.0")
-def test_one_placeholder_takes_no_two_literals_of_different_types(lesson):
-    equal(places(lesson, lambda x, y: (x + y) * y, lambda a: (a + 1) * 1.0), [])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -113,7 +106,7 @@ def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
     holds(rate < LINEAR, "twice the work for twice the graph", got=f"{rate:.1f} times")
 
 
-def test_a_constant_of_a_pattern_meets_any_tensor(lesson):
+def test_a_tensor_of_a_pattern_matches_any_tensor_of_its_type(lesson):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -150,24 +143,21 @@ SUM = lambda x: torch.sum(x, dim=1)
 
 
 @pytest.mark.beyond("they are compared in the order in which they were written")
-def test_keyword_arguments_may_stand_in_any_order(lesson):
+def test_keyword_arguments_may_be_in_any_order(lesson):
     pattern = lambda x: torch.sum(x, dim=1, keepdim=True)
     equal(places(lesson, pattern, lambda a: torch.sum(a, keepdim=True, dim=1)), ["sum_1"])
 
 
-@pytest.mark.beyond("compared as written, but for overloads such as aten's")
+@pytest.mark.beyond("compared as written, except for overloads such as aten's")
 @pytest.mark.parametrize(
     "pattern, function",
     [
         (SUM, lambda a: torch.sum(a, 1)),
-        (SUM, lambda a: torch.sum(input=a, dim=1)),
         (SUM, lambda a: torch.sum(a, 1, keepdim=False)),
-        (lambda x: torch.sum(x, 1), lambda a: torch.sum(a, 1, False)),
         (lambda x: torch.max(x, dim=1), lambda a: torch.max(a, 1)),
         (lambda x, y: torch.add(x, y), lambda a, b: torch.add(a, other=b)),
-        (lambda x: F.gelu(x), lambda a: F.gelu(input=a, approximate="none")),
     ],
-    ids=["position", "input", "default", "last", "overload", "other", "builtin"],
+    ids=["position", "default", "overload", "other"],
 )
 def test_an_argument_may_be_passed_by_position_or_by_name(lesson, pattern, function):
     equal(len(places(lesson, pattern, function)), 1)
@@ -180,57 +170,11 @@ def test_an_argument_of_an_overload_may_be_passed_by_position_or_by_name(lesson)
     equal(len(places(lesson, pattern, lambda a, b: add(a, b, alpha=2))), 0)
 
 
-@pytest.mark.beyond("compared as written")
-def test_an_argument_of_a_module_may_be_passed_by_position_or_by_name(lesson):
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, a):
-            return self.linear(input=a)
-
-    equal(places(lesson, nn.Sequential(nn.Linear(3, 3)), Named()), ["linear"])
-
-
-def test_another_default_is_another_value(lesson):
-    equal(places(lesson, SUM, lambda a: torch.sum(a, 1, keepdim=True)), [])
-
-
-def test_without_a_signature_the_keywords_must_be_the_same(lesson):
-    pattern = lambda x: torch.nonzero(x, as_tuple=True)
-    equal(places(lesson, pattern, pattern), ["nonzero"])
-    equal(places(lesson, pattern, lambda a: torch.nonzero(a)), [])
-    equal(places(lesson, lambda x: torch.nonzero(x), pattern), [])
-
-
-@pytest.mark.beyond("compared by `==`: nodes inside them are never equal to those of a pattern")
-def test_slices_and_dicts_are_containers(lesson):
-    equal(places(lesson, lambda x, n: x[:, n:], lambda a, b: a[:, b:]), ["getitem"])
-    equal(places(lesson, lambda x, n: x[:, n:], lambda a, b: a[:, :b]), [])
-    pattern = lambda x, y: x.update({"key": torch.relu(y)})
-    equal(places(lesson, pattern, lambda a, b: a.update({"key": torch.relu(b)})), ["update"])
-    equal(places(lesson, pattern, lambda a, b: a.update({"yek": torch.relu(b)})), [])
-
-
 @pytest.mark.beyond("an unused input is a `KeyError`, an input alone matches every node")
-@pytest.mark.parametrize(
-    "pattern, word",
-    [(lambda x, y: torch.relu(x), "`y`"), (lambda x: x, "nothing"), (lambda x: 1, "nothing")],
-    ids=["an unused input", "an input alone", "a literal alone"],
-)
-def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern, word):
-    with refuses(ValueError, word):
+@pytest.mark.parametrize("pattern", [lambda x, y: torch.relu(x), lambda x: x, lambda x: 1])
+def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern):
+    with refuses(ValueError, "inputs"):
         lesson.match(pattern, graph_of(relu))
-
-
-@pytest.mark.beyond("the copy uses a node that is to be erased: a `RuntimeError`")
-def test_an_input_that_holds_a_node_of_the_match_is_no_match(lesson):
-    def function(a, b):
-        y = relu(a)
-        return y + torch.cat([y, b])
-
-    equal(places(lesson, lambda x, y: relu(x) + torch.cat(y), function), [])
 
 
 # --- several results ------------------------------------------------------------------------------
@@ -240,13 +184,8 @@ OTHERS = lambda x, y: (torch.tanh(x), x - y)
 
 
 def test_a_pattern_may_have_several_results(lesson):
-    becomes(
-        lesson,
-        lambda a, b: torch.relu(a) * (a + b),
-        BOTH,
-        OTHERS,
-        lambda a, b: torch.tanh(a) * (a - b),
-    )
+    before, after = (lambda a, b: relu(a) * (a + b)), (lambda a, b: tanh(a) * (a - b))
+    becomes(lesson, before, BOTH, OTHERS, after)
 
 
 def test_a_result_may_be_used_by_another(lesson):
@@ -263,114 +202,43 @@ def test_a_result_may_be_used_by_another(lesson):
     )
 
 
-DEPENDS = "the second result is computed from the first, outside of the match"
-
-
 def test_results_that_depend_on_each_other_outside_are_no_match(lesson):
     def function(a):
         y = torch.relu(a)
         return y, torch.sin(torch.cos(y) + a)
 
     found = lesson.match(lambda x, z: (torch.relu(x), torch.sin(z)), graph_of(function))
-    equal(found, [], cause=(bool, DEPENDS))
+    equal(found, [], cause=(bool, "outside the match, the second result needs the first"))
 
 
-def test_of_places_with_several_results_all_are_found(lesson):
+def test_every_place_with_several_results_is_found(lesson):
     def function(a, b):
         return [(torch.relu(each) * (each + b)) for each in (a, a * 2, a * 3)]
 
-    found = lesson.match(BOTH, graph_of(function))
-    equal(len(found), 3)
-
-
-@pytest.mark.beyond("the copy is made to use its own result: a node is used before it is defined")
-@pytest.mark.parametrize(
-    "function",
-    [lambda a, f, g: f(a) * g(a), lambda a, f, g: torch.sin(g(a)) * f(a)],
-    ids=["used after", "used before"],
-)
-def test_a_result_may_be_an_input(lesson, function):
-    becomes(
-        lesson,
-        lambda a: function(a, torch.relu, lambda x: x),
-        lambda x: (torch.relu(x), x),
-        lambda x: (torch.tanh(x), x + 1),
-        lambda a: function(a, torch.tanh, lambda x: x + 1),
-    )
-
-
-@pytest.mark.beyond("an `AttributeError`: it has no users")
-def test_a_result_may_be_an_input_that_is_a_number_or_a_list(lesson):
-    pattern, new = (lambda x, y: (torch.sum(x, y), y)), (lambda x, y: (torch.mean(x, y), x))
-    becomes(lesson, lambda a: torch.sum(a, 1), pattern, new, lambda a: torch.mean(a, 1))
-    becomes(lesson, lambda a: torch.sum(a, [1]), pattern, new, lambda a: torch.mean(a, [1]))
+    equal(len(lesson.match(BOTH, graph_of(function))), 3)
 
 
 @pytest.mark.beyond("a node is used before it is defined")
-def test_what_stands_between_the_results_moves_behind(lesson):
+def test_a_node_between_two_results_moves_after_the_replacement(lesson):
     def function(a, b, f=torch.relu, g=torch.add):
         y = f(a)
         z = y * 2
         return z - g(a, torch.sin(b))
 
-    pattern, new = (
-        (lambda x, y: (torch.relu(x), torch.add(x, y))),
-        (lambda x, y: (torch.tanh(x), torch.sub(x, y))),
-    )
+    pattern = lambda x, y: (torch.relu(x), torch.add(x, y))
+    new = lambda x, y: (torch.tanh(x), torch.sub(x, y))
     expected = lambda a, b: function(a, b, torch.tanh, torch.sub)
     becomes(lesson, lambda a, b: function(a, b), pattern, new, expected)
 
 
-# --- torch's options ------------------------------------------------------------------------------
-
-
-def found_by(lesson, pattern, function, **options):
-    found = lesson.SubgraphMatcher(graph_of(pattern), **options).match(graph_of(function))
-    return [[str(node) for node in each.returning_nodes] for each in found]
-
-
-def test_a_match_tells_inputs_and_results(lesson):
+def test_a_match_has_its_inputs_and_results(lesson):
     matcher = lesson.SubgraphMatcher(graph_of(BOTH))
     (found,) = matcher.match(graph_of(lambda a, b: torch.relu(a) * (a + b)))
     equal([str(each) for each in found.placeholder_nodes], ["a", "b"])
     equal([str(each) for each in found.returning_nodes], ["relu", "add"])
-    equal([str(each) for each in found.anchors], ["relu", "add"])
-
-
-def test_overlapping_matches_may_be_kept(lesson):
-    pattern = lambda x: torch.relu(torch.relu(x))
-    function = lambda a: torch.relu(torch.relu(torch.relu(a)))
-    equal(found_by(lesson, pattern, function), [["relu_1"]])
-    got = found_by(lesson, pattern, function, remove_overlapping_matches=False)
-    equal(got, [["relu_1"], ["relu_2"]])
-
-
-def test_literals_may_be_ignored(lesson):
-    pattern, function = (lambda x: x * 2), (lambda a, b: a * 3 + a * b + 2 * a)
-    equal(found_by(lesson, pattern, function), [])
-    got = found_by(lesson, pattern, function, ignore_literals=True)
-    equal(got, [["mul"], ["mul_1"], ["mul_2"]])
-
-
-def test_the_output_may_have_to_match(lesson):
-    pattern = lambda x: torch.relu(x)
-    equal(found_by(lesson, pattern, lambda a: torch.relu(a + 1), match_output=True), [["relu"]])
-    equal(found_by(lesson, pattern, lambda a: torch.relu(a) + 1, match_output=True), [])
-
-
-def test_placeholders_may_have_to_match(lesson):
-    pattern = lambda x: torch.relu(x)
-    equal(found_by(lesson, pattern, lambda a: torch.relu(a), match_placeholder=True), [["relu"]])
-    equal(found_by(lesson, pattern, lambda a: torch.relu(a + 1), match_placeholder=True), [])
 
 
 # --- filters and callbacks ------------------------------------------------------------------------
-
-
-def test_a_match_begins_empty(lesson):
-    first, second = (lesson.InternalMatch([]) for _ in range(2))
-    first.nodes_map["key"] = 1
-    equal(second.nodes_map, {})
 
 
 def test_a_filter_chooses(lesson):
@@ -388,16 +256,8 @@ def test_a_filter_chooses(lesson):
     holds(isinstance(got[0], lesson.ReplacedPatterns), "a list of `ReplacedPatterns`", got=got)
 
 
-def test_all_filters_must_agree(lesson):
-    gm = symbolic_trace(lambda a: torch.relu(a))
-    filters = [lambda *match: True, lambda *match: False]
-    equal(lesson.replace_pattern_with_filters(gm, relu, tanh, filters), [])
-
-
-@pytest.mark.beyond(
-    "overlaps are removed first, and a match that is refused later has displaced others"
-)
-def test_what_a_filter_refuses_does_not_overlap_with_others(lesson):
+@pytest.mark.beyond("overlaps are removed first, so a match that is refused displaces others")
+def test_a_match_that_a_filter_refuses_does_not_displace_another(lesson):
     gm = symbolic_trace(lambda a: torch.relu(torch.relu(torch.relu(a))))
 
     def not_first(found, graph, pattern):
@@ -420,45 +280,28 @@ def test_a_callback_makes_the_replacement(lesson):
     equal([node.args[1] for node in gm.graph.nodes if "shift" in node.name], [1, 2])
 
 
-def test_literals_may_be_ignored_in_a_replacement(lesson):
+def test_literals_may_be_ignored(lesson):
     gm = symbolic_trace(lambda a: a * 7)
     lesson.replace_pattern_with_filters(gm, lambda x: x * 2, tanh, ignore_literals=True)
     equal(calls(gm.graph), ["tanh"])
 
 
-@pytest.mark.beyond("an assertion")
-def test_a_replacement_or_a_callback_is_needed(lesson):
-    with refuses(ValueError, "replacement_callback"):
-        lesson.replace_pattern_with_filters(symbolic_trace(relu), relu)
-
-
-# --- what is put there ----------------------------------------------------------------------------
+# --- replacements --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [lambda new: new, lambda new: new.graph])
-def test_what_is_put_there_may_be_used_again(lesson, form):
+def test_a_replacement_may_be_used_again(lesson, form):
     new = symbolic_trace(lambda x: tanh(x) + 1)
     before = calls(new.graph)
     replaced(lesson, lambda a: relu(a) * relu(a), relu, form(new))
     equal(calls(new.graph), before)
 
 
-@pytest.mark.beyond("an assertion with two numbers")
-@pytest.mark.parametrize(
-    "new, word",
-    [(lambda x, y: x + y, "inputs"), (lambda x: (x, x + 1), "results")],
-    ids=["inputs", "results"],
-)
-def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new, word):
+@pytest.mark.parametrize("new", [lambda x, y: x + y, lambda x: (x, x + 1)])
+def test_a_replacement_of_other_inputs_or_results_is_refused(lesson, new):
     gm = symbolic_trace(relu)
-    with refuses(ValueError, f" 1 {word}", " 2"):
+    with refuses((ValueError, AssertionError), ""):
         lesson.replace_pattern(gm, relu, new)
-    equal(calls(gm.graph), ["relu"])
-
-
-@pytest.mark.beyond("a `TypeError`: it has no length")
-def test_a_number_may_be_put_there(lesson):
-    becomes(lesson, lambda a: a * relu(a), relu, lambda x: 3, lambda a: a * 3)
 
 
 class Scaled(nn.Module):
@@ -485,7 +328,7 @@ def test_a_replacement_brings_its_modules_and_parameters(lesson):
     same_numbers(gm(x), before)
 
 
-def test_a_module_that_was_replaced_by_another_is_gone(lesson):
+def test_a_module_that_was_replaced_is_removed(lesson):
     def named(**layers):
         return nn.Sequential(OrderedDict(layers))
 
@@ -496,7 +339,7 @@ def test_a_module_that_was_replaced_by_another_is_gone(lesson):
     equal([name for name, _ in gm.named_children()], ["last", "other"], cause=left)
 
 
-def test_what_the_module_has_comes_first(lesson):
+def test_an_attribute_that_the_module_has_is_used(lesson):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -524,7 +367,7 @@ def test_constants_do_not_collide(lesson):
     same_numbers(gm(torch.zeros(1)), torch.tensor([7.0]))
 
 
-@pytest.mark.beyond("they are on the module that was traced, which is thrown away")
+@pytest.mark.beyond("they are on the module that was traced, which is discarded")
 def test_a_function_brings_its_constants(lesson):
     new = lambda x: torch.tanh(x) + torch.tensor(2.0)
     gm = replaced(lesson, lambda a: torch.relu(a) * torch.relu(a), relu, new)
@@ -532,11 +375,8 @@ def test_a_function_brings_its_constants(lesson):
     equal(len(list(gm.buffers())) + len([k for k in vars(gm) if "constant" in k]), 1)
 
 
-@pytest.mark.beyond(
-    "it stands before the first user, after what happens until then: wrong numbers after "
-    "`x.add_(1)`"
-)
-def test_what_is_put_there_is_computed_where_the_match_was(lesson):
+@pytest.mark.beyond("it is computed before its first user: wrong numbers after `x.add_(1)`")
+def test_a_replacement_is_computed_where_the_match_was(lesson):
     def function(a, f=torch.sin):
         y = f(a)
         a.add_(1)
@@ -547,14 +387,14 @@ def test_what_is_put_there_is_computed_where_the_match_was(lesson):
 
 
 @pytest.mark.beyond("the list keeps a node that was erased", condition=INSTALLED < (2, 15))
-def test_an_input_that_is_a_list_follows_what_was_replaced(lesson):
+def test_an_input_in_a_list_is_updated_when_it_is_replaced(lesson):
     cat = lambda a, b: torch.cat([torch.cat([a, b]), b])
     stack = lambda a, b: torch.stack([torch.stack([a, b]), b])
     gm = replaced(lesson, cat, lambda x: torch.cat(x), lambda x: torch.stack(x))
     equal(gm.code, symbolic_trace(stack).code)
 
 
-def test_an_input_that_was_replaced_is_told(lesson):
+def test_a_returned_match_has_the_new_node_of_an_input_that_was_replaced(lesson):
     gm = symbolic_trace(lambda a: torch.relu(torch.relu(a)))
     first, second = lesson.replace_pattern(gm, relu, tanh)
     _, tanh_0, *_ = gm.graph.nodes
@@ -598,7 +438,7 @@ def test_a_layer_and_its_batch_norm_are_one_layer(lesson, kind, options):
     fused_right(lesson, settled(nn.Sequential(conv, norm)), torch.rand(shape), nodes=3)
 
 
-@pytest.mark.beyond("it is left as it is")
+@pytest.mark.beyond("it isn't fused")
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", TRANSPOSED)
 def test_a_transposed_convolution_is_fused_too(lesson, kind, options):
@@ -618,14 +458,13 @@ def test_a_batch_norm_without_statistics_stays(lesson):
     fused_right(lesson, model, IMAGES, nodes=4)
 
 
-def test_one_batch_norm_after_the_other(lesson):
+def test_two_batch_norms_in_a_row_are_fused(lesson):
     fused_right(lesson, settled(nn.Sequential(*pair(), nn.BatchNorm2d(3))), IMAGES, nodes=3)
 
 
-@pytest.mark.beyond("it gets the weight for both batch norms: wrong numbers")
-@pytest.mark.parametrize("model", [Shared, UnderTwoNames])
-def test_a_convolution_that_is_called_twice_is_not_fused(lesson, model):
-    fused_right(lesson, settled(model()), IMAGES)
+@pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
+def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
+    fused_right(lesson, settled(Shared()), IMAGES)
 
 
 @pytest.mark.beyond("the fused weight is read: wrong numbers")
@@ -652,37 +491,12 @@ def test_layers_with_hooks_are_not_fused(lesson, number, kind):
     fused_right(lesson, settled(hooked(number, kind)), IMAGES)
 
 
-@pytest.mark.beyond("an assertion")
-def test_a_linear_layer_of_other_features_is_not_fused(lesson):
-    model = settled(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(2)))
-    fused_right(lesson, model, torch.rand(5, 2, 4), nodes=4)
-
-
 def test_training_mode_is_refused(lesson):
     with refuses((RuntimeError, AssertionError), "eval"):
         lesson.fuse(nn.Sequential(*pair()))
 
 
-@pytest.mark.beyond('an assertion: "Fusion only for eval!"')
-def test_what_is_in_training_mode_is_named(lesson):
-    model = settled(nn.Sequential(nn.Sequential(*pair())))
-    model[0][1].train()
-    with refuses(RuntimeError, "`0.1`", "training"):
-        lesson.fuse(model)
-
-
-def test_what_is_frozen_stays_frozen(lesson):
-    model = settled(nn.Sequential(*pair()))
-    model.requires_grad_(False)
-    equal([each.requires_grad for each in lesson.fuse(model).parameters()], [False, False])
-
-
-def test_half_precision_stays(lesson):
-    model = settled(nn.Sequential(*pair())).bfloat16()
-    equal({each.dtype for each in lesson.fuse(model).parameters()}, {torch.bfloat16})
-
-
-def test_in_place_shares_what_is_not_fused(lesson):
+def test_in_place_shares_the_modules_that_are_not_fused(lesson):
     model = settled(nn.Sequential(*pair(), nn.Conv2d(3, 3, 1)))
     copied = dict(lesson.fuse(model).named_modules())["2"]
     holds(copied is not model[2], "a copy of the module")
@@ -696,14 +510,8 @@ def test_a_graph_module_need_not_be_traced_again(lesson):
     traced, fused = lesson.fuse(gm), lesson.fuse(gm, no_trace=True)
     equal([node.meta.get("mark") for node in traced.graph.nodes], [None, None, None])
     equal([node.meta.get("mark") for node in fused.graph.nodes], [None, True, None])
-    equal(len(gm.graph.nodes), 4, cause=(is_value(3), "it was edited"))
+    equal(len(gm.graph.nodes), 4, cause=(is_value(3), "the given graph was edited"))
     holds(isinstance(fused, GraphModule), "a GraphModule")
-
-
-def test_what_is_no_graph_module_is_traced_in_any_case(lesson):
-    model = settled(nn.Sequential(*pair()))
-    expected = len(lesson.fuse(model).graph.nodes)
-    equal(len(lesson.fuse(model, no_trace=True).graph.nodes), expected)
 
 
 CLASSIFIERS = zoo.torchvision_models("classification")
@@ -718,133 +526,3 @@ def test_torchvisions_classifiers_compute_the_same_when_fused(lesson, name):
     with torch.no_grad():
         error = relative_error(fused(*specimen.inputs), model(*specimen.inputs))
     holds(error <= 1e-5, "the numbers that the eager model gives", got=f"relative error {error}")
-
-
-# --- explain --------------------------------------------------------------------------------------
-
-
-def explained(lesson, function, pattern):
-    return lesson.explain(symbolic_trace(function), pattern)
-
-
-# A function, a pattern that isn't found, how many of its nodes agree, and a word of the reason.
-MISSES = {
-    "a namesake": (lambda a: F.relu(a + 1), lambda x: torch.relu(x + 1), 1, "another function"),
-    "a method": (lambda a: a.relu(), relu, 0, "call_method, not call_function"),
-    "a literal": (lambda a: torch.relu(a + 1), lambda x: torch.relu(x + 2), 1, "1, not 2"),
-    "a keyword": (
-        lambda a: torch.sum(torch.relu(a), dim=0),
-        lambda x: torch.sum(torch.relu(x), dim=1),
-        1,
-        "0, not 1",
-    ),
-    "the order": (
-        lambda a, b: torch.tanh(b) - torch.relu(a),
-        lambda x, y: torch.relu(x) - torch.tanh(y),
-        2,
-        "another order",
-    ),
-    "an edge": (
-        lambda a, b: torch.relu(a) + torch.relu(b),
-        lambda x: torch.relu(x) + torch.relu(x),
-        2,
-        "a, not b",
-    ),
-    "a value that escapes": (
-        lambda a: (y := a + 1, torch.relu(y)),
-        lambda x: torch.relu(x + 1),
-        1,
-        "also used by output",
-    ),
-    "an input": (
-        lambda a: torch.relu(a),
-        lambda x: torch.relu(torch.tanh(x)),
-        1,
-        "placeholder, not",
-    ),
-    "a list": (
-        lambda a, b: torch.cat([a, b]),
-        lambda x, y, z: torch.cat([x, y, z]),
-        0,
-        "[a, b], not [x, y, z]",
-    ),
-    "one node for two": (
-        lambda a: (y := torch.relu(a)) * y,
-        lambda x: torch.relu(x) * torch.relu(x),
-        1,
-        "two nodes of the pattern",
-    ),
-}
-
-
-@pytest.mark.beyond("an empty list, and nothing else", run=False)
-@pytest.mark.parametrize("case", MISSES)
-def test_the_nearest_miss_is_explained(lesson, case):
-    function, pattern, agreeing, reason = MISSES[case]
-    got = explained(lesson, function, pattern)
-    equal(got.matches, [])
-    holds(reason in str(got), reason, got=str(got))
-    equal(got.agreeing, agreeing)
-
-
-@pytest.mark.beyond("the same", run=False)
-def test_the_nearest_of_several_is_explained(lesson):
-    function = lambda a: torch.relu(torch.sin(a * 2)) + torch.relu(torch.tanh(a * 3) * 1)
-    got = explained(lesson, function, lambda x: torch.relu(torch.tanh(x * 3)))
-    lines = [line.split() for line in str(got).splitlines()]
-    equal(lines[0][:2], ["not", "found;"])
-    holds(any("mul_1" in line for line in lines), "the place with `tanh(a * 3)`", got=str(got))
-
-
-class Layer(nn.Module):
-    """A linear layer, and a function before and after it."""
-
-    def __init__(self, before, after):
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
-        self.before, self.after = before, after
-
-    def forward(self, x):
-        return self.after(self.linear(self.before(x)))
-
-
-TABLE = """\
-not found; at the nearest miss 1 of 3 nodes agree
-  pattern                    graph
-  sin = torch.sin(x)         x                                placeholder, not call_function
-  linear = self.linear(sin)  linear = self.linear(x)
-  relu = torch.relu(linear)  sigmoid = torch.sigmoid(linear)  another function"""
-
-
-@pytest.mark.beyond("the same", run=False)
-def test_an_explanation_is_a_table(lesson):
-    got = explained(lesson, Layer(lambda x: x, torch.sigmoid), Layer(torch.sin, torch.relu))
-    equal(str(got), TABLE)
-
-
-NOTHING = """\
-not found; at the nearest miss 0 of 1 nodes agree
-  pattern               graph
-  relu = torch.relu(x)  -"""
-
-
-@pytest.mark.beyond("the same", run=False)
-def test_a_graph_that_computes_nothing_has_nothing_to_compare(lesson):
-    equal(str(explained(lesson, lambda a: a, relu)), NOTHING)
-
-
-@pytest.mark.beyond("the same", run=False)
-def test_what_is_found_needs_no_explanation(lesson):
-    got = explained(lesson, lambda a: torch.relu(a + 1), relu)
-    equal(len(got.matches), 1)
-    equal(str(got), "found 1 times, at relu")
-
-
-@pytest.mark.beyond("the same", run=False)
-def test_explaining_takes_time_in_proportion_to_the_graph(lesson):
-    def work(size):
-        gm = planted(0, size)[0]
-        return lambda: lesson.explain(gm, lambda x: torch.sigmoid(torch.relu(x)))
-
-    rate = growth(work, 200)
-    holds(rate < LINEAR, "twice the work for twice the graph", got=f"{rate:.1f} times")

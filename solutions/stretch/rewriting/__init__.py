@@ -1,31 +1,26 @@
-"""Unlike the core: patterns of any shape, replacements that bring their own parts, and reasons.
+"""Unlike the core: patterns with several results, and replacements that bring their own parts.
 
-- ``comparing``: an argument may be passed by position or by name, and be in a dict or a slice; an
-  attribute that is a tensor matches any tensor of its type.
-- ``finding``: a pattern may be a graph, and return several values. The options are torch's.
+- ``matching``: a pattern may be a graph, and return several values. An argument may be passed by
+  position or by name. A tensor attribute matches any tensor of its type.
 - ``replacing``: a replacement brings the modules and tensors that it uses. A value that is used
   between the nodes of a match is used after the copy. Filters and callbacks are torch's.
-- ``fusing``: linear layers and transposed convolutions, too; what would be fused wrong stays.
-- ``explaining``: why a pattern was not found: the nearest miss, node beside node.
+- ``fusing``: linear layers and transposed convolutions, too. A pair is left alone if fusing it
+  would change the result.
 """
 
 from __future__ import annotations
 
 from ...rewriting import Match, is_contained
-from .comparing import Matcher
-from .explaining import Explanation, explain
-from .finding import InternalMatch, SubgraphMatcher, match
 from .fusing import fuse
+from .matching import InternalMatch, Matcher, SubgraphMatcher, match
 from .replacing import ReplacedPatterns, replace_pattern, replace_pattern_with_filters
 
 __all__ = [
-    "Explanation",
     "InternalMatch",
     "Match",
     "Matcher",
     "ReplacedPatterns",
     "SubgraphMatcher",
-    "explain",
     "fuse",
     "is_contained",
     "match",

@@ -1,7 +1,7 @@
 """Unlike the core: more kinds of layers, options, and pairs that are left alone.
 
-The core's pattern becomes a table of types. A pattern doesn't tell whether a layer is called
-elsewhere, whether its parameters are read, or whether it has hooks: that is checked here.
+The core's pattern becomes a table of types. A pattern can't say that a layer isn't called
+elsewhere, that its parameters aren't read, or that it has no hooks. That is checked here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ NORM_OF: dict[type[nn.Module], type[nn.Module]] = {
 def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
     """Fuse each convolution or linear layer with the batch norm that follows it.
 
-    A pair stays where one layer would not compute the same: the convolution is called twice, its
-    parameters are read elsewhere, one of the two has hooks, the batch norm has no running
-    statistics, or a linear layer has another number of features. So does a transposed convolution
-    with groups. A batch norm after a linear layer is taken to normalise what that computes: its
-    input has two dimensions.
+    A pair is left alone if one layer wouldn't compute the same: the convolution is called twice,
+    its parameters are read elsewhere, one of the two has hooks, or the batch norm has no running
+    statistics. So is a transposed convolution with groups. A batch norm after a linear layer is
+    assumed to get an input of two dimensions.
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 
@@ -47,7 +46,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
         A module that computes the same with fewer nodes.
 
     Raises:
-        RuntimeError: One of a pair is in training mode.
+        RuntimeError: One of a pair is in training mode; the message names it.
 
     >>> model = nn.Sequential(nn.ConvTranspose1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
     >>> list(fuse(model).state_dict())
@@ -78,7 +77,7 @@ def uses_of_modules(gm: GraphModule) -> Counter[int]:
 
 
 def is_pair(conv: Node, bn: Node) -> bool:
-    """Tell whether these are a layer, and the batch norm that alone uses its result."""
+    """Return whether these are a layer, and the batch norm that alone uses its result."""
     return (
         conv.op == "call_module"
         and len(conv.users) == 1
@@ -87,24 +86,20 @@ def is_pair(conv: Node, bn: Node) -> bool:
 
 
 def can_fuse(conv: Node, bn: Node) -> bool:
-    """Tell whether one layer computes what the two of a pair do.
+    """Return whether one layer computes what the two of a pair do.
 
     Raises:
         RuntimeError: One of them is in training mode.
     """
     for each in (conv, bn):
         if module_of(each).training:
-            raise RuntimeError(
-                f"cannot fuse `{conv.target}` and `{bn.target}`: `{each.target}` is in training "
-                "mode, where a batch norm uses the statistics of its batch; call `model.eval()`"
-            )
+            raise RuntimeError(f"`{each.target}` is in training mode: call `model.eval()` first")
     layer, norm = module_of(conv), module_of(bn)
     hooks = [each._forward_pre_hooks or each._forward_hooks for each in (layer, norm)]
-    fits = not isinstance(layer, nn.Linear) or layer.out_features == norm.num_features
     is_grouped = is_transposed(layer) and layer.groups > 1
-    return fits and not any(hooks) and not is_grouped and norm.running_mean is not None
+    return not any(hooks) and not is_grouped and norm.running_mean is not None
 
 
 def is_transposed(layer: nn.Module) -> bool:
-    """Tell whether a layer is a transposed convolution."""
+    """Return whether a layer is a transposed convolution."""
     return isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)

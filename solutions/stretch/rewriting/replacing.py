@@ -1,14 +1,14 @@
 """Unlike the core: several results, filters and callbacks, and replacements that bring their parts.
 
-Matches are replaced in the order of the graph. What took the place of a result is remembered: a
-later match that has it as an input is updated before it is replaced, and before it is returned.
+Matches are replaced in the order of the graph. A result of one match may be an input of a later
+one, which is updated before it is replaced, and before it is returned.
 """
 
 from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from ...rewriting import Match
-from .finding import (
+from .matching import (
     InternalMatch,
     Pattern,
     SubgraphMatcher,
@@ -52,18 +52,18 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
     In torch: ``torch.fx.replace_pattern``.
 
     Args:
-        gm: The module whose graph is edited. What the replacement uses is copied to it, but for
-            what it has under the same name; constants of the replacement get new names.
+        gm: The module whose graph is edited. Attributes that the replacement uses are copied to
+            it, unless it has one of that name; constants of the replacement get new names.
         pattern: What to look for.
         replacement: What to put there. It takes as many inputs as the pattern, in the same order,
             and returns as many values.
 
     Returns:
-        The matches. An input that was itself replaced is the node that took its place.
+        The matches. For an input that was itself replaced, they have the new node.
 
     Raises:
-        ValueError: The pattern computes nothing, or something that it doesn't return; or the
-            replacement takes or returns another number of values than the pattern.
+        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes; or
+            the replacement takes or returns another number of values than the pattern.
     """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(each.anchor, each.nodes_map) for each in replaced]
@@ -86,8 +86,8 @@ def replace_pattern_with_filters(
         pattern: What to look for.
         replacement: What to put there, if there is no callback. If it is a module, submodules
             that the graph no longer calls are removed from ``gm``, as in torch.
-        match_filters: Each gets a match, the graph and the pattern's graph, and tells whether the
-            match counts. One that doesn't count doesn't overlap with others either.
+        match_filters: Each gets a match, the graph and the pattern's graph, and returns whether
+            the match counts. One that doesn't count doesn't overlap with others either.
         ignore_literals: Whether a literal of the pattern matches anything.
         replacement_callback: Gets the same as a filter, and returns the graph to put there.
 
@@ -95,10 +95,8 @@ def replace_pattern_with_filters(
         The places, in the order of the graph.
 
     Raises:
-        ValueError: As for ``replace_pattern``; or there is neither replacement nor callback.
+        ValueError: As for ``replace_pattern``.
     """
-    if replacement is None and replacement_callback is None:
-        raise ValueError("nothing to put there: pass a replacement or a replacement_callback")
     matcher = SubgraphMatcher(graph_of(pattern), ignore_literals=ignore_literals)
     wanted = (
         found
@@ -106,12 +104,12 @@ def replace_pattern_with_filters(
         if all(accepts(found, gm.graph, matcher.pattern) for accepts in match_filters or ())
     )
     replacer = Replacer(gm)
-    new = graph_of(replacement) if replacement is not None else None
+    new: Any = None if replacement_callback else graph_of(replacement)
     for found in without_overlaps(wanted):
         replacer.update(found)
-        if replacement_callback is not None:
+        if replacement_callback:
             new = replacement_callback(found, gm.graph, matcher.pattern)
-        replacer.replace(found, new)  # type: ignore[arg-type]
+        replacer.replace(found, new)
     if isinstance(replacement, nn.Module):
         gm.delete_all_unused_submodules()
     gm.recompile()
@@ -123,8 +121,8 @@ class Replacer:
 
     Attributes:
         gm: The module.
-        replaced: The nodes replaced so far.
-        new_values: What took the place of each result that was replaced.
+        replaced: The places replaced so far.
+        new_values: For each result that was replaced, its new value.
         paths: Where a replacement's attributes and modules are in ``gm``.
     """
 
@@ -135,7 +133,7 @@ class Replacer:
         self.paths: dict[tuple[Graph, str], str] = {}
 
     def update(self, found: InternalMatch) -> None:
-        """Let a match refer to what took the place of its inputs."""
+        """Replace the inputs of a match that are results of earlier ones."""
         for node, value in found.nodes_map.items():
             found.nodes_map[node] = map_arg(value, lambda each: self.new_values.get(each, each))
 
@@ -145,26 +143,23 @@ class Replacer:
         Nodes before that one that use its results move after the copy.
         """
         placeholders = replacement.find_nodes(op="placeholder")
-        results = tree_leaves(replacement.output_node().args)
-        check_number("inputs", found.placeholder_nodes, placeholders)
-        check_number("results", found.returning_nodes, results)
         values = dict(zip(placeholders, found.placeholder_nodes, strict=True))
+        new_results = tree_leaves(replacement.output_node().args)
+        results = dict(zip(found.returning_nodes, new_results, strict=True))
         between, last = users_between(found), max(found.inside)
         with self.gm.graph.inserting_before(last):
             self.gm.graph.graph_copy(replacement, values)
         for node in between:
             last.prepend(node)
-        added = [copied for node, copied in values.items() if node.op != "placeholder"]
         for node, copied in values.items():
             if node.op in ("get_attr", "call_module"):
                 copied.target = self.path_of(replacement, str(node.target))
-        for old, result in zip(found.returning_nodes, results, strict=True):
-            new = values.get(result, result)
-            if isinstance(old, Node) and old is not new:  # a literal has no users
-                self.new_values[old] = new
-                old.replace_all_uses_with(new, lambda user: user not in added)
+        for old, result in results.items():
+            self.new_values[old] = values.get(result, result)  # it may be a number
+            old.replace_all_uses_with(self.new_values[old])
         for node in reversed(found.inside):
             node.graph.erase_node(node)
+        added = [copied for node, copied in values.items() if node.op != "placeholder"]
         self.replaced.append(ReplacedPatterns(found.anchor, found.nodes_map, added))
 
     def path_of(self, replacement: Graph, target: str) -> str:
@@ -198,21 +193,8 @@ def bring(gm: GraphModule, source: nn.Module | None, target: str) -> str:
 
 
 def has_path(module: nn.Module, path: str) -> bool:
-    """Tell whether a dotted path leads to something; the empty one does."""
+    """Return whether a module has an attribute at a dotted path; an empty path is the module."""
     try:
         return not path or operator.attrgetter(path)(module) is not None
     except AttributeError:
         return False
-
-
-def check_number(what: str, expected: Sequence[Any], actual: Sequence[Any]) -> None:
-    """Refuse a replacement that doesn't fit.
-
-    Raises:
-        ValueError: The numbers differ.
-    """
-    if len(expected) != len(actual):
-        raise ValueError(
-            f"the pattern has {len(expected)} {what}, and the replacement {len(actual)}: "
-            "they must have the same number, in the same order"
-        )

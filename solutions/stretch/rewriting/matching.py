@@ -1,18 +1,22 @@
-"""Unlike the core: patterns of several results, and torch's options."""
+"""Unlike the core: patterns of several results, arguments by name, and tensors by their type."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
+from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_arg
+from torch.fx.operator_schemas import get_signature_for_torch_op
 
+from ... import rewriting as core
 from ...rewriting import Match, nodes_inside
 from ..tracer import Tracer
-from .comparing import Matcher, target_of
 
 Pattern = Any  # a function, a module or a graph
 
@@ -30,7 +34,7 @@ def match(pattern: Pattern, graph: Graph) -> list[Match]:
         The matches, in the order of the graph. Of two that overlap it is the first.
 
     Raises:
-        ValueError: The pattern computes nothing, or something that it doesn't return.
+        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes.
     """
     found = SubgraphMatcher(graph_of(pattern)).match(graph)
     return [Match(each.anchor, each.nodes_map) for each in found]
@@ -42,9 +46,70 @@ def graph_of(pattern: Pattern) -> Graph:
         return pattern if isinstance(pattern, Graph) else pattern.graph
     tracer = Tracer()
     graph = tracer.trace(pattern)
-    # Neither a pattern nor a replacement is run, so no code is made: the root has what it names.
+    # A pattern isn't run, so it needs no code: the root has the attributes that it names.
     graph.owning_module = tracer.root  # type: ignore[assignment]
     return graph
+
+
+class Matcher(core.Matcher):
+    """Compares nodes as the core does, and knows the names of arguments.
+
+    Attributes:
+        ignore_literals: Whether a literal of the pattern matches anything.
+    """
+
+    ignore_literals = False
+
+    def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
+        """Return whether two nodes make the same call, with arguments that match."""
+        return target_of(expected) == target_of(actual) and self.match_arguments(
+            expected, actual, nodes_map
+        )
+
+    def match_arguments(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
+        """Return whether the arguments of two calls match, by position or by name."""
+        named, others = expected.kwargs, actual.kwargs
+        if named.keys() == others.keys() and len(expected.args) == len(actual.args):
+            ours = [*expected.args, *named.values()]
+            return self.match_value(ours, [*actual.args, *map(others.get, named)], nodes_map)
+        for signature in signatures_of(expected.target):
+            with contextlib.suppress(TypeError):  # this overload takes other arguments
+                ours, theirs = (bound_arguments(signature, each) for each in (expected, actual))
+                return self.match_value(ours, theirs, nodes_map)
+        return False
+
+    def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+        """Return whether an argument in the pattern matches an argument in the graph."""
+        is_literal = not isinstance(expected, Node | list | tuple)
+        is_ignored = is_literal and self.ignore_literals
+        return is_ignored or super().match_value(expected, actual, nodes_map)
+
+
+def target_of(node: Node) -> object:
+    """Return what a node calls or reads, and its opcode; the type of a module or a tensor."""
+    owner = node.graph.owning_module
+    if node.op in ("call_module", "get_attr") and owner is not None:
+        value = operator.attrgetter(str(node.target))(owner)
+        if node.op == "call_module" or isinstance(value, Tensor):
+            return node.op, type(value)
+    return node.op, node.target
+
+
+@cache
+def signatures_of(target: Any) -> list[inspect.Signature]:
+    """Return the signatures of one of torch's functions, one per overload."""
+    return get_signature_for_torch_op(target) or [] if callable(target) else []
+
+
+def bound_arguments(signature: inspect.Signature, node: Node) -> list[Any]:
+    """Return the arguments of a call in the order of its signature, with the defaults.
+
+    Raises:
+        TypeError: The signature takes other arguments.
+    """
+    bound = signature.bind(*node.args, **node.kwargs)
+    bound.apply_defaults()
+    return [*bound.arguments.values()]
 
 
 @dataclass
@@ -70,7 +135,7 @@ class InternalMatch:
         return [self.nodes_map[each] for each in self.anchor.graph.find_nodes(op="placeholder")]
 
     @property
-    def returning_nodes(self) -> list[Any]:
+    def returning_nodes(self) -> list[Node]:
         """What the nodes that the pattern returns match, in their order."""
         return [self.nodes_map[each] for each in self.anchor.graph.output_node().all_input_nodes]
 
@@ -85,13 +150,10 @@ class SubgraphMatcher(Matcher):
 
     Args:
         pattern: What to look for.
-        match_output: Whether the pattern's output must match the graph's output.
-        match_placeholder: Whether placeholders must match placeholders; else they match anything.
-        remove_overlapping_matches: Whether, of two matches that overlap, only the first counts.
         ignore_literals: Whether a literal of the pattern matches anything.
 
     Raises:
-        ValueError: The pattern computes nothing, or something that it doesn't return.
+        ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes.
 
     >>> pattern = graph_of(lambda x: (x + 1, x * 2))
     >>> graph = graph_of(lambda a: (a * 2) / (a + 1))
@@ -99,22 +161,15 @@ class SubgraphMatcher(Matcher):
     [[add, mul]]
     """
 
-    def __init__(
-        self,
-        pattern: Graph,
-        match_output: bool = False,
-        match_placeholder: bool = False,
-        remove_overlapping_matches: bool = True,
-        ignore_literals: bool = False,
-    ) -> None:
-        check_pattern(pattern)
+    def __init__(self, pattern: Graph, *, ignore_literals: bool = False) -> None:
+        *nodes, output = pattern.nodes
+        results = output.all_input_nodes
+        computes = results and all(each.op != "placeholder" for each in results)
+        if not computes or not all(each.users for each in nodes):
+            raise ValueError("a pattern must use all its inputs, and return values it computes")
         self.pattern = pattern
-        self.match_placeholder = match_placeholder
-        self.remove_overlapping_matches = remove_overlapping_matches
         self.ignore_literals = ignore_literals
-        output = pattern.output_node()
-        unused = [each for each in output.all_input_nodes if len(each.users) == 1]
-        self.anchors = [output] if match_output else unused
+        self.anchors = [each for each in results if len(each.users) == 1]
 
     def match(self, graph: Graph) -> list[InternalMatch]:
         """Find the pattern in a graph.
@@ -123,20 +178,16 @@ class SubgraphMatcher(Matcher):
             graph: Where to look.
 
         Returns:
-            The matches, in the order of what the first anchor matches.
+            The matches, in the order of what the first anchor matches. Of two that overlap it is
+            the first.
         """
-        found = self.occurrences(graph)
-        return without_overlaps(found) if self.remove_overlapping_matches else [*found]
+        return without_overlaps(self.occurrences(graph))
 
     def occurrences(self, graph: Graph) -> Iterator[InternalMatch]:
         """Yield all matches that could be replaced; they may overlap."""
-        inputs = graph.find_nodes(op="placeholder")
         for nodes_map in self.complete(self.anchors, {}, graph):
             found = InternalMatch(self.anchors, nodes_map)
-            is_wanted = not self.match_placeholder or all(
-                each in inputs for each in found.placeholder_nodes
-            )
-            if is_wanted and is_self_contained(found) and not depends_on_itself(found):
+            if is_self_contained(found) and not depends_on_itself(found):
                 yield found
 
     def complete(
@@ -171,50 +222,26 @@ class SubgraphMatcher(Matcher):
         return sorted(near[anchor]) if anchor in near else graph.nodes
 
 
-def check_pattern(pattern: Graph) -> None:
-    """Refuse a pattern that can't be replaced as a whole.
-
-    Raises:
-        ValueError: It computes nothing, or has a node that nothing uses.
-    """
-    *nodes, output = pattern.nodes
-    if all(each.op == "placeholder" for each in output.all_input_nodes):
-        raise ValueError("the pattern computes nothing: let it return what is to be replaced")
-    for node in nodes:
-        if not node.users:
-            raise ValueError(
-                f"the pattern doesn't use its {node.op} `{node.name}`: "
-                "remove it, or return what is computed from it"
-            )
-
-
 def is_self_contained(found: InternalMatch) -> bool:
-    """Tell whether the values that the pattern doesn't return are used inside the match alone.
-
-    An input is outside: it may not be a list of such values.
-    """
-    inside, results, inputs = set(found.inside), found.returning_nodes, set[Node]()
-    map_arg(found.placeholder_nodes, inputs.add)
-    return inside.isdisjoint(inputs) and all(
-        inside.issuperset(node.users) for node in inside if node not in results
-    )
+    """Return whether only results of a match are used outside of it."""
+    inside, results = set(found.inside), found.returning_nodes
+    return all(inside.issuperset(node.users) for node in inside if node not in results)
 
 
 def depends_on_itself(found: InternalMatch) -> bool:
-    """Tell whether something inside is computed outside from another result of the match."""
+    """Return whether a node inside is computed outside from another result of the match."""
     return any(user in found.inside for node in users_between(found) for user in node.users)
 
 
 def users_between(found: InternalMatch) -> list[Node]:
-    """Return what is computed outside from results of a match before its last node, in order."""
-    results = [each for each in found.returning_nodes if isinstance(each, Node)]
-    last, own = max(found.inside), {*found.inside, *results}
-    reached, waiting = set(own), [*own]
+    """Return the nodes outside that need a result and come before the last node, in order."""
+    last, inside = max(found.inside), set(found.inside)
+    reached, waiting = set(inside), [*inside]
     while waiting:
         users = {user for user in waiting.pop().users if user < last} - reached
         waiting += users
         reached |= users
-    return sorted(reached - own)
+    return sorted(reached - inside)
 
 
 def without_overlaps(matches: Iterable[InternalMatch]) -> list[InternalMatch]:
