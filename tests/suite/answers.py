@@ -224,7 +224,7 @@ def judge_folder(folder: Path, *arguments: str, plugins: Iterable[object] = ()) 
 
 
 # A run inside a run needs none of these; `unraisableexception` collects the whole heap twice.
-OFF = ("faulthandler", "benchmark", "xdist", "sybil", "unraisableexception", "tests.suite.alone")
+OFF = ("faulthandler", "benchmark", "xdist", "unraisableexception", "tests.suite.alone")
 
 
 def run_suite(*arguments: str, impl: str = "lessons", plugins: Iterable[object] = ()) -> Verdict:
