@@ -324,7 +324,7 @@ def build_submodule(
     Returns:
         The submodule.
 
-    Like in, like out: graph and module are of the classes that ``m`` and its graph have, be they
+    Like in, like out: graph and module are of the classes that ``m`` and its graph have, whether
     yours or torch's: ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
 
     Hint: ``map_arg`` of the lesson ``graph``, which replaces nodes in arguments, also nested ones;

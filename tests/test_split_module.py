@@ -59,7 +59,7 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
     )
 
 
-def test_the_callback_is_asked_about_calls_only(lesson):
+def test_the_callback_is_called_for_calls_only(lesson):
     graph, asked = symbolic_trace(TwoViews()).graph, []
     lesson.assign_nodes(graph, lambda node: asked.append(node.op) or 0)
     holds(
@@ -71,7 +71,7 @@ def test_the_callback_is_asked_about_calls_only(lesson):
     )
 
 
-def test_the_callback_is_asked_once_about_each_call(lesson):
+def test_the_callback_is_called_once_for_each_call(lesson):
     graph, asked = symbolic_trace(TwoViews()).graph, Counter()
     lesson.assign_nodes(graph, lambda node: asked.update([node.name]) or 0)
     equal(
@@ -116,7 +116,7 @@ def test_a_value_used_elsewhere_is_an_output_here_and_an_input_there(lesson):
     )
 
 
-def test_every_partition_that_uses_a_value_takes_it(lesson):
+def test_each_partition_that_uses_a_value_has_it_as_an_input(lesson):
     def shared(x):
         once = x + 1
         return once.relu(), once.tanh(), once
@@ -161,7 +161,7 @@ def test_a_parameter_is_an_input(lesson):
     )
 
 
-def test_a_value_used_by_the_output_alone_goes_out(lesson):
+def test_a_value_that_only_the_output_uses_is_an_output(lesson):
     first, second = crossed(lesson, symbolic_trace(lambda x: (x + 1, x * 2)), "add", "mul")
     equal(
         (names(first.outputs), names(second.outputs)),
@@ -174,7 +174,7 @@ def test_a_value_used_by_the_output_alone_goes_out(lesson):
     )
 
 
-def test_a_value_crosses_wherever_it_stands_in_an_argument(lesson):
+def test_a_value_crosses_wherever_it_is_in_an_argument(lesson):
     def f(x):
         return torch.add(torch.cat([x, torch.relu(x)])[: x.size(0)], other=torch.tanh(x))
 
@@ -297,7 +297,7 @@ def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called, keep):
         lesson.order_partitions(cycle, keep_original_order=keep)
 
 
-def test_a_partition_outside_the_cycle_is_not_accused(lesson):
+def test_partitions_outside_the_cycle_are_not_named(lesson):
     tanh, outer, _ = calls(symbolic_trace(Chain()).graph)
     before, one, two, after = partitions_called(lesson, "6", "7", "8", "9")
     one.inputs, two.inputs, after.inputs = {outer: two, tanh: before}, {tanh: one}, {tanh: one}
@@ -458,7 +458,7 @@ def test_copies_keep_their_annotations(lesson):
     )
 
 
-def test_copies_are_named_afresh_unless_asked(lesson):
+def test_copies_get_fresh_names_unless_they_are_to_keep_theirs(lesson):
     m = symbolic_trace(lambda x: torch.relu(x + 1) + 2)
     afresh = built(lesson, m, "relu", "add_1", "add_1")
     kept = built(lesson, m, "relu", "add_1", "add_1", keep_original_node_name=True)
@@ -473,7 +473,7 @@ def test_copies_are_named_afresh_unless_asked(lesson):
     )
 
 
-def test_the_partition_keeps_its_graph_and_the_copies(lesson):
+def test_the_partition_remembers_its_graph_and_the_copies(lesson):
     m = symbolic_trace(lambda x: torch.relu(x))
     x, relu, _ = m.graph.nodes
     partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
@@ -483,7 +483,7 @@ def test_the_partition_keeps_its_graph_and_the_copies(lesson):
 
 
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
-def test_a_split_of_torchs_modules_is_torchs_and_of_yours_yours(lesson, trace):
+def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
     m = trace(lambda x: torch.relu(x))
     x, relu, _ = m.graph.nodes
     partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
@@ -551,7 +551,7 @@ def test_placeholders_keep_defaults_and_annotations(lesson):
     )
 
 
-def test_the_annotation_of_the_output_stays_behind(lesson):
+def test_the_annotation_of_the_output_is_not_copied(lesson):
     class Model(nn.Module):
         def forward(self, x) -> torch.Tensor:
             return torch.relu(x)
@@ -602,7 +602,7 @@ def test_each_submodule_is_called_in_the_given_order(lesson):
     )
 
 
-def test_a_parameter_is_shared_wherever_it_is(lesson):
+def test_parameters_at_any_depth_are_shared_not_copied(lesson):
     class Scaled(nn.Module):
         def __init__(self):
             super().__init__()
@@ -627,7 +627,7 @@ def test_a_parameter_is_shared_wherever_it_is(lesson):
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["any order", "original order"])
-def test_every_get_attr_has_its_copy_if_only_the_output_uses_it(lesson, keep):
+def test_a_get_attr_that_only_the_output_uses_is_copied(lesson, keep):
     m = symbolic_trace(TwoViews())
     nodes = named(m.graph)
     nodes["output"].args = ((nodes["maximum"], nodes["scale"]),)
@@ -645,7 +645,7 @@ def test_an_unused_get_attr_stays(lesson):
     equal(names(split.graph.nodes), ["left", "right", "scale", "submod_0", "output"])
 
 
-def test_the_partitions_and_only_they_are_named_in_meta(lesson):
+def test_meta_names_the_partitions_and_nothing_else(lesson):
     split = stitched(lesson, symbolic_trace(TwoViews()), "0: left scale -> maximum")
     equal(
         split.meta.get("partition_names"),
@@ -670,7 +670,7 @@ def test_the_output_keeps_its_structure(lesson):
 
 
 @pytest.mark.parametrize(("keep", "position"), [(False, 2), (True, 3)])
-def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, keep, position):
+def test_keep_original_order_reads_a_parameter_right_before_its_first_use(lesson, keep, position):
     stages = "0: right -> encoder", "1: encoder scale -> maximum"
     split = stitched(lesson, symbolic_trace(TwoViews()), *stages, keep_original_order=keep)
     expected = ["left", "right", "submod_0", "submod_1", "output"]
@@ -687,7 +687,7 @@ def test_a_parameter_waits_for_its_partition_in_the_original_order(lesson, keep,
     )
 
 
-def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
+def test_keep_original_node_name_names_the_arguments_after_their_nodes(lesson):
     m = symbolic_trace(layers())
     usual = stitched(lesson, m, "0: input_1 -> _2")
     named_by_nodes = stitched(lesson, m, "0: input_1 -> _2", keep_original_node_name=True)
@@ -702,7 +702,7 @@ def test_the_outer_arguments_have_the_names_of_nodes_if_asked(lesson):
 # --- The whole: split_module, beside torch's own
 
 
-def test_the_example_comes_out_as_printed(lesson):
+def test_the_example_is_cut_as_printed(lesson):
     split = lesson.split_module(
         symbolic_trace(model := TwoViews()), model, lambda node: int(node.name not in FIRST)
     )
@@ -720,7 +720,7 @@ def test_the_example_comes_out_as_printed(lesson):
     )
 
 
-def test_a_graph_without_a_call_is_cut_into_nothing(lesson):
+def test_a_graph_without_calls_has_no_partitions(lesson):
     m = symbolic_trace(lambda x: x)
     split = lesson.split_module(m, m, lambda node: 0, keep_original_order=True)
     same_graph(split.graph, m.graph, hint="placeholders come first, always")
@@ -742,7 +742,7 @@ def test_a_placeholder_can_go_straight_to_the_output(lesson):
     ("stages", "option"),
     [(1, None), (2, None), (3, None), (3, "keep_original_order"), (3, "keep_original_node_name")],
 )
-def test_every_graph_is_the_one_torch_makes(lesson, stages, option, make):
+def test_every_graph_is_the_one_that_torch_makes(lesson, stages, option, make):
     model, options = make(), {option: True} if option else {}
     m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
@@ -754,8 +754,19 @@ def test_every_graph_is_the_one_torch_makes(lesson, stages, option, make):
     )
 
 
+def test_submodules_are_called_in_the_original_order_if_asked(lesson):
+    m = symbolic_trace(lambda x: x.relu().tanh() + x.neg())
+    callback = numbered(relu=0, tanh=1, neg=2, add=3)
+    split = lesson.split_module(m, m, callback, keep_original_order=True)
+    equal(
+        list(submodules(split)),
+        [f"submod_{number}" for number in range(4)],
+        hint="pass keep_original_order to both order_partitions and stitch_graph",
+    )
+
+
 @pytest.mark.parametrize("kept", [{}, {"kept": "kept"}], ids=["empty", "with an entry"])
-def test_qualname_map_says_where_each_module_came_from(lesson, kept):
+def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
     model, old_path = Chain(), dict(kept)
     m = symbolic_trace(model)
     lesson.split_module(m, model, in_stages(m, 3), old_path)
@@ -770,17 +781,7 @@ def test_qualname_map_says_where_each_module_came_from(lesson, kept):
     )
 
 
-def test_the_nodes_of_the_submodules_keep_their_names_if_asked(lesson):
-    m = symbolic_trace(lambda x: torch.relu(torch.relu(x)))
-    split = lesson.split_module(m, m, numbered(relu=0, relu_1=1), keep_original_node_name=True)
-    equal(
-        [names(each.graph.nodes)[1] for each in submodules(split).values()],
-        ["relu", "relu_1"],
-        hint="pass keep_original_node_name to both build_submodule and stitch_graph",
-    )
-
-
-def test_the_original_is_left_as_it_was(lesson):
+def test_the_original_is_not_changed(lesson):
     model = TwoViews()
     m = symbolic_trace(model)
     before, code, meta = rows(m.graph), m.code, dict(m.meta)
@@ -817,7 +818,7 @@ def test_the_tensors_of_the_result_are_those_of_the_model(lesson):
     )
 
 
-def test_layers_stay_in_the_mode_in_which_they_are(lesson):
+def test_layers_stay_in_training_or_eval_mode(lesson):
     model = nn.Sequential(nn.Dropout().eval(), nn.Dropout())
     m = symbolic_trace(model)
     lesson.split_module(m, model, in_stages(m, 2))
@@ -841,20 +842,6 @@ def test_the_result_computes_with_its_submodules(lesson):
         ["submod_0", "submod_1", "submod_2"],
         cause=(is_value([]), "no submodule ran when the result was called"),
         hint="the outer module runs its own graph",
-    )
-
-
-def test_an_unused_call_stays_in_its_partition(lesson):
-    def with_leftover(x):
-        used = torch.relu(x)
-        torch.tanh(used)
-        return used
-
-    m, callback = torch_symbolic_trace(with_leftover), numbered(relu=0, tanh=1)
-    same_split(
-        lesson.split_module(m, m, callback),
-        torch_split_module(m, m, callback),
-        hint="a partition without outputs is still called: its nodes may have effects",
     )
 
 

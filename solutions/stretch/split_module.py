@@ -1,17 +1,14 @@
-"""Unlike the core: splits everything that torch splits, and more, and refuses the rest clearly.
+"""Unlike the core: splits graphs that switch autocast or gradients, or have symbolic sizes.
 
-- Autocast and gradients may be switched in the graph: each partition switches for itself what it
-  needs (``propagate_regions``).
-- A tensor with symbolic sizes brings these along, and a module that the graph hands to a function
-  is read where it is used (``collect_crossings``).
-- Of several partitions that could run next, the first in the graph runs first
-  (``order_partitions``); torch takes the one that became ready last.
-- ``keep_original_input_name``, ``partition_affix``, ``tuple_return``, and modules that generate
-  their code late, where a compiler asks for it.
-- Paths that look alike once they are flat stay apart; targets that are gone and orders that can't
-  run are errors that say what to do.
-- The code of each submodule is generated once, and not once more for the outer module: with many
-  partitions that is nearly half of the time.
+- Each partition switches autocast and gradients for itself (``propagate_regions``).
+- A partition that takes a tensor with symbolic sizes takes these sizes too, and a module that the
+  graph passes to a function is read where it is used (``collect_crossings``).
+- If several partitions could run next, the first in the graph runs first (``order_partitions``);
+  torch takes the one that became ready last.
+- There are torch's options ``keep_original_input_name``, ``partition_affix`` and ``tuple_return``.
+- Two paths that become equal when flattened stay apart (``Partition.flat_name``).
+- The code of each submodule is generated once, and not again with the outer module
+  (``stitch_graph``): with many partitions this saves nearly half of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from typing import Any
 import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule, Node
-from torch.fx._lazy_graph_module import _get_graph_module_cls, _LazyGraphModule
 
 from .. import split_module as core
 
@@ -36,13 +32,13 @@ SET_GRAD = torch._C._set_grad_enabled
 
 @dataclass(eq=False, repr=False)
 class Partition(core.Partition):
-    """Unlike the core's: it knows its options, and the modes in which its nodes have to run.
+    """Unlike the core's: it knows the options, and the modes in which its nodes have to run.
 
     Attributes:
         reentered: The mode changes to repeat at the start (``propagate_regions``).
-        exited_early: The exits to add at the end, the outermost first (the same step).
-        attributes: The ``get_attr`` nodes of modules, read inside instead of passed in; a dict,
-            because it keeps the order (``collect_crossings``).
+        exited_early: The exits to add at the end, the outermost first (``propagate_regions``).
+        attributes: The ``get_attr`` nodes of modules, read inside instead of passed in; a dict as
+            an ordered set (``collect_crossings``).
         affix, keep_original_input_name, tuple_return: As for ``split_module``.
         paths: The path that each flat name stands for.
     """
@@ -72,7 +68,7 @@ class Partition(core.Partition):
         return super().returns_single and not self.tuple_return
 
     def flat_name(self, path: str) -> str:
-        """The second path of a flat name gets ``_1``, the third ``_2``."""
+        """Return the core's name, or that with ``_1``, ``_2``, ... if another path has it."""
         name, numbers = super().flat_name(path), count(1)
         free = name
         while self.paths.setdefault(free, path) != path:
@@ -92,34 +88,29 @@ def split_module(
     partition_affix: str | None = None,
     tuple_return: bool = False,
 ) -> GraphModule:
-    """Cut a traced model into submodules, and return the model that calls them in turn.
+    """Split a traced model into submodules, as the core does, with torch's other options.
 
     Args:
-        m: The model to cut.
-        root_m: The model that ``m`` was traced from. It is not used; torch's signature has it.
-        split_callback: The partition number of a node; it is asked once per call, in the order of
-            the graph, also if the graph switches modes.
-        qualname_map: A dict to fill with the old path of every module called in the result.
-        keep_original_order: Call the submodules in the order in which the graph reaches them, and
-            read parameters where they are needed.
-        keep_original_node_name: Nodes of the submodules have the names of the original's.
-        keep_original_input_name: Inputs of the submodules have the names of the values they take;
+        m: The model to split.
+        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
+        split_callback: As for the core's.
+        qualname_map: As for the core's.
+        keep_original_order: As for the core's.
+        keep_original_node_name: As for the core's.
+        keep_original_input_name: Name the submodules' inputs after the values that they take;
             otherwise ``arg_0``, ``arg_1``, ....
-        partition_affix: Goes before the number: ``submod_<affix>_<number>``.
-        tuple_return: Submodules return a tuple also where there is one value.
+        partition_affix: A word for the names of the submodules: ``submod_<affix>_<number>``.
+        tuple_return: Let submodules return a tuple even for a single value.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
-        RuntimeError: Partitions wait for each other in a circle; ``keep_original_order`` is asked
-            for where a partition would run too early; an autocast region has no end or no start;
-            partition numbers go down where autocast or gradients are switched.
-        AttributeError: A node refers to something that the model does not have.
+        RuntimeError: Partitions depend on each other in a cycle, or partition numbers go down in
+            a graph that switches autocast or gradients.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
     """
-    _refuse_lost_targets(m)
     partitions = assign_nodes(m.graph, split_callback)
     for partition in partitions:
         partition.affix = partition_affix
@@ -136,18 +127,6 @@ def split_module(
     return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
-def _refuse_lost_targets(m: GraphModule) -> None:
-    for node in m.graph.nodes:
-        if node.op in ("call_module", "get_attr"):
-            try:
-                attrgetter(node.target)(m)
-            except AttributeError as error:
-                raise AttributeError(
-                    f"the graph refers to `{node.target}`, but {error}: "
-                    "put the attribute back, or trace the model again"
-                ) from None
-
-
 # --- Step 1
 
 
@@ -161,14 +140,14 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
 
 def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
-    """Unlike the core's: not every value that is used has to be passed, and some bring others.
+    """Unlike the core's: modules and mode changes aren't passed, and symbolic sizes are.
 
-    - A module is not a value. A partition that uses the ``get_attr`` of a module reads the module
-      itself: the node goes to its ``attributes``, not to its ``inputs``.
+    - A partition that uses the ``get_attr`` of a module reads the module itself: the node goes to
+      its ``attributes``, not to its ``inputs``.
     - Mode changes pass nothing on; see ``propagate_regions``.
-    - A tensor whose ``meta["example_value"]`` has a symbolic size brings that size along. For each
-      free symbol (sorted by name) the node that bound it first comes in as well, right after the
-      tensor, if a node earlier in the graph bound it outside this partition.
+    - If a tensor's ``meta["example_value"]`` has symbolic sizes, the partition takes these, too:
+      for each free symbol, sorted by name, the first node that holds it, right after the tensor.
+      A node that comes later in the graph, or is in the partition itself, isn't taken.
     """
     partition_of = _partition_of(partitions)
     binders: dict[Any, Node] = {}
@@ -193,17 +172,17 @@ def _is_module(m: GraphModule, node: Node) -> bool:
 
 
 def _bind_symbol(node: Node, binders: dict[Any, Node]) -> None:
-    """Remember the first node whose value is a symbolic size."""
+    """Remember a node as the holder of a symbol, if it is the first."""
     value = node.meta.get("example_value")
     if isinstance(value, torch.SymInt | torch.SymFloat) and value.node.expr.is_Symbol:
         binders.setdefault(value.node.expr, node)
 
 
 def _sizes(value: Node, binders: dict[Any, Node]) -> list[Node]:
-    """The nodes that hold the symbolic sizes of a value."""
+    """Return the nodes that hold the symbolic sizes of a value."""
     if not binders:
         return []
-    # Imported late: it brings sympy along, which takes long and few graphs need.
+    # Imported late: it imports sympy, which takes long, and few graphs need it.
     from torch.fx.experimental.symbolic_shapes import free_symbols
 
     symbols = free_symbols(value.meta.get("example_value"))
@@ -216,20 +195,12 @@ def _sizes(value: Node, binders: dict[Any, Node]) -> list[Node]:
 def order_partitions(
     partitions: list[Partition], keep_original_order: bool = False
 ) -> list[Partition]:
-    """Unlike the core's: of several that could run next, the one that the graph reaches first.
+    """Unlike the core's: of several that could run next, the first in the graph runs first.
 
-    So a cut that needs no reordering brings none. Where the original order is asked for, it is
-    checked.
-
-    Raises:
-        RuntimeError: Also where the original order is asked for, but a partition would run before
-            one it depends on.
+    So a cut along the graph keeps the graph's order.
     """
-    core.order_partitions([*partitions])
-    if keep_original_order:
-        _refuse_late_makers(partitions)
-        return partitions
-    return list(_first_ready_first(partitions))
+    core.order_partitions([*partitions])  # refuses a cycle
+    return partitions if keep_original_order else list(_first_ready_first(partitions))
 
 
 def _first_ready_first(partitions: list[Partition]) -> Iterator[Partition]:
@@ -245,39 +216,18 @@ def _first_ready_first(partitions: list[Partition]) -> Iterator[Partition]:
         yield first
 
 
-def _refuse_late_makers(partitions: list[Partition]) -> None:
-    late = set[core.Partition](partitions)
-    for user in partitions:
-        late.remove(user)
-        for maker in filter(late.__contains__, user.dependencies):
-            need = core.describe_need(user, maker)
-            raise RuntimeError(
-                f"keep_original_order: {need}, which comes later in the graph. "
-                "Leave keep_original_order out, or change where the callback cuts"
-            )
-
-
 # --- Step 4
 
 
 def build_submodule(
     partition: Partition, m: GraphModule, keep_original_node_name: bool = False
 ) -> GraphModule:
-    """Unlike the core's: its nodes stand between the regions to enter again and to leave early."""
+    """Unlike the core's: it enters the open regions first, and exits them at the end."""
     partition.graph = type(m.graph)()
     for enter in partition.reentered:
         core.copy_node(enter, partition.graph, partition.environment, enter.target)
     partition.nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
-    return _late(core.build_submodule(partition, m, keep_original_node_name))
-
-
-def _late(module: GraphModule) -> GraphModule:
-    """A compiler that wraps us may have asked for modules that generate their code late."""
-    if _get_graph_module_cls() is GraphModule:
-        return module
-    late = _LazyGraphModule.from_graphmodule(module)
-    late.meta.update(module.meta)
-    return late
+    return core.build_submodule(partition, m, keep_original_node_name)
 
 
 # --- Step 5
@@ -291,9 +241,9 @@ def stitch_graph(
 ) -> GraphModule:
     """Unlike the core's: the code of the submodules isn't generated again.
 
-    A ``GraphModule`` that generates its code makes those inside generate theirs. So plain modules
-    take the place of the submodules until the code of the outer module exists, except for those
-    that get an attribute of the original, such as the ``weight`` of its own ``submod_0``.
+    When a ``GraphModule`` generates its code, the graph modules inside generate theirs again. So
+    plain modules replace the submodules until the outer code exists. A submodule stays if the
+    outer graph reads an attribute of that name, such as the ``weight`` of the model's ``submod_0``.
     """
     shared = {str(node.target).partition(".")[0] for node in m.graph.find_nodes(op="get_attr")}
     stand_ins: dict[core.Partition, torch.nn.Module] = {
@@ -303,43 +253,39 @@ def stitch_graph(
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
     for partition, submodule in submodules.items():
         split.add_module(partition.submod_name, submodule)
-    return _late(split)
+    return split
 
 
-# --- Step 6: autocast and gradient switches act beyond the partition they are in
+# --- Step 6: autocast and gradient switches affect later partitions
 
 
 def is_mode_change(node: Node) -> bool:
-    """Tell whether a node turns autocast or gradients on or off."""
+    """Return whether a node switches autocast or gradients on or off."""
     return node.target in (_enter_autocast, _exit_autocast, SET_GRAD)
 
 
 def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
-    """Note for each partition the regions it must enter again, and those it must leave early.
+    """Find the regions that each partition must enter again, and those that it must exit early.
 
-    A mode change is a call that changes how everything after it runs. When the cut goes through
-    the region after it, each partition has to make the change for itself:
+    A mode change is a call that changes how all later calls run. If the cut separates it from some
+    of them, each partition has to make the change for itself:
 
-    - Autocast has an enter and an exit. A partition that the region reaches from an earlier one
-      enters it again at its start (``reentered``). One that the region leaves towards a later one
-      exits at its end (``exited_early``). Regions may be nested.
-    - Gradients have one call, which holds until the next one. A partition that such a region
-      reaches from an earlier one repeats the call at its start (``reentered``). Nothing is undone.
-
-    ``reentered`` lists autocast regions before gradient regions, each kind in the order of the
-    graph; ``exited_early`` lists the outermost region first.
+    - Autocast has an enter and an exit. If a region began in an earlier partition, this one enters
+      it again at its start (``reentered``). If it ends in a later one, this one exits it at its end
+      (``exited_early``). Regions may be nested, or end in any order.
+    - A switch of gradients holds until the next one. If it came in an earlier partition, this one
+      repeats it at its start (``reentered``), after the autocasts. There is nothing to exit.
 
     Args:
-        graph: The graph to cut; it is only read.
+        graph: The graph to split; it is only read. Each enter has one exit, and no setting is
+            computed by the graph.
         partitions: What ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
             filled in.
 
     Raises:
-        RuntimeError: An autocast that is never left, or left without being entered; a mode that is
-            computed by the graph; partition numbers that go down, in a graph that changes modes:
-            the code before a change would come to run after it.
+        RuntimeError: Partition numbers go down: code from before a change could run after it.
 
-    In torch: the ``autocast_regions`` and ``grad_regions`` inside ``split_module``.
+    In torch: ``autocast_regions`` and ``grad_regions`` inside ``split_module``.
 
     >>> graph = Graph()
     >>> x = graph.placeholder("x")
@@ -354,7 +300,7 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     calls = [node for node in graph.nodes if node in partition_of]
     if not any(map(is_mode_change, calls)):
         return
-    exits = _exits(calls)
+    exits = {node.args[0]: node for node in calls if node.target is _exit_autocast}
     autocasts: list[Node] = []
     gradients: list[Node] = []
     for node, following in pairwise(calls):
@@ -372,35 +318,8 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
             there.reentered = autocasts + gradients * (following.target is not SET_GRAD)
 
 
-def _exits(calls: list[Node]) -> dict[Node, Node]:
-    """Find the exit of each autocast that is entered."""
-    exits: dict[Any, Any] = {}
-    for node in filter(is_mode_change, calls):
-        if node.target is _exit_autocast:
-            (enter,) = node.args or (None,)
-            if exits.get(enter, node):
-                raise RuntimeError(
-                    f"`{node}` leaves an autocast that is not active ({enter}): "
-                    "every _exit_autocast needs a _enter_autocast of its own before it"
-                )
-            exits[enter] = node
-        elif node.all_input_nodes:
-            raise RuntimeError(
-                f"the setting of `{node}` is computed by the graph ({node.all_input_nodes}): "
-                "write it as a constant, so that every partition can repeat the call"
-            )
-        elif node.target is _enter_autocast:
-            exits[node] = None
-    for enter, leave in exits.items():
-        if leave is None:
-            raise RuntimeError(
-                f"autocast is entered at `{enter}` and never left: add the call of _exit_autocast"
-            )
-    return exits
-
-
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:
-    """A mode change acts on all later operations, so no node may move before one."""
+    """Refuse an order in which a node could move to the other side of a mode change."""
     if int(there.name) < int(here.name):
         raise RuntimeError(
             f"node `{node}` goes to {there.submod_name} after the graph has reached "

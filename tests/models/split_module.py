@@ -1,4 +1,4 @@
-"""What is cut: small models, random graphs, torchvision's; and how two splits are compared."""
+"""Models and random graphs to cut, and how two splits are compared."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def in_stages(gm: GraphModule, stages: int):
     return numbers.__getitem__
 
 
-# --- what a step is given
+# --- the arguments of a step
 
 
 def crossed(lesson, m: GraphModule, *groups: str):
@@ -130,7 +130,7 @@ def built(lesson, m: GraphModule, inputs: str, body: str, outputs: str, **option
 
 
 def stitched(lesson, m: GraphModule, *partitions: str, **options):
-    """The outer module around stand-ins for partitions, each given as ``"0: a b -> c"``."""
+    """The outer module for partitions, each given as ``"0: inputs -> outputs"``."""
     nodes, submodules = named(m.graph), {}
     for partition in partitions:
         name, inputs, outputs = re.fullmatch(r"(\w+):(.*)->(.*)", partition).groups()
@@ -158,7 +158,7 @@ def submodules(split: GraphModule) -> dict[str, GraphModule]:
 
 
 def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
-    """The same graph in every submodule, in whatever order they are called."""
+    """Compare the graphs of the submodules, which may be called in any order."""
     equal(
         sorted(submodules(ours)),
         sorted(submodules(theirs)),
@@ -169,7 +169,7 @@ def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="")
 
 
 def same_split(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
-    """The same outer graph as torch's as well."""
+    """Compare the outer graphs, and those of the submodules."""
     same_graph(ours.graph, theirs.graph, meta=meta, hint=hint)
     same_submodules(ours, theirs, meta=meta, hint=hint)
 
@@ -190,7 +190,7 @@ OPERATIONS = ("add", "method", "module", "list", "getitem")
 
 
 class Parts(nn.Module):
-    """What a random graph reads and calls."""
+    """The parameters, buffers and modules that a random graph uses."""
 
     def __init__(self):
         super().__init__()
@@ -200,7 +200,7 @@ class Parts(nn.Module):
 
 
 def random_graph(chance: Random, size: int) -> GraphModule:
-    """So many calls, each of values made before it; up to three of them go out."""
+    """A graph of ``size`` calls, each of earlier values; it returns up to three of them."""
     graph = Graph()
     values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
     values.append(graph.get_attr("offset"))
@@ -228,7 +228,7 @@ class Cut(NamedTuple):
 
 
 def random_cut(chance: Random, size: int) -> Cut:
-    """A graph, and a number for each of its calls: any, along the graph, or one each."""
+    """A graph, and a number for each call: at random, going up, or another one for each call."""
     m = random_graph(chance, size)
     nodes = calls(m.graph)
     numbers = chance.choices(range(4), k=len(nodes))
@@ -247,6 +247,6 @@ def outcome(split_module, *arguments, **options):
 
 
 def for_any_cut(check: Callable[[Cut], None], examples: int) -> None:
-    """Call ``check`` with so many graphs and cuts, small ones first, the same ones every time."""
+    """Call ``check`` with some graphs and cuts, small ones first, and the same ones each time."""
     for number in range(examples):
         check(random_cut(Random(number), size=number * 13 // examples))
