@@ -37,16 +37,13 @@ class LowerReluTracer(Tracer):
     """
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a call of ``m`` is one node: never if it is a ReLU.
-
-        In torch: ``torch.fx.Tracer.is_leaf_module``.
+        """Return whether a call of ``m`` is one node: never if it is a ReLU.
 
         Args:
             m: The module that is called.
             module_qualified_name: Its path.
 
-        Returns:
-            Whether it is a leaf.
+        In torch: ``torch.fx.Tracer.is_leaf_module``.
         """
         return not isinstance(m, nn.ReLU) and super().is_leaf_module(m, module_qualified_name)
 
@@ -57,11 +54,11 @@ class TaggingTracer(Tracer):
     The tag is the attribute ``node.tag``, also in a ``GraphModule`` made of the graph. Everything
     else on a node is kept, such as its annotation.
 
-    In torch: a subclass of ``torch.fx.Tracer``.
-
     Args:
         tag: What to put on the nodes; each tracer has its own.
         **options: What ``Tracer`` takes.
+
+    In torch: a subclass of ``torch.fx.Tracer``.
 
     >>> graph = TaggingTracer("encoder").trace(lambda x: x + 1)
     >>> [node.tag for node in graph.nodes]
@@ -75,14 +72,11 @@ class TaggingTracer(Tracer):
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
         """Create the node as ``Tracer`` does, and put the tag on it.
 
-        In torch: ``torch.fx.proxy.TracerBase.create_node``.
-
         Args:
             *args: What ``Tracer.create_node`` takes: kind, target, args, kwargs, name, type_expr.
             **kwargs: The same, by name.
 
-        Returns:
-            The node.
+        In torch: ``torch.fx.proxy.TracerBase.create_node``.
         """
         node = super().create_node(*args, **kwargs)
         node.tag = self.tag  # type: ignore[attr-defined]
@@ -95,8 +89,6 @@ class ModulePathTracer(Tracer):
     A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
     can trace more than once.
 
-    In torch: ``node.meta["nn_module_stack"]`` has all modules that are running, outermost first.
-
     Args:
         **options: What ``Tracer`` takes.
 
@@ -106,6 +98,8 @@ class ModulePathTracer(Tracer):
         node_to_originating_module: The path for each node that ``create_proxy`` made: inputs,
             operations, parameters that are read. The output has no entry. Each tracer has its own
             dict.
+
+    In torch: ``node.meta["nn_module_stack"]`` has all modules that are running, outermost first.
 
     >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sigmoid())
     >>> tracer = ModulePathTracer()
@@ -138,8 +132,6 @@ class ModulePathTracer(Tracer):
         Afterwards the caller's path is the current one again, even if the call raised an error: a
         model may catch the error and go on.
 
-        In torch: ``torch.fx.Tracer.call_module``.
-
         Args:
             m: The module that is called; its path is what ``path_of_module`` returns, whatever name
                 the caller used.
@@ -149,6 +141,8 @@ class ModulePathTracer(Tracer):
 
         Returns:
             What the module returns.
+
+        In torch: ``torch.fx.Tracer.call_module``.
         """
         caller = self.current_module_qualified_name
         self.current_module_qualified_name = self.path_of_module(m)
@@ -160,14 +154,14 @@ class ModulePathTracer(Tracer):
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
         """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
-        In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
-
         Args:
             *args: What ``Tracer.create_proxy`` takes: kind, target, args, kwargs, name, …
             **kwargs: The same, by name.
 
         Returns:
             The proxy; its node is ``proxy.node``.
+
+        In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
         """
         proxy = super().create_proxy(*args, **kwargs)
         self.node_to_originating_module[proxy.node] = self.current_module_qualified_name

@@ -27,7 +27,7 @@ TABLE = Path(__file__).parent / "data" / "resnet18_modules.txt"
 
 # --- step 1: LowerReluTracer ----------------------------------------------------------------------
 
-LEAF_HINT = "say no for the ReLUs, and ask `super().is_leaf_module` for the rest"
+LEAF_HINT = "return False for a ReLU, and ask `super().is_leaf_module` about the rest"
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -41,7 +41,7 @@ def test_relu_becomes_the_function_that_it_calls(lesson, inplace):
     )
 
 
-def test_subclasses_of_relu_are_looked_into_too(lesson):
+def test_subclasses_of_relu_are_traced_through_too(lesson):
     class Leaky(nn.ReLU):
         def forward(self, x):
             return F.leaky_relu(x, 0.1)
@@ -56,7 +56,7 @@ def test_subclasses_of_relu_are_looked_into_too(lesson):
     )
 
 
-def test_other_modules_are_recorded_as_before(lesson):
+def test_other_modules_are_recorded_as_usual(lesson):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU6(), nn.Sequential(nn.Sigmoid()), nn.ReLU())
     graph = lesson.LowerReluTracer().trace(model)
     equal(
@@ -76,7 +76,7 @@ WITHOUT_RELU = [name for name in zoo.SMALL if calls_modules_but_no_relu(zoo.SMAL
 
 
 @pytest.mark.parametrize("name", WITHOUT_RELU)
-def test_a_model_without_relu_gives_the_same_graph(lesson, name):
+def test_a_model_without_relu_has_the_same_graph(lesson, name):
     graph = lesson.LowerReluTracer().trace(zoo.SMALL[name]().model)
     same_graph(graph, plain(zoo.SMALL[name]().model), hint=LEAF_HINT)
 
@@ -85,7 +85,7 @@ def test_resnet18_without_relu_modules_computes_the_same(lesson):
     specimen = zoo.resnet18()
     graph = lesson.LowerReluTracer().trace(specimen.model)
     called = [node for node in graph.nodes if node.op == "call_function" and node.target is F.relu]
-    equal(len(called), 17, cause=(is_value(0), "no ReLU was looked into"), hint=LEAF_HINT)
+    equal(len(called), 17, cause=(is_value(0), "no ReLU was traced through"), hint=LEAF_HINT)
     same_numbers(graph_module(specimen.model, graph)(*specimen.inputs), specimen.eager())
 
 
@@ -101,7 +101,7 @@ def test_the_tag_can_be_chosen(lesson):
     all_tagged(lesson.TaggingTracer(tag="encoder").trace(Scaled(nn.ReLU())), "encoder")
 
 
-def test_two_taggers_keep_their_own_tags(lesson):
+def test_two_tagging_tracers_keep_their_own_tags(lesson):
     one, other = lesson.TaggingTracer("one"), lesson.TaggingTracer("other")
     other.trace(Scaled(nn.ReLU()))
     tags = {getattr(node, "tag", None) for node in one.trace(Scaled(nn.ReLU())).nodes}
@@ -113,7 +113,7 @@ def test_two_taggers_keep_their_own_tags(lesson):
     )
 
 
-def test_tags_are_there_in_a_graph_module(lesson):
+def test_a_graph_module_has_the_tags_too(lesson):
     model = Scaled(nn.ReLU())
     all_tagged(graph_module(model, lesson.TaggingTracer().trace(model)).graph, "foo")
 
@@ -128,27 +128,30 @@ def test_annotations_are_kept(lesson):
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
-def test_tagging_leaves_the_graph_as_it_is(lesson, name):
+def test_tagging_does_not_change_the_graph(lesson, name):
     same_graph(
         lesson.TaggingTracer().trace(zoo.SMALL[name]().model),
         plain(zoo.SMALL[name]().model),
-        hint="delegate with every argument, the name and the annotation too, then set the tag",
+        hint="pass on every argument, the name and the annotation too, then set the tag",
     )
 
 
 # --- step 3: ModulePathTracer ---------------------------------------------------------------------
 
-PATHS_HINT = "set the path before the call, and put the caller's back after it"
-UNSET = (lambda found: not any(found), "every node has the root's path: it is never another one")
+PATHS_HINT = "set the path before the call, and restore the caller's after it"
+UNSET = (
+    lambda found: not any(found),
+    "every node has the root's path, which never changes",
+)
 
 
-def test_placeholders_belong_to_the_root_and_the_output_to_nobody(lesson):
+def test_placeholders_belong_to_the_root_and_the_output_has_no_entry(lesson):
     found = traced_paths(lesson, Scaled(nn.ReLU()))
     equal(
         (found["x"], found["output"]),
         ("", None),
         cause=(is_value(("", "")), "the output has a path, though no proxy was made for it"),
-        hint="note the path where proxies are created, not where nodes are",
+        hint="record the path where proxies are created, not where nodes are",
     )
 
 
@@ -157,7 +160,10 @@ def test_functions_between_modules_belong_to_the_root(lesson):
     equal(
         [found[name] for name in ("first", "relu", "tanh", "second")],
         ["first", "", "", "second"],
-        cause=[UNSET, (is_value(["first", "first", "first", "second"]), "it isn't put back")],
+        cause=[
+            UNSET,
+            (is_value(["first", "first", "first", "second"]), "it isn't restored"),
+        ],
         hint=PATHS_HINT,
     )
 
@@ -170,7 +176,7 @@ def test_an_operation_after_a_call_belongs_to_the_caller_again(lesson):
         cause=[
             UNSET,
             (lambda found: found[3] == found[2], "after a call the callee's path is still there"),
-            (lambda found: found[3] == "", "after a call the path is put back to the root's"),
+            (lambda found: found[3] == "", "after a call the root's path is restored"),
         ],
         hint="remember the path before the call, and restore that one after it",
     )
@@ -200,22 +206,12 @@ def test_a_shared_module_has_its_first_name_at_each_call(lesson):
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
-def test_noting_paths_leaves_the_graph_as_it_is(lesson, name):
+def test_recording_paths_does_not_change_the_graph(lesson, name):
     same_graph(
         lesson.ModulePathTracer().trace(zoo.SMALL[name]().model),
         plain(zoo.SMALL[name]().model),
         meta=("nn_module_stack",),
-        hint="delegate with every argument: `super().create_proxy(*args, **kwargs)`",
-    )
-
-
-def test_a_tracer_without_a_trace_knows_no_nodes(lesson):
-    lesson.ModulePathTracer().trace(Scaled(nn.ReLU()))
-    equal(
-        lesson.ModulePathTracer().node_to_originating_module,
-        {},
-        cause=(bool, "the dictionary belongs to the class, and keeps what another tracer wrote"),
-        hint="create it in `__init__`",
+        hint="pass on every argument: `super().create_proxy(*args, **kwargs)`",
     )
 
 
@@ -227,7 +223,10 @@ def test_two_tracers_share_nothing(lesson):
         not any(node in theirs for node in graph.nodes)
         and not any(node in ours for node in other.nodes),
         "each tracer to know the nodes of its own trace alone",
-        cause=(ours is theirs, "the dictionary belongs to the class: all write into the same one"),
+        cause=(
+            ours is theirs,
+            "the dictionary belongs to the class: all write into it",
+        ),
         hint="create it in `__init__`",
     )
 
@@ -239,21 +238,21 @@ def test_one_tracer_can_trace_twice(lesson):
     equal([found["input_1"], found["_0_0"]], ["", "0.0"], cause=UNSET, hint=PATHS_HINT)
 
 
-SKIPPED = "an exception skipped the line that puts the path back"
+SKIPPED = "an exception skipped the line that restores the path"
 
 
-def test_a_model_that_survives_a_failure_keeps_its_paths(lesson):
+def test_a_model_that_catches_an_error_keeps_its_paths(lesson):
     found = traced_paths(lesson, Survives())
     cause = (is_value("child"), SKIPPED)
-    equal(found["exp"], "", cause=cause, hint="put it back in a `finally`")
+    equal(found["exp"], "", cause=cause, hint="restore it in a `finally`")
 
 
-def test_the_path_is_put_back_when_a_forward_fails(lesson):
+def test_the_path_is_restored_when_a_forward_fails(lesson):
     tracer = lesson.ModulePathTracer()
-    with refuses(LookupError, "on purpose", cause="the model's own error must come through"):
+    with refuses(LookupError, "on purpose", cause="the model's own error must be raised"):
         tracer.trace(nn.Sequential(Fails()))
     path = tracer.current_module_qualified_name
-    equal(path, "", cause=(is_value("0"), SKIPPED), hint="put it back in a `finally`")
+    equal(path, "", cause=(is_value("0"), SKIPPED), hint="restore it in a `finally`")
 
 
 def test_resnet18_has_the_paths_of_the_table(lesson):

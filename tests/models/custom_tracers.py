@@ -1,4 +1,4 @@
-"""Models for ``custom_tracers``: who calls whom, and who fails; and what a tracer noted."""
+"""Models for ``custom_tracers``, and how the tests read what a tracer recorded."""
 
 from __future__ import annotations
 
@@ -58,34 +58,13 @@ class Annotated(nn.Module):
         return x + 1
 
 
-def helper(x):
-    return torch.exp(x)
-
-
-class Lines(nn.Module):
-    """Operations on lines that the tests know."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-
-    def forward(self, x):
-        x = torch.neg(x)
-        x = helper(x)
-        return self.body(x).sin() + 1
-
-
-HELPER_LINE = helper.__code__.co_firstlineno + 1
-FORWARD_LINE = Lines.forward.__code__.co_firstlineno
-
-
 def plain(model: object) -> Graph:
     """The graph that torch's own tracer records."""
     return torch.fx.Tracer().trace(model)
 
 
 def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
-    """The path noted for each node, by the node's name."""
+    """The path recorded for each node, by the node's name."""
     table = tracer.node_to_originating_module
     holds(
         all(is_node(key) for key in table),
@@ -98,16 +77,9 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
 
 
 def traced_paths(lesson, model: nn.Module) -> dict[str, str | None]:
-    """The paths that a new tracer notes for a model."""
+    """The paths that a new tracer records for a model."""
     tracer = lesson.ModulePathTracer()
     return paths(tracer, tracer.trace(model))
-
-
-def source_lines(lesson) -> dict[str, tuple[int, str] | None]:
-    """Line and function noted for each node of ``Lines``, by the node's name."""
-    graph = lesson.SourceLineTracer().trace(Lines())
-    lines = {node.name: node.meta.get("source_line") for node in graph.nodes}
-    return {name: line and (line.lineno, line.function) for name, line in lines.items()}
 
 
 def all_tagged(graph: Graph, tag: object) -> None:
