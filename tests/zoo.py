@@ -1,8 +1,8 @@
-"""The models the suites trace: small adversarial ones, generated ones, and torchvision's.
+"""The models the suites trace: small adversarial ones, and torchvision's.
 
 Tracing writes constants onto a model, so every entry is a function that builds a fresh one.
-``SMALL`` covers each opcode and each kind of argument, ``grown(seed)`` builds a random module tree,
-``classifier(name)`` is one of torchvision's, imported only when it is asked for.
+``SMALL`` covers each opcode and each kind of argument. ``classifier(name)`` is one of
+torchvision's, imported only when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import enum
 import inspect
 import math
 import operator
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -512,62 +511,6 @@ class SmallResNet(nn.Module):
     def forward(self, x):
         y = self.relu(self.bn1(self.conv1(x))) + self.downsample(x)
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.relu(y), 1), 1))
-
-
-def asserts_positive(x):
-    """A function whose assertion a tracer may record (pytest rewrites those in test files)."""
-    assert x.sum() > 0, "must be positive"
-    return x
-
-
-class Grown(nn.Module):
-    """A random module: its children, parameters and buffers, and the steps its forward takes."""
-
-    def __init__(self, chance: random.Random, depth: int, shared: list[nn.Module]):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(4))
-        self.register_buffer("offset", torch.rand(4))
-        self.constant = torch.rand(4)
-        self.children_list = nn.ModuleList()
-        for _ in range(chance.randint(1, 3)):
-            self.children_list.append(self.child(chance, depth, shared))
-        self.steps = [chance.choice(STEPS) for _ in range(chance.randint(1, 5))]
-
-    def child(self, chance: random.Random, depth: int, shared: list[nn.Module]) -> nn.Module:
-        if shared and chance.random() < 0.3:
-            return chance.choice(shared)
-        if depth and chance.random() < 0.6:
-            module: nn.Module = Grown(chance, depth - 1, shared)
-        else:
-            module = chance.choice([nn.Linear(4, 4), nn.ReLU(), nn.Sequential(nn.Tanh())])
-        shared.append(module)
-        return module
-
-    def forward(self, x, scale: float = 1.0):
-        for number, step in enumerate(self.steps):
-            x = step(self, x, number) * scale
-        for module in self.children_list:
-            x = module(x)
-        return x
-
-
-STEPS: list[Callable[[Grown, Tensor, int], Tensor]] = [
-    lambda module, x, number: x * module.weight,
-    lambda module, x, number: x + module.offset,
-    lambda module, x, number: torch.sub(x, other=module.constant, alpha=number),
-    lambda module, x, number: torch.stack([x, x.tanh()], dim=0)[number % 2],
-    lambda module, x, number: F.linear(x, module.weight.expand(4, 4)),
-    lambda module, x, number: torch.cat((x, x), dim=-1)[..., number : number + 4],
-    lambda module, x, number: module.children_list[number % len(module.children_list)](x),
-    lambda module, x, number: (x.mean(dim=0, keepdim=True) - number).clamp(min=-1.0).expand(2, 4),
-]
-
-
-def grown(number: int) -> Specimen:
-    """A random module tree with shared modules, and an input of shape (2, 4)."""
-    seed(number)
-    chance = random.Random(number)
-    return Specimen(Grown(chance, depth=3, shared=[]).eval(), (torch.rand(2, 4),), {})
 
 
 def resnet18() -> Specimen:

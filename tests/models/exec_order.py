@@ -1,7 +1,7 @@
-"""Models for ``exec_order``, records in words, and those that torch's own watcher made of them.
+"""Models for ``exec_order``, their records in words, and the records of torch's own watcher.
 
-torch's watcher belongs to FSDP1 and may go with it. What it recorded in torch 2.13 is kept in
-``tests/data/exec_order.json``: ``python -m tests.models.exec_order`` wrote it.
+torch's watcher belongs to FSDP1 and may be removed with it. So its records in torch 2.13 are kept
+in ``tests/data/exec_order.json``, written by ``python -m tests.models.exec_order``.
 """
 
 from __future__ import annotations
@@ -160,38 +160,22 @@ class Shaped(nn.Module):
         return x * self.weight if self.weight.dim() == 1 else x
 
 
-class Encoder(nn.Module):
-    """A transformer encoder layer as one leaf, between two others."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Linear(4, 8)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        self.head = nn.Linear(8, 2)
-
-    def forward(self, x):
-        return self.head(self.layer(self.embed(x)).mean(1))
-
-
 OWN: dict[str, Callable[[], nn.Module]] = {
     model.__name__: model
     for model in (Mixed, Tied, Outer, ByKeyword, InAList, LooksLikeAParameter, FeedsALayer)
-} | {"Reused": Reused, "Encoder": Encoder}
-# The parameters that these use. torch's watcher misses some, and takes an input for one.
+} | {"Reused": Reused}
+# The parameters that these models use. torch's watcher misses some, and counts an input as one.
 MISREAD = {
     "ByKeyword": ["weight", "bias"],
     "InAList": ["left", "right"],
     "LooksLikeAParameter": [],
     "FeedsALayer": ["linear.weight", "linear.bias", "query"],
 }
-GROWN: dict[str, Callable[[], nn.Module]] = {
-    f"grown {seed}": lambda seed=seed: zoo.grown(seed).model for seed in range(20)
-}
 SMALL: dict[str, Callable[[], nn.Module]] = {
     f"zoo {name}": lambda name=name: zoo.SMALL[name]().model for name in zoo.SMALL
 }
 RESNET18: dict[str, Callable[[], nn.Module]] = {"resnet18": lambda: zoo.resnet18().model}
-MODELS = OWN | SMALL | GROWN | RESNET18
+MODELS = OWN | SMALL | RESNET18
 
 
 def watched(watcher, model: nn.Module, tracer=None, **options: object):
@@ -203,7 +187,7 @@ def watched(watcher, model: nn.Module, tracer=None, **options: object):
 
 
 def readable(info, model: nn.Module) -> Record:
-    """A record with names for modules and parameters: what is equal here is the same object."""
+    """A record with the names of its modules and parameters."""
     modules = {module: name or "(root)" for name, module in model.named_modules()}
     parameters = {parameter: name for name, parameter in model.named_parameters()}
 
@@ -229,12 +213,12 @@ def readable(info, model: nn.Module) -> Record:
 
 
 def record(lesson, model: nn.Module, tracer=None) -> Record:
-    """Return what a new watcher records of a model."""
+    """Return the record that a new watcher makes of a model."""
     return readable(watched(lesson.ExecOrderTracer(), model, tracer), model)
 
 
 def golden(name: str) -> Record:
-    """Return what torch's own watcher recorded of a model."""
+    """Return the record that torch's own watcher made of a model."""
     return records()[name]
 
 
@@ -243,11 +227,10 @@ def records() -> dict[str, Record]:
     return json.loads(GOLDEN.read_text(encoding="utf-8"))
 
 
-def same_record(actual: Record, expected: Record, *, to_the_letter: bool = False) -> None:
-    """Fail unless two records say the same, field for field.
+def same_record(actual: Record, expected: Record) -> None:
+    """Fail unless two records are the same, field for field.
 
-    torch keeps what the last call of a module noted. Unless it is to be the same ``to_the_letter``,
-    what earlier calls noted may come before it.
+    torch keeps only the notes of a module's last call; those of earlier calls may come before it.
     """
     for field in ("current", "modules", "parameters", "visited"):
         same_names(field, actual[field], expected[field])
@@ -256,7 +239,7 @@ def same_record(actual: Record, expected: Record, *, to_the_letter: bool = False
     for user in theirs:
         is_called_again = expected["modules"].count(user) > 1
         more = len(ours[user]) - len(theirs[user])
-        earlier = more if is_called_again and more > 0 and not to_the_letter else 0
+        earlier = more if is_called_again and more > 0 else 0
         same_usages(user, ours[user][earlier:], theirs[user])
 
 
@@ -312,7 +295,7 @@ def same_usages(user: str, actual: list, expected: list) -> None:
 
 
 def main() -> None:
-    """Write what torch's own watcher records today."""
+    """Write the records that the installed torch makes."""
     from torch.distributed.fsdp._trace_utils import _ExecOrderTracer
 
     lines = []
@@ -327,7 +310,7 @@ def main() -> None:
 
 
 class Shuffled(nn.Module):
-    """Uses its blocks in another order than that in which it registers them."""
+    """Uses its blocks in another order than it registers them."""
 
     def __init__(self):
         super().__init__()
@@ -384,7 +367,7 @@ def one_rank(lesson, how: str) -> tuple[int, int, bool]:
 
 
 def gathers_of(model, units) -> list[tuple[str, str]]:
-    """The list to which each gather and each run of a unit is added."""
+    """A list to which each gather and each run of a unit will be added."""
     from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 
     names = {module: name for name, module in model.named_modules()}

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests import random_models
 from tests.models.capture import (
     Block,
     Cached,
@@ -23,7 +24,7 @@ from tests.models.capture import (
 )
 from tests.suite import equal, holds, refuses, same_numbers
 from tests.suite.programs import default_decompositions, export, specs_are_copied
-from tests.zoo import classifier, grown
+from tests.zoo import classifier
 
 pytestmark = pytest.mark.stretch
 
@@ -51,7 +52,7 @@ def test_a_program_becomes_the_modules_of_the_model(lesson, make):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_grown_model_comes_back_from_its_program(lesson, seed):
-    model, inputs, kwargs = vars(grown(seed)).values()
+    model, inputs, kwargs = vars(random_models.tree(seed)).values()
     tree = unflattened(lesson, model, *inputs, **kwargs)
     same_numbers(tree(*inputs, **kwargs), model(*inputs, **kwargs))
 

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.traceback import preserve_node_meta
 
-from tests import zoo
+from tests import random_models, zoo
 from tests.models.interpreter import (
     Run,
     Small,
@@ -333,7 +333,7 @@ def test_a_model_of_the_zoo_is_recorded_as_torch_records_it(lesson, name):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_random_model_is_recorded_and_computes_the_same(lesson, seed):
-    run = run_of(zoo.grown(seed))
+    run = run_of(random_models.tree(seed))
     same_numbers(lesson.Transformer(run.module).transform()(*run.values), run.expected)
 
 

@@ -49,11 +49,6 @@ LINEAR = 2.5
 # --- more models ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_random_module_tree_gives_the_graph_of_torch(lesson, seed):
-    same_trace(lesson, lambda: zoo.grown(seed).model)
-
-
 @pytest.mark.parametrize("seed", random_models.SEEDS)
 def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson, seed):
     same_trace(lesson, lambda: random_models.tree(seed).model)
