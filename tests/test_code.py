@@ -1,4 +1,4 @@
-"""``code``: your graphs become the code that torch writes, and it runs."""
+"""``code``: your graphs become the code that torch writes, and the code runs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_a_path_is_written_as_python_reads_it(lesson, path, expression):
     equal(lesson.attribute("self", path), expression, hint="`self.0` isn't Python")
 
 
-def test_what_torch_has_is_written_as_its_path(lesson):
+def test_an_object_of_torch_is_written_as_its_path(lesson):
     writer = lesson.CodeWriter(fx.Graph())
     equal(writer.reference(torch.relu), "torch.relu")
     equal(writer.reference(torch.Tensor), "torch.Tensor")
     equal(writer.reference(F.relu), "torch.nn.functional.relu")
 
 
-def test_anything_else_becomes_a_global(lesson):
+def test_any_other_object_becomes_a_global(lesson):
     writer = lesson.CodeWriter(fx.Graph())
     name = writer.reference(math.sqrt)
     holds(name.isidentifier(), "a name that Python takes", got=name)
@@ -80,7 +80,7 @@ def test_a_path_that_leads_to_something_else_is_not_written(lesson):
     )
 
 
-def test_a_module_whose_name_only_begins_like_torch_s_is_not_torch(lesson, monkeypatch):
+def test_a_module_whose_name_only_begins_with_torch_is_not_torch(lesson, monkeypatch):
     def relu(x):
         return x
 
@@ -99,11 +99,11 @@ def test_two_equal_objects_have_two_globals(lesson):
     first, second = Same(), Same()
     writer = lesson.CodeWriter(fx.Graph())
     names = writer.reference(first), writer.reference(second)
-    holds(names[0] != names[1], "two names", got=names, hint="tell objects apart by identity")
+    holds(names[0] != names[1], "two names", got=names, hint="compare objects by identity")
     holds(writer.globals[names[1]] is second, "each name is of its own object")
 
 
-def test_a_global_is_not_called_like_a_node(lesson):
+def test_a_global_does_not_have_the_name_of_a_node(lesson):
     graph = fx.Graph()
     graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
     graph.get_attr("math_sqrt_")
@@ -165,7 +165,7 @@ def test_the_last_use_is_the_last_one_in_the_graph(lesson):
     equal(freed[neg], [x], cause=(bool(early), early), hint="the order of the nodes counts")
 
 
-def test_a_value_that_nobody_takes_is_last_used_by_its_own_node(lesson):
+def test_an_unused_value_is_freed_by_its_own_node(lesson):
     graph = traced(unused)
     _, sine, *_ = graph.nodes
     equal(
@@ -247,7 +247,7 @@ def test_the_annotation_of_a_call_is_kept(lesson):
     same_statements(lesson.python_code(graph)[0], graph)
 
 
-def test_a_node_and_what_it_calls_may_have_one_name(lesson):
+def test_a_node_may_have_the_name_of_the_function_that_it_calls(lesson):
     graph = fx.Graph()
     graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
     equal(runnable(lesson, graph)(4.0), 2.0)
@@ -286,7 +286,7 @@ def test_a_module_runs_its_code(lesson):
     same_numbers(module(x := torch.rand(3)), x.sin())
 
 
-def test_the_module_has_what_the_graph_names_and_nothing_else(lesson):
+def test_the_module_has_only_the_targets_of_the_graph(lesson):
     model, graph = nested()
     ours, theirs = lesson.GraphModule(model, graph), fx.GraphModule(model, graph)
     equal(list(ours.state_dict()), list(theirs.state_dict()))
@@ -298,7 +298,7 @@ def test_the_module_has_what_the_graph_names_and_nothing_else(lesson):
     holds("block.constant" in dict(ours.named_buffers()), "a plain tensor becomes a buffer")
 
 
-def test_what_the_graph_names_may_be_given_by_its_path(lesson):
+def test_the_root_may_be_a_dict_of_paths(lesson):
     linear, graph = nn.Linear(2, 3), fx.Graph()
     graph.output(graph.call_module("block.linear", (graph.placeholder("x"),)))
     module = lesson.GraphModule({"block.linear": linear}, graph)
@@ -311,7 +311,7 @@ def test_what_the_graph_names_may_be_given_by_its_path(lesson):
     )
 
 
-def test_a_module_that_holds_another_target_is_left_alone(lesson):
+def test_a_module_that_contains_another_target_is_not_changed(lesson):
     model = Nested()
     graph = fx.Graph()
     x = graph.call_module("block", (graph.placeholder("x"),))
@@ -324,7 +324,7 @@ def test_a_module_that_holds_another_target_is_left_alone(lesson):
     )
 
 
-def test_a_module_replaces_the_empty_one_that_held_a_target(lesson):
+def test_a_module_replaces_the_empty_one_created_for_a_target(lesson):
     model = Nested()
     graph = fx.Graph()
     x = graph.call_function(
@@ -362,7 +362,7 @@ OTHERS = {"tensor": torch.ones(2), "module": nn.Identity(), "number": 3}
 
 @pytest.mark.parametrize("value", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("before", OTHERS.values(), ids=OTHERS)
-def test_what_is_at_a_path_is_replaced(lesson, before, value):
+def test_an_object_at_a_path_is_replaced(lesson, before, value):
     module = nn.Module()
     lesson.install(module, "block.x", before)
     lesson.install(module, "block.x", value)
@@ -399,13 +399,13 @@ def test_recompile_follows_an_edit_of_the_graph(lesson):
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
-def test_a_model_of_the_zoo_gives_the_same_numbers(lesson, name):
+def test_a_model_of_the_zoo_computes_the_same_numbers(lesson, name):
     specimen = zoo.SMALL[name]()
     module = lesson.GraphModule(specimen.model, fx.Tracer().trace(specimen.model))
     same_numbers(module(*specimen.inputs, **specimen.kwargs), specimen.eager())
 
 
-def test_resnet18_gives_the_same_numbers(lesson):
+def test_resnet18_computes_the_same_numbers(lesson):
     specimen = zoo.resnet18()
     graph = fx.Tracer().trace(specimen.model)
     same_numbers(lesson.GraphModule(specimen.model, graph)(*specimen.inputs), specimen.eager())

@@ -33,7 +33,7 @@ def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs:
 
 
 def lines(code: str) -> list[str]:
-    """The lines of generated code that say something."""
+    """The lines of generated code that aren't empty."""
     return [line.strip() for line in code.splitlines() if line.strip()]
 
 
@@ -46,7 +46,7 @@ def same_code(actual: str, graph: fx.Graph, **words: Any) -> None:
 
 
 def same_statements(actual: str, graph: fx.Graph) -> None:
-    """Fail at the first line whose statement isn't torch's; what the line frees isn't looked at."""
+    """Fail at the first line whose statement isn't torch's; what it frees isn't compared."""
     ours, theirs = (
         [line.partition(";")[0] for line in lines(text)]
         for text in (actual, graph.python_code("self").src)
@@ -55,7 +55,7 @@ def same_statements(actual: str, graph: fx.Graph) -> None:
 
 
 def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
-    """The generated function of a graph that takes nothing from ``self``."""
+    """The generated function of a graph that doesn't use ``self``."""
     source, names = lesson.python_code(graph)
     scope = dict(names)
     exec(compile(source, "<generated>", "exec", dont_inherit=True), scope)
@@ -64,49 +64,24 @@ def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
 
 
 def freed_early(graph: fx.Graph, freed: dict[fx.Node, list[fx.Node]]) -> str:
-    """Say which value is freed by a node before another one takes it; empty if none is."""
+    """Say which value is freed by a node before another one uses it; empty if none is."""
     order = list(graph.nodes)
     for number, node in enumerate(order):
         for value in freed[node]:
             later = [user for user in order[number + 1 :] if user in value.users]
             if later:
-                return f"{value} is freed by {node}, and {later[0]} takes it later"
+                return f"{value} is freed by {node}, and {later[0]} uses it later"
     return ""
 
 
 class Same:
-    """An object that equals every other one of its class, and has their hash."""
+    """An object that is equal to every other one of its class."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same)
 
     def __hash__(self) -> int:
         return 0
-
-
-class Labelled:
-    """A function that equals every other one of its class."""
-
-    __name__ = "labelled"
-
-    def __init__(self, factor: int) -> None:
-        self.factor = factor
-
-    def __call__(self, x: Any) -> Any:
-        return x * self.factor
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Labelled)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class Keywords(nn.Module):
-    """A keyword-only argument."""
-
-    def forward(self, x: Any, *, scale: Any) -> Any:
-        return {"scaled": x * scale}
 
 
 class Nested(nn.Module):
@@ -125,7 +100,7 @@ class Nested(nn.Module):
 
 
 def nested() -> tuple[Nested, fx.Graph]:
-    """Such a model, and its graph, in which buffers are nodes too."""
+    """A ``Nested`` and its graph, in which buffers are nodes too."""
     model = Nested()
     tracer = fx.Tracer()
     tracer.proxy_buffer_attributes = True

@@ -177,7 +177,7 @@ MISTAKES = {
     "generated code that isn't Python": (
         "code",
         ('base = f"{base}.{name}" if is_legal else', 'base = f"{base}.{name}" or'),
-        "test_the_module_has_what_the_graph_names_and_nothing_else",
+        "test_the_module_has_only_the_targets_of_the_graph",
         "SyntaxError: invalid syntax in line 2 of the generated code: block_0 = self.block.0(x);",
     ),
     "a value that is freed too early": (

@@ -1,24 +1,21 @@
-"""Unlike the core: whatever a graph holds, and modules that can be copied, stored and edited.
+"""Unlike the core: a graph may hold any value, and modules can be copied, stored and edited.
 
-- ``codegen``: a graph's ``CodeGen`` may write the first line, the ``return`` and the body: pytrees
-  are taken apart and built again.
-- ``writing``: whatever is inside a container, and objects of any type, can be arguments. Numbers
-  and names that need care are written so that Python reads what was meant. Attributes, operators in
-  place, and ``x[0] = y`` are written as such. Annotations may be of any kind, and nodes may share a
-  name.
-- ``modules``: a root may be a dict, and submodules can be added and deleted. Python's debugger and
-  tracebacks show generated lines, and an error says which one failed. ``LazyGraphModule`` generates
-  code when it is asked for.
-- ``storing``: graph modules are pickled with their graph: nothing is traced again. A module can be
-  written to a folder, as a package that needs no graph.
-- ``graphs``: a graph has the methods ``python_code`` and ``on_generate_code``.
+- ``codegen``: a graph's ``CodeGen`` may write the first line, the ``return`` and the body. One of
+  them flattens containers and rebuilds them. A graph has the method ``on_generate_code``.
+- ``writing``: any object can be an argument, also inside a container, and annotations can be of any
+  kind. Attributes, in-place operators and ``x[0] = y`` are written as such. Nodes may share a name.
+  A graph has the method ``python_code``.
+- ``modules``: graph modules are copied and pickled with their graph, without tracing it again.
+  Submodules can be added and deleted. Tracebacks show generated lines, and an error says which one
+  failed. ``LazyGraphModule`` generates code only when it is needed. A module can be written to a
+  folder, as a package that needs no graph.
 """
 
 from __future__ import annotations
 
 from ...code import PythonCode, attribute, install, last_uses
+from ..graph import Graph
 from .codegen import CodeGen, PyTreeCodeGen
-from .graphs import Graph
 from .modules import GraphModule, LazyGraphModule, compiled
 from .writing import CodeWriter, python_code
 

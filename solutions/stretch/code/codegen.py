@@ -1,25 +1,31 @@
-"""Unlike the core: a graph may say what is around its statements, and pytrees are arguments."""
+"""Unlike the core: a graph may decide how its function begins and ends, and take containers."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torch.fx import graph as torch_fx
 from torch.utils import _pytree as pytree
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ..graph import Graph
 
-    from ...graph import Graph
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from ... import graph as core
+
+    Transform = Callable[[list[str]], list[str]]
 
 
 class CodeGen:
-    """Writes what is around the statements; a subclass may change it.
+    """Writes the first line and the last statement; a subclass may change them.
 
     In torch: ``torch.fx.graph.CodeGen``.
     """
 
-    _body_transformer: Callable[[list[str]], list[str]] | None = None
+    _body_transformer: Transform | None = None
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
         """Return the first line, or lines.
@@ -36,24 +42,25 @@ class CodeGen:
         return "return " + repr_fn(output_args)
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return what the placeholders receive when the module receives ``args``."""
+        """Return the values of the placeholders for the module's arguments."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Return what the module returns when the output node has ``outputs``."""
+        """Return the module's result for the value of the output node."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Return what the lines of this class name."""
+        """Return the names that the lines of this class use, with their objects."""
         return []
 
 
 class PyTreeCodeGen(CodeGen):
-    """Takes containers apart for the placeholders, and builds them from the outputs.
+    """Flattens containers for the placeholders, and rebuilds them from the outputs.
 
     Args:
         pytree_info: ``orig_args``, ``in_spec`` and ``out_spec``: the names of the parameters, and
-            the structure of arguments and result; a spec of ``None`` leaves the result as it is.
+            the structure of arguments and result. An ``out_spec`` of ``None`` leaves the result
+            unchanged.
 
     In torch: ``torch.fx.graph._PyTreeCodeGen``.
     """
@@ -65,7 +72,7 @@ class PyTreeCodeGen(CodeGen):
         names, spec = self.pytree_info.orig_args, self.pytree_info.in_spec
         first = super().gen_fn_def(names, maybe_return_annotation)
         annotated = [each for each in free_vars if ":" in each]
-        # a target of several names has no annotations: these are statements of their own
+        # Python allows no annotations in `x, y = …`, so each is a statement of its own.
         annotations = f"\n    {''.join(f'{each}; ' for each in annotated)}\n" if annotated else ""
         own = ["self"] if names[:1] == ["self"] else []
         leaves = ", ".join(each.split(":")[0] for each in [*own, *free_vars])
@@ -98,16 +105,13 @@ class PyTreeCodeGen(CodeGen):
 
 
 def has_keywords(spec: pytree.TreeSpec) -> bool:
-    """Return whether a spec is that of ``(args, kwargs)``."""
+    """Return whether a spec is of ``(args, kwargs)``."""
     types = [spec.child(each).type for each in range(spec.num_children)]
     return spec.type is tuple and types == [tuple, dict]
 
 
-def codegen_of(graph: Graph) -> Any:
-    """Return what writes the first line and the last one: a graph may have one of its own.
-
-    torch's own two are the same as ours.
-    """
+def codegen_of(graph: core.Graph) -> Any:
+    """Return the code generator of a graph; ours replaces either of torch's own two."""
     own = getattr(graph, "_codegen", None)
     if own is not None and type(own) is torch_fx._PyTreeCodeGen and own.pytree_info is not None:
         ours: Any = PyTreeCodeGen(own.pytree_info)
@@ -117,3 +121,34 @@ def codegen_of(graph: Graph) -> Any:
         return own
     ours._body_transformer = getattr(own, "_body_transformer", None)
     return ours
+
+
+def on_generate_code(
+    self: Graph, make_transformer: Callable[[Transform | None], Transform]
+) -> AbstractContextManager[None]:
+    """Transform the lines of the body: from this call on, or until a ``with`` block ends.
+
+    Args:
+        self: The graph.
+        make_transformer: Is called with the present transformer, or ``None``. It returns the new
+            one, which gets the lines and returns those to use instead.
+
+    In torch: ``Graph.on_generate_code``.
+    """
+    if self._codegen is None:
+        self.set_codegen(CodeGen())
+    codegen, before = self._codegen, self._codegen._body_transformer
+    codegen._body_transformer = make_transformer(before)
+
+    @contextmanager
+    def restoring() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            codegen._body_transformer = before
+
+    return restoring()
+
+
+# `graph` is an earlier lesson and doesn't know this one, so its class gets the method here.
+setattr(Graph, on_generate_code.__name__, on_generate_code)

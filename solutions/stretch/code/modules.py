@@ -1,4 +1,4 @@
-"""Unlike the core: modules that can be copied, stored and changed, and that show their code."""
+"""Unlike the core: modules that can be copied, stored and edited, and that show their code."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import linecache
 import weakref
 from itertools import accumulate, count
 from operator import attrgetter
+from pathlib import Path
 from textwrap import indent
 from traceback import walk_tb
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from ... import code as core
-from ...code import PythonCode, install
+from ...code import PythonCode
+from ..graph.storing import fill, state_of
 from .codegen import codegen_of
-from .folders import write_folder
-from .storing import StoredGraph, loaded, stored
 from .writing import ReadableWriter, python_code
 
 if TYPE_CHECKING:
@@ -27,18 +29,35 @@ if TYPE_CHECKING:
     from ...graph import Graph
 
 NUMBERS = count()
-# What takes the place of a source that is no longer needed: a file that doesn't exist, and that the
-# next traceback removes. Removed at once, it could be missing while someone goes through the cache.
-NO_SOURCE: tuple[int, float, list[str], str] = 0, 0.0, [], "<no source>"
+STORED_META = ("is_wrapped", "stack_trace")  # the rest may be impossible to pickle
+
+# The module of a package that `to_folder` writes.
+FOLDER_MODULE = """from pathlib import Path
+
+{imports}
+
+FOLDER = Path(__file__).parent
+# the objects that the code below uses by these names
+globals().update(torch.load(FOLDER / "globals.pt", weights_only=False))
+
+{code}
+
+class {name}(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        vars(self).update(torch.load(FOLDER / "state.pt", weights_only=False))
+
+    forward = forward
+"""
 
 
 def compiled(generated: PythonCode, co_fields: dict[str, Any] | None = None) -> Callable[..., Any]:
-    """Return the function, whose source Python finds as long as the function is there.
+    """Return the function ``forward``, whose source tracebacks and debuggers can show.
 
     Args:
         generated: The source and its globals.
-        co_fields: Where a debugger shows the function: ``co_filename``, ``co_name`` and
-            ``co_firstlineno``, as in ``graph._co_fields``. The file name alone is taken as it is.
+        co_fields: The place that a debugger shows for the function, as in ``graph._co_fields``:
+            ``co_filename``, ``co_name`` and ``co_firstlineno``, or only the first of them.
     """
     filename = f"<generated code {next(NUMBERS)}>"
     match co_fields or {}:
@@ -48,14 +67,12 @@ def compiled(generated: PythonCode, co_fields: dict[str, Any] | None = None) -> 
             filename = file
     namespace = dict(generated.globals)
     exec(compile(generated.src, filename, "exec", dont_inherit=True), namespace)
-    function = namespace.pop("forward")
     linecache.cache[filename] = len(generated.src), None, generated.src.splitlines(True), filename
-    weakref.finalize(function, linecache.cache.__setitem__, filename, NO_SOURCE)
-    return function
+    return namespace["forward"]
 
 
 class GraphModule(core.GraphModule):
-    """The core's module, for people who copy it, store it, change it and look for its errors.
+    """The core's module, with the other methods of torch's.
 
     In torch: ``torch.fx.GraphModule``.
 
@@ -66,22 +83,25 @@ class GraphModule(core.GraphModule):
     3
     """
 
-    # `torch.jit.script` would compile it.
+    # Otherwise `torch.jit.script` would compile the property.
     __jit_unused_properties__ = ("graph",)
 
     def __init__(
         self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
     ) -> None:
-        targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
-        root = module_of(root, targets)
         super().__init__(root, graph, class_name)
-        self.training = root.training
-        self.meta: dict[str, Any] = {}
-        for target in targets:
-            path, _, name = target.rpartition(".")
-            owner = attrgetter(path)(root) if path else root
-            if name in getattr(owner, "_non_persistent_buffers_set", ()):
-                self.get_submodule(path)._non_persistent_buffers_set.add(name)
+        if isinstance(root, nn.Module):
+            self.training = root.training
+            for node in graph.nodes:
+                if node.op == "get_attr":
+                    self.keep_persistence(root, str(node.target))
+
+    def keep_persistence(self, root: nn.Module, target: str) -> None:
+        """Leave a buffer out of the state if the root does."""
+        path, _, name = target.rpartition(".")
+        owner = attrgetter(path)(root) if path else root
+        if name in getattr(owner, "_non_persistent_buffers_set", ()):
+            self.get_submodule(path)._non_persistent_buffers_set.add(name)
 
     @property
     def graph(self) -> Graph:
@@ -111,59 +131,42 @@ class GraphModule(core.GraphModule):
         return generated
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the module; an error of one of its lines says which."""
+        """Run the module; if a generated line raises an error, a note shows the line."""
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
             *_, (frame, number) = walk_tb(error.__traceback__)
             if frame.f_code is type(self).forward.__code__:
-                error.add_note(f"line {number} of the generated code:\n{self.excerpt(number)}")
+                line = self.code.splitlines()[number - 1].strip()
+                error.add_note(f"line {number} of the generated code: {line}")
             raise
-
-    def excerpt(self, number: int) -> str:
-        """Return a line of the code between its neighbours, with a mark."""
-        numbered = enumerate(self.code.splitlines(), start=1)
-        near = [(each, line) for each, line in numbered if abs(each - number) <= 1]
-        return "\n".join(f"{'>' if each == number else ' '} {line}" for each, line in near)
 
     def __str__(self) -> str:
         return f"{super().__str__()}\n{self.code}\n# print_readable() shows shapes as well"
 
-    def print_readable(
-        self,
-        print_output: bool = True,
-        include_stride: bool = False,
-        include_device: bool = False,
-    ) -> str:
-        """Print the code inside its class, with shapes, and that of graph modules inside.
+    def print_readable(self, print_output: bool = True) -> str:
+        """Print the code of this module and of graph modules inside, with shapes; return the text.
 
-        Args:
-            print_output: Whether to print it.
-            include_stride: Whether strides are shown, too.
-            include_device: Whether devices are.
-
-        Returns:
-            The text. What a node's ``meta`` has under ``val``, ``tensor_meta`` or
-            ``example_value`` says the shape.
+        The shapes are those of ``node.meta["val"]``, ``"tensor_meta"`` or ``"example_value"``.
         """
-        text = self.readable(self._get_name(), include_stride, include_device)
+        text = self.readable(self._get_name())
         if print_output:
             print(text)
         return text
 
-    def readable(self, name: str, *details: bool) -> str:
-        """Return what ``print_readable`` prints, with a name for the class."""
-        writer = ReadableWriter(self.graph, *details)
+    def readable(self, name: str) -> str:
+        """Return the text of ``print_readable``, with a name for the class."""
+        writer = ReadableWriter(self.graph)
         body = "\n    ".join(writer.lines()) or "pass"
         parts = [f"{writer.signature()}\n    {body}"]
         for child, module in self.named_children():
             if isinstance(module, GraphModule):
-                parts.append(module.readable(child, *details))
+                parts.append(module.readable(child))
         body = indent("\n\n".join(parts), "    ")
         return f"class {name}(torch.nn.Module):\n{body}"
 
     def add_submodule(self, target: str, m: nn.Module) -> bool:
-        """Put a module at a path, and empty ones on the way; return whether that is possible."""
+        """Put a module at a path, and create its parents; return whether that was possible."""
         *path, name = target.split(".")
         parent: nn.Module = self
         for part in path:
@@ -187,10 +190,7 @@ class GraphModule(core.GraphModule):
         return bool(name)
 
     def delete_all_unused_submodules(self) -> None:
-        """Delete each module that the graph names neither directly nor through a submodule.
-
-        A module that a node names is used, and so is all that is inside it.
-        """
+        """Delete modules that no node names. A module that is named is kept with its parts."""
         modules = dict(self.named_modules(remove_duplicate=False))
         used: set[str] = set()
         for node in self.graph.nodes:
@@ -212,17 +212,17 @@ class GraphModule(core.GraphModule):
             AttributeError, pickle.PicklingError: An object that the module uses can't be pickled,
                 such as a lambda.
 
-        In torch: a layer such as ``Linear`` is written as its ``repr``, and functions of other
-        modules than torch are missing.
+        In torch: the same, but a layer such as ``Linear`` is written as its ``repr``, and functions
+        that aren't torch's are missing.
         """
         write_folder(folder, module_name, python_code(self._graph), self.state())
 
     def state(self) -> dict[str, Any]:
-        """Return the attributes, but for the graph."""
+        """Return the attributes without the graph."""
         return {name: value for name, value in vars(self).items() if name != "_graph"}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
-        """Copy everything, the graph as well, which is not traced again."""
+        """Copy everything; the graph is copied, not traced again."""
         result = memo[id(self)] = blank(type(self).__bases__[0], type(self).__name__)
         for name, value in vars(self).items():
             vars(result)[name] = copy.deepcopy(value, memo)
@@ -239,25 +239,25 @@ class GraphModule(core.GraphModule):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Store the state and the nodes."""
-        kind = type(self).__bases__[0], type(self).__name__
-        return restored, (*kind, self.state(), stored(self.graph))
+        graph = type(self.graph), state_of(self.graph, STORED_META)
+        return restored, (type(self).__bases__[0], type(self).__name__, self.state(), *graph)
 
 
 class LateForward:
-    """The ``forward`` of a class that has no code yet: reading it generates the code.
+    """The ``forward`` of a class without code: reading it generates the code.
 
-    Calls read it, and so does a tracer, which takes it from the class.
+    A call reads it from the module, and a tracer from the class.
     """
 
     def __get__(self, module: Any, owner: type[LazyGraphModule]) -> Any:
-        if owner.module is None:  # nothing was made of it
+        if owner.module is None:  # it has no module yet
             return self
         owner.module().real_recompile()
         return (owner if module is None else module).forward  # now the code
 
 
 class LazyGraphModule(GraphModule):
-    """A graph module that generates its code when that is asked for, or the module is called.
+    """A graph module that generates its code when you read ``code`` or call the module.
 
     In torch: ``torch.fx._lazy_graph_module._LazyGraphModule``.
 
@@ -268,7 +268,7 @@ class LazyGraphModule(GraphModule):
     """
 
     forward: Any = LateForward()
-    # A reference to the module of which this is the class; each module has one of its own.
+    # A reference to the module of this class; each module has a class of its own.
     module: Callable[[], Any] | None = None
 
     def recompile(self) -> None:  # type: ignore[override]
@@ -293,37 +293,45 @@ class LazyGraphModule(GraphModule):
         vars(self)["code"] = code
 
 
-def module_of(root: Any, targets: list[str]) -> nn.Module:
-    """Return a root as a module: a dict becomes one, modules before what is inside them.
-
-    Raises:
-        RuntimeError: It is something else, or a dict that lacks a target.
-    """
-    if isinstance(root, nn.Module):
-        return root
-    if not isinstance(root, dict):
-        name = type(root).__name__
-        raise RuntimeError(f"a root is a module or a dict, not a {name}")  # noqa: TRY004  # torch's
-    missing = [target for target in targets if target not in root]
-    if missing:
-        raise RuntimeError(f"the graph needs {missing[0]!r}, but it was not provided in `root`")
-    module = nn.Module()
-    for target in sorted(targets):
-        install(module, target, root[target])
-    return module
-
-
 def blank(base: type[GraphModule], name: str) -> GraphModule:
-    """Return a module of a class of its own, which has no state yet."""
+    """Return a module with a class of its own and without state."""
     own: type[GraphModule] = type(name, (base,), {})
     return own.__new__(own)
 
 
 def restored(
-    base: type[GraphModule], name: str, state: dict[str, Any], graph: StoredGraph
+    base: type[GraphModule], name: str, state: dict[str, Any], graph_type: Any, graph: Any
 ) -> GraphModule:
     """Return a module that was pickled."""
     module = blank(base, name)
-    vars(module).update(state, _graph=loaded(graph))
+    vars(module).update(state, _graph=graph_type())
+    fill(module.graph, graph)
     module.recompile()
     return module
+
+
+def write_folder(
+    folder: str | os.PathLike[str], class_name: str, generated: PythonCode, state: dict[str, Any]
+) -> None:
+    """Write a package from which the class of a module can be imported.
+
+    Args:
+        folder: Where to write it.
+        class_name: The name of the class.
+        generated: The code of ``forward``.
+        state: The attributes of a module of the class.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    modules = {
+        name: value.__name__
+        for name, value in generated.globals.items()
+        if isinstance(value, ModuleType)
+    }
+    values = {name: value for name, value in generated.globals.items() if name not in modules}
+    torch.save(values, folder / "globals.pt")
+    torch.save(state, folder / "state.pt")
+    imports = "\n".join(f"import {module} as {name}" for name, module in modules.items())
+    text = FOLDER_MODULE.format(imports=imports, code=generated.src.strip(), name=class_name)
+    (folder / "module.py").write_text(text, encoding="utf-8")
+    (folder / "__init__.py").write_text(f"from .module import {class_name}\n", encoding="utf-8")

@@ -1,7 +1,6 @@
-"""Unlike the core: whatever a graph holds is written so that Python reads what was meant.
+"""Unlike the core: a graph may hold values of any type, and nodes that share a name.
 
-Values of any type, operators in place, attributes, numbers with a sign, keywords that aren't names
-of Python's, and nodes that share a name.
+In-place operators, assignments to elements and attributes are written as such.
 """
 
 from __future__ import annotations
@@ -19,13 +18,12 @@ from torch.utils import _pytree as pytree
 
 from ... import code as core
 from ...code import PythonCode
-from ..graph import Namespace
+from ..graph import Graph, Namespace
 from .codegen import codegen_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...graph import Graph, Node
+    from ... import graph as core_graph
+    from ...graph import Node
 
 IN_PLACE = {
     getattr(operator, f"i{name.strip('_')}"): sign
@@ -35,22 +33,38 @@ IN_PLACE = {
 # The types of values that `repr` turns into an expression.
 PLAIN = [int, float, bool, complex, str, bytes, range, type(None), type(...), torch.device]
 PLAIN += [torch.dtype, torch.layout, torch.memory_format]
-# The types of what is below `torch.ops`, though the module that it names is another.
+# The types of operators, which are below `torch.ops` although `__module__` is another.
 OPERATOR_TYPES: tuple[Any, ...] = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 PYTREES = {"fx_pytree": fx_pytree, "pytree": pytree}
 
 
-def python_code(graph: Graph) -> PythonCode:
+def python_code(graph: core_graph.Graph, root_module: str = "self") -> PythonCode:
     """Return a function ``forward`` that does what a graph says, as its ``CodeGen`` wants it.
 
-    In torch: ``Graph.python_code("self")``.
+    Args:
+        graph: The graph.
+        root_module: The name of the object that has the attributes and modules.
+
+    In torch: ``Graph.python_code``.
+
+    >>> graph = Graph()
+    >>> result = graph.output(graph.get_attr("layer.weight"))
+    >>> print(graph.python_code("root").src.strip())
+    def forward(self):
+        layer_weight = root.layer.weight
+        return layer_weight
     """
     writer = CodeWriter(graph)
+    writer.root_module = root_module
     return PythonCode(writer.source(), writer.globals)
 
 
+# `graph` is an earlier lesson and doesn't know this one, so its class gets the method here.
+setattr(Graph, python_code.__name__, python_code)
+
+
 class CodeWriter(core.CodeWriter):
-    """The core's, for all that a graph may hold.
+    """The core's, for all values that a graph may hold.
 
     Attributes:
         root_module: The name of the object that has the attributes and modules.
@@ -65,17 +79,16 @@ class CodeWriter(core.CodeWriter):
 
     root_module = "self"
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: core_graph.Graph) -> None:
         super().__init__(graph)
         self.codegen = codegen_of(graph)
         self.globals |= PYTREES | dict(self.codegen.additional_globals())
-        namespace = Namespace()  # a node of torch's may be called `None`, or like another node
+        namespace = Namespace()  # a node may be called `None`, or have the name of another one
         self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
-        parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
-        self.node_names = {*self.names.values(), *parameters}  # a parameter `len` hides the builtin
+        self.node_names = {*self.names.values()}
 
     def source(self) -> str:
-        """Return the text of the whole function, and the statements that go before it."""
+        """Return the text of the whole function, and the statements before it."""
         body = "\n    ".join(self.lines()) or "pass"
         return f"\n{self.wrapped()}\n\n{self.signature()}\n    {body}\n    "
 
@@ -112,23 +125,18 @@ class CodeWriter(core.CodeWriter):
         return super().statement(node)
 
     def expression(self, node: Node) -> str:
-        """Return the core's, with brackets around a number where Python would read it otherwise.
-
-        ``-2 ** x`` is ``-(2 ** x)``, and ``2.bit_length()`` isn't Python.
-        """
+        """Return the core's, with brackets around a negative base: ``-2 ** x`` is ``-(2 ** x)``."""
         operands = map(self.argument, node.args)
         if node.target is getattr and len(node.args) == 2 and is_identifier(node.args[1]):
             return f"{next(operands)}.{node.args[1]}"
-        if node.target in IN_PLACE:  # `name = ` is before it
+        if node.target in IN_PLACE:  # `name = ` precedes it
             value, other = operands
             return f"{value};  {self.argument(node)} {IN_PLACE[node.target]}= {other}"
         text = super().expression(node)
         if node.op in ("get_attr", "call_module"):
-            return text.replace("self", self.root_module, 1)  # only `getattr(` may be before it
-        if node.op == "call_method" or node.target is operator.pow:
-            first = next(operands)
-            if first[0] in ("-0123456789" if node.op == "call_method" else "-"):
-                return f"({first}){text.removeprefix(first)}"
+            return text.replace("self", self.root_module, 1)  # only `getattr(` can precede it
+        if node.target is operator.pow and (base := next(operands)).startswith("-"):
+            return f"({base}){text.removeprefix(base)}"
         return text
 
     def argument(self, value: Any) -> str:
@@ -152,20 +160,9 @@ class CodeWriter(core.CodeWriter):
             return f"{value.__module__}.{value.__name__}".replace("torch._ops.", "torch.ops.")
         return super().reference(value)
 
-    def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
-        """Return the core's; keywords that aren't names of Python's are handed over in a dict."""
-        named = {name: value for name, value in kwargs.items() if is_identifier(name)}
-        others = {name: value for name, value in kwargs.items() if name not in named}
-        text = super().arguments(args, named)
-        return ", ".join(filter(None, [text, f"**{self.argument(others)}" if others else ""]))
-
 
 class ReadableWriter(CodeWriter):
-    """Writes what is known about values in the place of their annotations."""
-
-    def __init__(self, graph: Graph, include_stride: bool, include_device: bool) -> None:
-        super().__init__(graph)
-        self.include_stride, self.include_device = include_stride, include_device
+    """Writes types and shapes from the nodes' metadata instead of annotations."""
 
     def annotated(self, name: str, node: Node, mark: str = " : ") -> str:
         known = (node.meta.get(key) for key in ("val", "tensor_meta", "example_value"))
@@ -173,14 +170,9 @@ class ReadableWriter(CodeWriter):
         if node.op == "output" or not hasattr(value, "dtype"):
             return super().annotated(name, node, mark)
         abbreviation = torch_fx.dtype_abbrs[value.dtype]  # type: ignore[attr-defined]
-        text = f"{abbreviation}{[*value.shape]}"
-        if self.include_stride:
-            text += str([*(value.stride() if callable(value.stride) else value.stride)])
-        if self.include_device and hasattr(value, "device"):
-            text += str(value.device)
-        return f'{name}: "{text}"'
+        return f'{name}: "{abbreviation}{[*value.shape]}"'
 
 
 def is_identifier(name: Any) -> bool:
-    """Return whether Python takes it as a name."""
+    """Return whether this can be a name in Python."""
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
