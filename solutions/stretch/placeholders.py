@@ -3,8 +3,8 @@
 With ``concrete_args`` the traced code sees a value instead of a proxy and may branch on it; the
 graph checks that later calls pass the same. A container becomes one placeholder per leaf.
 
-A decorated function keeps its decorator where it has keyword-only parameters, and is refused where
-it takes ``*args`` or ``**kwargs``. Torch gives the wrapper new code, made for the function inside.
+A decorated function keeps its decorator, even if it has keyword-only parameters. Torch gives the
+wrapper new code, made for the function inside.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..placeholders import Input, call_by_position, inputs_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch.fx import Graph, Node, Proxy
+    from torch.fx import Graph, Proxy
 
 __all__ = ["Input", "Placeholders", "call_by_position", "inputs_of"]
 
@@ -56,9 +56,8 @@ class Placeholders(core.Placeholders):
             ``call`` puts the containers together again, and so does the graph's code generator.
 
         Raises:
-            RuntimeError: ``forward(*args)`` has no ``self``; a tuple of concrete arguments has
-                the wrong length; a decorated function takes ``*args`` or ``**kwargs``: the message
-                names it.
+            RuntimeError: A ``forward(*args)`` has no ``self``.
+            ValueError: A tuple of concrete arguments is too short or too long.
 
         >>> from torch.fx import Tracer
         >>> tracer = type("Mine", (Placeholders, Tracer), {})()
@@ -70,13 +69,7 @@ class Placeholders(core.Placeholders):
         names = [each.target for each in inputs_of(root_fn)]
         named = [name for name in names if not name.startswith("*")]
         if isinstance(concrete_args, tuple):
-            if concrete_args and len(named) == 1 and named != names:
-                numbered = [
-                    leaf_placeholder(self, value, Input(f"input_{number}", (), None))
-                    for number, value in enumerate(concrete_args)
-                ]
-                return root_fn, [self.root] * is_module + numbered
-            concrete_args = by_name(named[is_module:], concrete_args)
+            concrete_args = dict(zip(named[is_module:], concrete_args, strict=True))
         self.concrete_args = concrete_args
         call, args = super().create_args_for_root(root_fn, is_module)
         if inspect.unwrap(root_fn) is not root_fn:
@@ -88,38 +81,23 @@ class Placeholders(core.Placeholders):
     def proxy_placeholder(self, parameter: Input) -> Any:
         """Create a placeholder, and return its proxy, or the concrete value of the parameter.
 
-        Each leaf of a concrete value gets a placeholder of its own, ``name_1``, ``name_2`` and so
-        on. A leaf ``PH`` stays a proxy.
-
         Args:
             parameter: The target, the default and the type of the node.
+
+        Each leaf of a concrete value gets a placeholder of its own, ``name_1``, ``name_2`` and so
+        on. A leaf ``PH`` stays a proxy.
         """
-        known = self.concrete_args or {}
+        known, placeholder = self.concrete_args or {}, super().proxy_placeholder
         if parameter.target not in known:
-            return super().proxy_placeholder(parameter)
+            return placeholder(parameter)
         numbers = count(1)
 
         def value_of(leaf: Any) -> Any:
             target = f"{parameter.target}_{next(numbers)}"
-            proxy = leaf_placeholder(self, leaf, Input(target, parameter.default, None))
+            proxy = placeholder(Input(target, parameter.default, None))
             return specialized(proxy, leaf, parameter.target)
 
         return pytree.tree_map(value_of, known[parameter.target])
-
-
-def leaf_placeholder(tracer: Placeholders, leaf: Any, parameter: Input) -> Proxy:
-    """Create the placeholder of a concrete leaf; what a user set on a ``PH`` goes to the node."""
-    proxy: Proxy = core.Placeholders.proxy_placeholder(tracer, parameter)
-    if isinstance(leaf, PHBase):
-        hand_over_attributes(leaf, proxy.node)
-    return proxy
-
-
-def hand_over_attributes(placeholder: PHBase, node: Node) -> None:
-    """Copy the attributes that the user has set on a placeholder to the node."""
-    for name, value in inspect.getmembers(placeholder, lambda value: not callable(value)):
-        if not name.startswith("__") and not hasattr(node, name):
-            setattr(node, name, value)
 
 
 def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
@@ -132,21 +110,8 @@ def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
     elif type(leaf) in base_types and type(leaf) is not torch.Tensor:
         torch._assert(proxy == leaf, message)
     else:
-        warnings.warn(
-            f"the graph cannot check that later calls pass the same {name!r}: see to it",
-            stacklevel=2,
-        )
+        warnings.warn(f"the graph can't check that later calls pass the same {name}", stacklevel=2)
     return leaf
-
-
-def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
-    """Return concrete arguments that were given by position as a dict."""
-    if len(names) != len(values):
-        raise RuntimeError(
-            f"got {len(values)} concrete arguments, but expected {len(names)} "
-            f"({', '.join(names)}): give one for each, and torch.fx.PH for each that stays an input"
-        )
-    return dict(zip(names, values, strict=True))
 
 
 def flattened(
@@ -169,15 +134,11 @@ def flattened(
 def call_by_kind(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes what a decorated one takes, all by position.
 
-    The parameters are those of the function inside, out of reach: keyword-only ones are passed by
-    name. What is returned counts as decorated, too: it has the annotations of ``fn``.
+    The function inside, whose parameters these are, is out of reach: keyword-only ones are passed
+    by name. ``*args`` and ``**kwargs`` can't be passed on, because a proxy can't be unpacked.
+    ``functools.wraps`` keeps the annotations of ``fn``.
     """
     signature = inspect.signature(fn)
-    if any(each.target.startswith("*") for each in inputs_of(fn)):
-        raise RuntimeError(
-            f"{fn.__qualname__} is decorated, and the function inside takes *args or **kwargs, "
-            "which cannot pass through a decorator: trace it undecorated, or spell them out"
-        )
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
