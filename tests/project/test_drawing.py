@@ -23,8 +23,6 @@ from drawing.figure import aligned, figure
 from drawing.page import STYLE
 from drawing.picture import OPCODES, Moment
 from drawing.sizes import column_of
-from drawing.svg import SHAPES
-from drawing.timeline import stack
 from kata.paths import ROOT
 from tools.pages.graph_fence import PICTURES, fence
 from tools.pictures.__main__ import stale_in
@@ -220,10 +218,6 @@ def test_both_halves_of_a_folded_list_have_every_node_and_edge():
     ]
 
 
-def test_every_kind_of_row_has_a_shape_of_its_own():
-    assert len(set(SHAPES.values())) == len(SHAPES)
-
-
 def test_the_legend_names_every_shape_in_the_picture(picture):
     svg = drawn(picture)
     legend = {text.text for g in svg.iter(f"{SVG}g") if g.get("class") == "legend" for text in g}
@@ -386,17 +380,6 @@ def test_a_group_inside_another_one_has_its_bracket_nearer_to_the_rows():
     assert at["b"] < at["a"] == at["c"]
     brackets = [path for path in svg.iter(f"{SVG}path") if path.get("class") == "bracket"]
     assert len(brackets) == 3
-
-
-def test_the_time_lines_hold_as_many_micro_batches_as_the_lesson_counts():
-    held = [
-        [
-            max(stack([node for node in panel.nodes if node.group == f"memory {stage}"])) + 1
-            for stage in range(4)
-        ]
-        for panel in load("schedules", PICTURES).panels
-    ]
-    assert held == [[4, 4, 4, 4], [4, 3, 2, 1]]
 
 
 BARS = Panel(

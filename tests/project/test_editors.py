@@ -1,30 +1,21 @@
-"""What editors and containers are told: the same environment, commands that exist, our files."""
+"""Editors and containers run commands that exist, on our files."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from kata.command_line import COMMANDS
 from kata.paths import ROOT
 from lessons import LESSONS
 
-FILES = sorted([*(ROOT / ".vscode").glob("*.json"), ROOT / ".devcontainer/devcontainer.json"])
 COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 def content(name: str) -> dict[str, Any]:
     """A file of VS Code's: JSON, with comments on lines of their own."""
     return json.loads(COMMENT.sub("", (ROOT / name).read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_file_is_json_but_for_its_comments(file: Path):
-    assert content(str(file.relative_to(ROOT)))
 
 
 def test_every_task_is_a_command_of_the_runner():

@@ -59,13 +59,6 @@ def test_an_environment_whose_building_was_cut_short_is_built_anew(venv: Path):
     assert build == (sys.executable, "-m", "venv", "--clear", str(venv))
 
 
-def test_an_environment_that_works_is_kept(venv: Path):
-    venv.mkdir()
-    assert [command[1:4] for command in installed(Path(sys.executable))] == [
-        ("-m", "pip", "install")
-    ]
-
-
 def test_an_environment_of_a_python_that_is_too_old_is_not_used(monkeypatch):
     monkeypatch.setattr(noxfile, "OLDEST_PYTHON", (3, 99))
     assert not noxfile.is_usable(sys.executable)
@@ -94,8 +87,3 @@ def test_a_python_that_is_too_old_for_the_lessons_is_named(venv: Path, monkeypat
     ):
         installed(venv / "bin" / "python")
     assert not venv.exists()
-
-
-def test_the_oldest_python_of_nox_is_the_projects():
-    wanted = ".".join(map(str, noxfile.OLDEST_PYTHON))
-    assert f'requires-python = ">={wanted}"' in noxfile.PYPROJECT.read_text()

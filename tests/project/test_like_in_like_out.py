@@ -17,8 +17,6 @@ from solutions.stretch import interpreter as interpreter_stretch
 from solutions.stretch import inversion as inversion_stretch
 from solutions.stretch import rewriting as rewriting_stretch
 from solutions.stretch import split_module as split_module_stretch
-from solutions.stretch import tracer as stretch
-from solutions.stretch.code import LazyGraphModule
 
 LAYERS = {
     "core": SimpleNamespace(
@@ -144,11 +142,3 @@ def test_a_traced_module_is_a_model_to_invert_and_to_fuse(layer: str, trace: Any
     fused = LAYERS[layer].rewriting.fuse(trace(model))
     assert [node.op for node in fused.graph.nodes] == ["placeholder", "call_module", "output"]
     torch.testing.assert_close(fused(images), model(images))
-
-
-@pytest.mark.parametrize("trace", [core.symbolic_trace, stretch.symbolic_trace, fx.symbolic_trace])
-def test_a_module_that_compiles_late_is_traced_by_every_tracer(trace: Any) -> None:
-    graph = fx.symbolic_trace(lambda x, y=2: torch.relu(x) * y).graph
-    traced = trace(LazyGraphModule({}, graph))
-    assert [node.name for node in traced.graph.nodes] == [node.name for node in graph.nodes]
-    assert traced(torch.tensor([-1.0, 3.0])).tolist() == [0, 6]

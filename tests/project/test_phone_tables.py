@@ -32,7 +32,3 @@ def test_a_long_name_may_be_broken_after_a_dot_and_nowhere_else():
     assert html == (
         "<p><code>torch.<wbr />_export.<wbr />utils.<wbr />_check_input_constraints</code></p>"
     )
-
-
-def test_a_name_that_fits_a_line_stays_whole():
-    assert rendered("`torch.fx.Tracer`") == "<p><code>torch.fx.Tracer</code></p>"

@@ -23,20 +23,10 @@ def test_a_quotation_names_what_the_reference_has(page, reference):
     ast.parse(quote(reference))
 
 
-def test_there_are_quotations():
-    assert QUOTED
-
-
 def test_a_quotation_is_the_code_without_docstring_and_remarks():
     code = quote("tracer.py: Tracer.__init__, Tracer.call_module")
     assert code.startswith("def __init__(") and "\n\n\ndef call_module(\n" in code
     assert "given" not in code and '"""' not in code
-
-
-def test_a_class_is_quoted_without_the_docstrings_of_its_methods():
-    code = quote("custom_tracers.py: TaggingTracer")
-    assert code.startswith("class TaggingTracer(Tracer):\n    def __init__(")
-    assert '"""' not in code
 
 
 def test_a_table_is_quoted_with_its_comments():

@@ -10,12 +10,6 @@ import pytest
 
 from kata.paths import ROOT
 
-DECLARE_LIKE_A_MATCHING_WHEEL = """
-import torch
-library = torch.library.Library("torchvision", "DEF")
-library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-"""
 TRACE_RESNET18 = """
 import torch.fx
 from kata.torchvision_compat import DECLARED, torchvision
@@ -44,11 +38,6 @@ def test_torchvision_imports_beside_this_torch_and_only_what_is_missing_is_decla
     plain = run(PLAIN_IMPORT_WORKS)
     declared = run(TRACE_RESNET18)
     assert (plain, declared) in [("True", "['nms', 'qnms']"), ("imported", "[]")]
-
-
-@pytest.mark.slow
-def test_beside_a_torch_that_has_the_operators_nothing_is_declared():
-    assert run(DECLARE_LIKE_A_MATCHING_WHEEL + TRACE_RESNET18) == "[]"
 
 
 def test_another_error_of_torchvisions_import_is_not_hidden():

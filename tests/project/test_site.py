@@ -223,16 +223,6 @@ def test_no_address_is_written_where_a_fork_has_another():
     assert settings()["edit_uri"] == ["EDIT_URI", ""]
 
 
-def test_a_missing_file_or_link_or_anchor_ends_the_build():
-    checks = settings()["validation"]
-    assert settings()["strict"] is True
-    assert set(checks["links"].values()) | set(checks["nav"].values()) == {"warn"}
-    (snippets,) = [
-        each for each in settings()["markdown_extensions"] if "pymdownx.snippets" in each
-    ]
-    assert snippets["pymdownx.snippets"]["check_paths"] is True
-
-
 def pages_in(entries: object) -> Iterator[str]:
     """The pages of a navigation, in order."""
     if isinstance(entries, str):
