@@ -193,7 +193,7 @@ class ExecOrderTracer:
 
         torch misses parameters that are nested in a list, passed by keyword or given to a leaf
         module, and takes an input for a parameter of the same name. Doing so is right, and so is
-        doing it better; ``CompleteExecOrderTracer`` in the stretch does.
+        doing it better.
 
         Args:
             info: The record.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial, update_wrapper, wraps
+from functools import partial, update_wrapper
 from itertools import pairwise
-from unittest.mock import patch
 
 from torch.fx import Proxy
 from torch.utils._pytree import tree_leaves
@@ -14,7 +13,7 @@ from tests.suite.answers import right, wrong
 
 
 def replacements(watcher, lesson, tracer, root_module) -> dict:
-    """A new record, and what is called instead of the tracer's two methods."""
+    """Make a new record, and return what replaces the tracer's two methods."""
     info = watcher.exec_info = lesson.ExecutionInfo(root_module)
     parameters = dict(root_module.named_parameters())
     create_proxy = partial(watcher.record_node, info, parameters, tracer.create_proxy)
@@ -24,13 +23,28 @@ def replacements(watcher, lesson, tracer, root_module) -> dict:
     }
 
 
-def patching(lesson):
-    """Let a generator be the block."""
+def restoring(lesson, restore, *, after_errors=True):
+    """Replace the methods by hand; ``restore`` changes the tracer's attributes back."""
 
-    def replace(patch_tracer):
-        lesson.ExecOrderTracer.patch_tracer = contextmanager(patch_tracer)
+    @contextmanager
+    def patch_tracer(self, tracer, root_module):
+        before = dict(vars(tracer))
+        methods = {name: getattr(tracer, name) for name in ("call_module", "create_proxy")}
+        vars(tracer).update(replacements(self, lesson, tracer, root_module))
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            if after_errors or not failed:
+                restore(vars(tracer), methods, before)
 
-    return replace
+    lesson.ExecOrderTracer.patch_tracer = patch_tracer
+
+
+def delete(attributes, methods, before):
+    for name in methods:
+        del attributes[name]
 
 
 @wrong(
@@ -39,18 +53,40 @@ def patching(lesson):
 )
 def forgets_finally(lesson):
     """Puts the methods back only after a block that succeeded."""
-
-    @patching(lesson)
-    def patch_tracer(self, tracer, root_module):
-        vars(tracer).update(replacements(self, lesson, tracer, root_module))
-        yield
-        del tracer.call_module, tracer.create_proxy
+    restoring(lesson, delete, after_errors=False)
 
 
 @wrong(
-    fails="test_a_node_that_is_made_while_watched_has_its_proxy",
-    says="returns nothing",
+    fails="test_the_methods_are_put_back_when_the_block_ends",
+    says="`create_proxy` is still replaced",
+    never="an error skips",
 )
+def puts_one_method_back(lesson):
+    """Forgets ``create_proxy``, whether the block fails or not."""
+    restoring(lesson, lambda attributes, methods, before: attributes.pop("call_module"))
+
+
+@wrong(
+    fails="test_the_tracer_has_no_attribute_that_it_did_not_have_before",
+    says="the bound method was assigned",
+)
+def assigns_the_bound_methods(lesson):
+    """Restores by assignment, as torch does."""
+    restoring(lesson, lambda attributes, methods, before: attributes.update(methods))
+
+
+@right
+def restores_by_the_dictionary(lesson):
+    """Saves and restores the object's own attributes by hand."""
+
+    def restore(attributes, methods, before):
+        delete(attributes, methods, before)
+        attributes.update({name: before[name] for name in methods if name in before})
+
+    restoring(lesson, restore)
+
+
+@wrong(fails="test_a_node_that_is_made_while_watched_has_its_proxy", says="returns nothing")
 def keeps_the_proxy_for_itself(lesson):
     """Records the node, and returns nothing."""
     record_node = lesson.ExecOrderTracer.record_node
@@ -62,23 +98,6 @@ def keeps_the_proxy_for_itself(lesson):
 
 
 @wrong(
-    fails="test_the_methods_are_put_back_when_the_block_ends",
-    says="`create_proxy` is still replaced",
-    never="an error skips",
-)
-def puts_one_method_back(lesson):
-    """Forgets ``create_proxy``, whether the block fails or not."""
-
-    @patching(lesson)
-    def patch_tracer(self, tracer, root_module):
-        vars(tracer).update(replacements(self, lesson, tracer, root_module))
-        try:
-            yield
-        finally:
-            del tracer.call_module
-
-
-@wrong(
     fails="test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
     says="the second block has the record of the first",
 )
@@ -86,27 +105,14 @@ def writes_into_the_first_record(lesson):
     """Makes the record once, and goes on writing into it."""
     patch_tracer = lesson.ExecOrderTracer.patch_tracer
 
-    @patching(lesson)
+    @contextmanager
     def patch_tracer_once(self, tracer, root_module):
         first = self.exec_info
         with patch_tracer(self, tracer, root_module):
             self.exec_info = first or self.exec_info
             yield
 
-
-def recording_calls(lesson, *, own=lambda module: list(module.named_parameters()), back=None):
-    """Replace what happens around a call, except for what the answer does differently."""
-
-    def record_call(self, info, call_module, module, *how):
-        info.module_forward_order.append(module)
-        lesson._note_usage(info, module, own(module))
-        caller, info.curr_module = info.curr_module, module
-        info.module_to_param_usage_infos[module] = []
-        result = call_module(module, *how)
-        info.curr_module = back(info) if back else caller
-        return result
-
-    lesson.ExecOrderTracer.record_call = record_call
+    lesson.ExecOrderTracer.patch_tracer = patch_tracer_once
 
 
 @wrong(
@@ -132,38 +138,20 @@ def records_a_module_after_its_call(lesson):
     never="another",
 )
 def notes_no_calls(lesson):
-    """Notes what operations use, and not what the modules that are called bring along."""
-    recording_calls(lesson, own=lambda module: [])
+    """Notes the parameters of operations, but not those of modules that are called."""
+    original = lesson.ExecOrderTracer.record_call
 
+    def record_call(self, info, call_module, module, *how):
+        usages = info.module_to_param_usage_infos[info.curr_module]
+        noted = len(usages)
 
-@wrong(fails="test_options_of_the_tracer_still_work", says="to have a parameter `proxy_factory_fn`")
-def hides_the_signature(lesson):
-    """Replaces methods by functions that take anything."""
+        def call(*arguments):
+            del usages[noted:]
+            return call_module(*arguments)
 
-    @patching(lesson)
-    def patch_tracer(self, tracer, root_module):
-        replaced = replacements(self, lesson, tracer, root_module)
-        create_proxy = replaced["create_proxy"]
-        replaced["create_proxy"] = lambda *args, **kwargs: create_proxy(*args, **kwargs)
-        with patch.multiple(tracer, **replaced):
-            yield
+        return original(self, info, call, module, *how)
 
-
-@wrong(
-    fails="test_the_tracer_has_no_attribute_that_it_did_not_have_before",
-    says="the bound method was assigned",
-)
-def assigns_the_bound_methods(lesson):
-    """Restores by assignment, as torch does."""
-
-    @patching(lesson)
-    def patch_tracer(self, tracer, root_module):
-        methods = tracer.call_module, tracer.create_proxy
-        vars(tracer).update(replacements(self, lesson, tracer, root_module))
-        try:
-            yield
-        finally:
-            tracer.call_module, tracer.create_proxy = methods
+    lesson.ExecOrderTracer.record_call = record_call
 
 
 @right(core_only=True)
@@ -189,98 +177,6 @@ def misses_no_use_of_a_parameter(lesson):
     lesson.ExecOrderTracer.parameters_used = parameters_used
 
 
-@right(core_only=True)
-def written_in_one_piece(lesson):
-    """Two closures in one method, which fills the record by itself."""
-
-    class ExecOrderTracer(lesson.ExecOrderTracer):
-        @contextmanager
-        def patch_tracer(self, tracer, root_module):
-            info = self.exec_info = lesson.ExecutionInfo(root_module)
-            parameters = dict(root_module.named_parameters())
-            usages = info.module_to_param_usage_infos
-            methods = tracer.call_module, tracer.create_proxy
-
-            def note(module, named):
-                if named:
-                    usages[info.curr_module].append(lesson.ParamUsageInfo(module, named))
-
-            @wraps(methods[0])
-            def call_module(module, forward, args, kwargs):
-                info.module_forward_order.append(module)
-                note(module, list(module.named_parameters()))
-                caller, info.curr_module = info.curr_module, module
-                usages[module] = []
-                result = methods[0](module, forward, args, kwargs)
-                info.curr_module = caller
-                return result
-
-            @wraps(methods[1])
-            def create_proxy(kind, target, args, *more, **options):
-                proxy = methods[1](kind, target, args, *more, **options)
-                used = self.parameters_used(info, parameters, proxy.node, args)
-                note(info.curr_module, used)
-                new = [each for _, each in used if each not in info.visited_params]
-                info.param_forward_order.extend(dict.fromkeys(new))
-                info.visited_params.update(new)
-                return proxy
-
-            tracer.call_module, tracer.create_proxy = call_module, create_proxy
-            try:
-                yield
-            finally:
-                tracer.call_module, tracer.create_proxy = methods
-
-    lesson.ExecOrderTracer = ExecOrderTracer
-
-
-@right
-def restores_by_the_dictionary(lesson):
-    """Saves and restores the object's own attributes by hand."""
-
-    @patching(lesson)
-    def patch_tracer(self, tracer, root_module):
-        before = dict(vars(tracer))
-        replaced = replacements(self, lesson, tracer, root_module)
-        vars(tracer).update(replaced)
-        try:
-            yield
-        finally:
-            for name in replaced:
-                del vars(tracer)[name]
-                if name in before:
-                    vars(tracer)[name] = before[name]
-
-
-@wrong(
-    fails="test_a_parameter_that_an_operation_is_given_twice_is_named_twice",
-    says="a parameter that is given twice is named once",
-)
-def names_each_parameter_once(lesson):
-    """Collects the parameters of a node in a dict."""
-    original = lesson.ExecOrderTracer.parameters_used
-
-    def parameters_used(self, *arguments):
-        return list(dict(original(self, *arguments)).items())
-
-    lesson.ExecOrderTracer.parameters_used = parameters_used
-
-
-@wrong(
-    fails="test_a_call_that_returns_none_returns_none_while_it_is_watched",
-    says="`record_call` returned something else than `None`",
-)
-def nothing_becomes_the_input(lesson):
-    """Takes a call without a result for one that changes its input."""
-    original = lesson.ExecOrderTracer.record_call
-
-    def record_call(self, info, call_module, module, forward, args, kwargs):
-        result = original(self, info, call_module, module, forward, args, kwargs)
-        return args[0] if result is None else result
-
-    lesson.ExecOrderTracer.record_call = record_call
-
-
 @right
 def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""
@@ -296,9 +192,6 @@ def reads_parameters_in_a_loop(lesson):
         return used
 
     lesson.ExecOrderTracer.parameters_used = parameters_used
-
-
-# --- fetch ahead
 
 
 @wrong(

@@ -1,11 +1,10 @@
-"""``exec_order``, the rest: a tracer that is left as it was, and a watcher that misses nothing."""
+"""``exec_order`` beyond the core: a tracer that is left as it was, and FSDP2 with your plan."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,24 +12,15 @@ from torch import nn
 from torch.fx import Tracer
 
 from tests.models.exec_order import (
-    MISREAD,
-    MODELS,
-    OWN,
-    Encoder,
     Mixed,
-    Outer,
-    Reused,
     Shaped,
-    Tied,
-    golden,
     readable,
     record,
     same_names,
-    same_record,
     sharded_run,
     watched,
 )
-from tests.suite import equal, growth, holds, is_value
+from tests.suite import equal, growth, holds
 
 LINEAR = 2.5
 
@@ -71,52 +61,9 @@ def test_a_tracer_whose_create_proxy_takes_six_arguments_can_be_watched(lesson):
     same_names("parameters", parameters, ["scale", "linear.weight", "linear.bias"])
 
 
-@pytest.mark.unasked
-def test_what_a_star_import_brings_is_enough_to_record(lesson):
-    names: dict[str, object] = {}
-    exec(f"from {lesson.__name__} import *", names)
-    same_record(record(SimpleNamespace(**names), Mixed()), golden("Mixed"))
-
-
 def test_the_configured_tracer_records_functions_that_are_wrapped(lesson):
     nodes = lesson.TracingConfig().tracer.trace(lambda x: math.sqrt(x)).nodes
     equal([node.name for node in nodes], ["x", "sqrt", "output"])
-
-
-@pytest.mark.parametrize("name", [*OWN])
-def test_the_record_is_the_one_of_torch_to_the_letter(lesson, name):
-    same_record(record(lesson, MODELS[name]()), golden(name), to_the_letter=True)
-
-
-# --- CompleteExecOrderTracer ----------------------------------------------------------------------
-
-
-def complete(lesson, model: nn.Module) -> dict:
-    return readable(watched(lesson.CompleteExecOrderTracer(), model), model)
-
-
-@pytest.mark.parametrize("name", MISREAD)
-def test_the_complete_record_has_every_parameter_that_is_used(lesson, name):
-    equal(complete(lesson, MODELS[name]())["parameters"], MISREAD[name])
-
-
-def test_the_complete_record_has_direct_and_indirect_uses(lesson):
-    equal(complete(lesson, Mixed())["parameters"], ["scale", "linear.weight", "linear.bias"])
-
-
-def test_the_complete_record_keeps_the_usages_of_every_call(lesson):
-    left, right = [["block", [[name, name]]] for name in ("block.left", "block.right")]
-    equal(
-        complete(lesson, Reused())["usages"]["block"],
-        [left, right],
-        cause=(is_value([right]), "a second call emptied the list"),
-    )
-
-
-@pytest.mark.parametrize("model", [Mixed, Tied, Outer, Encoder])
-def test_the_complete_record_has_the_modules_of_the_other(lesson, model):
-    built = model()
-    same_names("modules", complete(lesson, built)["modules"], record(lesson, built)["modules"])
 
 
 def test_the_work_is_linear_in_the_calls(lesson):
