@@ -109,7 +109,7 @@ def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
 
 def section(lesson: str, results: list[Result]) -> str:
     """The tables of one lesson in Markdown, and where they were measured."""
-    parts = [f"### {lesson} {{ data-search-exclude }}\n", tables.ratios_of(results)]
+    parts = [f"### {lesson} {{ data-search-exclude }}\n", tables.ratios_of(tables.shown(results))]
     if growths(results):
         parts.append(tables.growth_of(growths(results)))
     return "\n".join([*parts, f"{machine()}\n"])

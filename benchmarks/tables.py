@@ -19,6 +19,14 @@ def markdown(header: list[str], rows: Rows) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def shown(results: list[Result]) -> list[Result]:
+    """The results for a reader: of the sizes of a family the largest, and any that missed."""
+    largest: dict[str, int] = {}
+    for result in results:
+        largest[result.family] = max(result.size, largest.get(result.family, 0))
+    return [each for each in results if each.is_missed or each.size == largest[each.family]]
+
+
 def ratios_of(results: Iterable[Result]) -> str:
     """The times of some cases and their ratios, with the noise and the target."""
     header = ["case", "torch", "ours", "ours / torch", "lowest – highest", "target", "core / torch"]
