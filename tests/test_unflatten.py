@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 from torch.export.graph_signature import InputKind
 
+from tests import random_models
 from tests.models.unflatten import (
     ALIASES,
     BATCH,
@@ -20,33 +20,29 @@ from tests.models.unflatten import (
     QUICK,
     REAL,
     Aliased,
-    Around,
     Block,
     CalledAlikeInTheEnd,
     CalledDifferently,
     CalledTwice,
     CountedTwice,
     Counter,
-    FirstLeavesNothing,
-    Grown,
     HandsItsParameterDown,
     Keywords,
     LooksLikeTheOwner,
     Mutates,
     Nested,
     Owner,
-    Passing,
     Scale,
     Structures,
     Tied,
-    TwoInputs,
     TwoNames,
     UsesSeveral,
     UsesSizes,
+    as_a_keyword,
     block_and_tanh,
+    first_leaves_nothing,
     fixed_norms,
-    hands_on_to_finds,
-    hands_on_to_joins,
+    in_a_list,
     like_eager,
     names,
     numbered_paths,
@@ -64,8 +60,8 @@ from tests.models.unflatten import (
     three_and_one,
     three_deep,
     training_norms,
+    two_inputs,
     uncalled_root,
-    wait_for_sharing,
     without_unused_specs,
     x,
 )
@@ -217,12 +213,12 @@ def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
     )
 
 
-@pytest.mark.parametrize("make", [hands_on_to_joins, hands_on_to_finds])
-def test_inputs_are_found_wherever_they_stand_among_the_arguments(lesson, make):
-    calls = settled(lesson, program_of(make, x(3), x(3).argsort()))
+@pytest.mark.parametrize("make", [in_a_list, as_a_keyword], ids=["in a list", "as a keyword"])
+def test_inputs_are_found_anywhere_among_the_arguments(lesson, make):
+    calls = settled(lesson, program_of(make, x(3).argsort(), x(3), x(3)))
     equal(
         shown_values(calls["inner"].inputs),
-        ["x", "y"],
+        ["y", "x"],
         cause=(lambda got: len(got) < 2, "a value in a list, or a keyword, was overlooked"),
         hint="Node.all_input_nodes also has the nodes in lists and keywords",
     )
@@ -250,7 +246,7 @@ def test_of_several_names_a_module_reads_the_first(lesson):
 
 
 def test_inputs_stand_once_in_the_order_of_first_use(lesson):
-    calls = settled(lesson, program_of(TwoInputs, x(3), x(3), x(3)))
+    calls = settled(lesson, program_of(two_inputs, x(3), x(3), x(3)))
     equal(
         shown_values(calls["inner"].inputs),
         ["y", "x"],
@@ -260,7 +256,7 @@ def test_inputs_stand_once_in_the_order_of_first_use(lesson):
 
 
 def test_the_root_takes_all_inputs_of_the_program(lesson):
-    calls = settled(lesson, program_of(TwoInputs, x(3), x(3), x(3)))
+    calls = settled(lesson, program_of(two_inputs, x(3), x(3), x(3)))
     equal(
         shown_values(calls[""].inputs),
         ["x", "y", "unused"],
@@ -299,7 +295,7 @@ def test_a_name_that_only_begins_alike_isnt_below(lesson):
     )
 
 
-@pytest.mark.parametrize("model", [Block, Nested, one_tanh, HandsItsParameterDown])
+@pytest.mark.parametrize("model", [Block, Nested, HandsItsParameterDown])
 def test_after_two_steps_a_plain_model_runs(lesson, model):
     eager, program = exported(model, x())
     plain = lesson.unflatten_plain(program)
@@ -572,11 +568,11 @@ def test_every_call_has_a_module(lesson):
 
 
 def test_the_first_call_in_the_graph_gets_the_number_0(lesson):
-    program = program_of(FirstLeavesNothing, x())
+    program = program_of(first_leaves_nothing, x())
     calls = prepared(lesson, program)
     lesson.make_modules(calls[""], lesson.UnflattenedModule(program))
     hint = "the first call of a path that you meet owns the state, and its index becomes 0"
-    equal([calls["scale@1"].index, calls["scale@1"].name], [0, "scale"], hint=hint)
+    equal([calls["follows@1"].index, calls["follows@1"].name], [0, "follows"], hint=hint)
 
 
 def test_modules_stand_where_the_eager_models_do(lesson):
@@ -620,16 +616,11 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "modules"),
-    [(CalledTwice, ["", "block", "block.linear"]), (Around, ["", "tanh", "linear"])],
-)
-def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
-    wait_for_sharing(lesson)
-    tree = lesson.unflatten(program_of(model, x()))
+def test_calls_that_do_the_same_are_done_by_one_module(lesson):
+    tree = lesson.unflatten(program_of(CalledTwice, x()))
     equal(
         [name for name, _ in tree.named_modules()],
-        modules,
+        ["", "block", "block.linear"],
         cause=(lambda got: any("@" in name for name in got), "every call kept a module of its own"),
         hint="compare the graphs node by node, not by name; let the call sites call the first",
     )
@@ -637,7 +628,6 @@ def test_calls_that_do_the_same_are_done_by_one_module(lesson, model, modules):
 
 @pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
 def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
-    wait_for_sharing(lesson)
     run = like_eager(lesson, model, x())
     holds(
         len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
@@ -731,7 +721,7 @@ def test_a_mutated_input_is_mutated(lesson, functional=False):
 
 
 def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functional=False):
-    run = like_eager(lesson, Passing, x(), functional=functional)
+    run = like_eager(lesson, Mutates, x(), x(), functional=functional)
     equal(
         [list(run.tree.state_dict()), [name for name, _ in run.tree.named_buffers()]],
         [[], ["count"]],
@@ -860,12 +850,12 @@ def test_finalize_checks_the_graph(lesson):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_random_module_tree_runs_like_the_eager_one(lesson, seed):
-    torch.manual_seed(seed)
-    run = like_eager(lesson, Grown(random.Random(seed), depth=2, pool=[]), x(2, 3))
+    specimen = random_models.tree(seed)
+    run = like_eager(lesson, specimen.model, *specimen.inputs)
     equal(
-        [names(run.tree), [key for key in run.tree.state_dict() if "@" not in key]],
+        [names(run.tree), list(run.tree.state_dict())],
         [names(run.eager), list(run.eager.state_dict())],
-        hint=f"look at the model: Grown(random.Random({seed}), depth=2, pool=[])",
+        hint=f"look at the model: tests.random_models.tree({seed}).model",
     )
 
 

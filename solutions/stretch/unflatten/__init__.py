@@ -1,12 +1,12 @@
 """Unlike the core: every program, and modules that can be swapped.
 
-- Functional programs: mutations are written back (``mutations``), and operations with side effects
-  need no tokens (``tokens``).
-- Preserved signatures (``signatures``, ``boundaries``): a module takes and returns what the eager
-  one did, so that it can be swapped, also where it is called several times.
-- ``state``: names of one tensor are recognised by its memory, as programs from a file need it.
-- ``graphs``: interrupted calls, the branches of ``torch.cond``, modules with several names.
-- ``modules``: trees can be compiled, copied, traced and printed, and take adapters.
+- Functional programs (``functional``): mutations are written back, and operations with side effects
+  need no tokens.
+- Preserved signatures (``signatures``): a module takes and returns what the eager one did, so that
+  it can be swapped, also where it is called several times.
+- ``calls``: interrupted calls, and the branches of ``torch.cond``.
+- ``modules``: trees can be compiled, copied, traced and printed, and take adapters. Names of one
+  tensor are recognised by its memory, as programs from a file need it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from ...unflatten import (
     is_below,
     make_modules,
     relative_to,
+    share_equal_bodies,
     state_values,
     unflatten_plain,
 )
-from .calls import CallGraph, outline
-from .graphs import attach_branches, dispatch, lift_annotations, share_equal_bodies
+from .calls import CallGraph, attach_branches, outline
+from .functional import remove_tokens, restore_mutations
 from .modules import (
     FlatArgsAdapter,
     InterpreterModule,
     InterpreterModuleDispatcher,
     UnflattenedModule,
+    dispatch,
+    restore_state,
+    state_names,
 )
-from .mutations import restore_mutations
-from .signatures import preserve_signatures
-from .state import restore_state, state_names
-from .tokens import remove_tokens
+from .signatures import preserve_signatures, refuse_detours
 
 __all__ = [
     "Attribute",
@@ -53,17 +54,13 @@ __all__ = [
     "ModuleCall",
     "UnflattenedModule",
     "attach",
-    "dispatch",
     "graph_key",
     "infer_inputs",
     "infer_outputs",
     "is_below",
     "make_modules",
     "outline",
-    "preserve_signatures",
     "relative_to",
-    "remove_tokens",
-    "restore_mutations",
     "restore_state",
     "share_equal_bodies",
     "state_names",
@@ -83,12 +80,12 @@ def unflatten(
         flat_args_adapter: What to do with arguments of another structure than at export.
 
     Returns:
-        The tree. It takes the eager model's arguments, gives its results, and has its
+        The tree. It takes the eager model's arguments, returns its results, and has its
         ``state_dict``. To swap one of its modules for an eager one, name that module in
         ``torch.export.export(..., preserve_module_call_signature=...)``.
 
     Raises:
-        ValueError: The program is a joint graph, of a forward and a backward.
+        RuntimeError: A value goes around a signature that is preserved.
 
     In torch: ``torch.export.unflatten``.
 
@@ -102,7 +99,6 @@ def unflatten(
     root = prepare_calls(module)
     tree = UnflattenedModule(module, flat_args_adapter)
     make_modules(root, tree)
-    lift_annotations(root)
     attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
     attach_branches(root, module.graph_module)
     share_equal_bodies(root)
@@ -115,25 +111,22 @@ def unflatten(
 def prepare_calls(program: ExportedProgram) -> ModuleCall:
     """Return the root's call of a program, and in each call what it takes and returns."""
     signature = program.graph_signature
-    if signature.backward_signature is not None:
-        raise ValueError(
-            "the exported program is a joint graph, which computes gradients as well: it has no "
-            "module tree to go back to; export the model's forward alone"
-        )
     preserved = {
         each.fqn: each.signature for each in program.module_call_graph[1:] if each.signature
     }
     functional = len(signature.output_specs) > len(signature.user_outputs)
     graph = _copied(program.graph) if preserved or functional else program.graph
-    written = {}
     if functional:
-        written = restore_mutations(graph, signature)
+        restore_mutations(graph, signature)
         remove_tokens(graph, signature)
     if preserved:
-        preserve_signatures(graph, preserved, written)
+        preserve_signatures(graph, preserved)
     root = outline(graph)
     infer_inputs(root, state_names(program))
     infer_outputs(root)
+    for call in root.walk():
+        if call.name in preserved:
+            refuse_detours(call)
     return root
 
 

@@ -1,4 +1,4 @@
-"""Unlike the core: calls that are interrupted, shapes of calls, names of preserved arguments."""
+"""Unlike the core: interrupted calls, shapes of calls, named arguments, branches of ``cond``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from torch import nn
 from torch.fx import Graph, Node
 
 from ... import unflatten as core
@@ -15,7 +16,8 @@ from ...unflatten import ModuleCall
 def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
-    Unlike the core's: if another call interrupts a call, each part gets a number of its own.
+    Unlike the core's: if a pass put a node into the middle of a call, each part gets a number of
+    its own.
     """
     root = core.outline(graph)
     calls = list(root.walk())
@@ -29,13 +31,7 @@ def outline(graph: Graph) -> ModuleCall:
 
 
 class CallGraph(core.CallGraph):
-    """Unlike the core's: call nodes have shapes, and preserved arguments keep their names."""
-
-    def __init__(self, call: ModuleCall) -> None:
-        super().__init__(call)
-        for item in call.body:
-            if isinstance(item, Node) and "called" in item.meta:
-                self.copies[item]._rename(item.meta["called"])  # type: ignore[attr-defined]
+    """Unlike the core's: call nodes have shapes, and preserved arguments have the eager names."""
 
     def add_inputs(self) -> None:
         super().add_inputs()
@@ -61,3 +57,14 @@ class CallGraph(core.CallGraph):
         by_position = [name for name in named if name.startswith("_positional_arg_")]
         node.args = tuple(named.pop(name) for name in by_position)
         node.kwargs = named
+
+
+def attach_branches(root: ModuleCall, branches: nn.Module) -> None:
+    """Register the branches of higher-order operators on the modules whose graphs name them.
+
+    They are submodules of the program's graph module, and ``get_attr`` nodes name them.
+    """
+    for call in root.walk():
+        read = list(call.module.graph.find_nodes(op="get_attr"))
+        for name in {str(node.target) for node in read[len(call.state) :]}:
+            setattr(call.module._owner, name, getattr(branches, name))

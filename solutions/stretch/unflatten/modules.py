@@ -1,4 +1,4 @@
-"""Unlike the core: bodies that can be compiled, copied and printed, and adapters at the root.
+"""Unlike the core: modules that can be compiled, copied and printed, adapters, dispatchers, state.
 
 Code is generated on first use. Most modules are only interpreted, so a tree is made in a fraction
 of the time.
@@ -9,28 +9,27 @@ from __future__ import annotations
 import abc
 import copy
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
-import torch.fx._pytree as fx_pytree
 from torch import nn
 from torch.export import ExportedProgram
 from torch.export._tree_utils import reorder_kwargs
-from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
-from torch.fx import GraphModule, Node, Proxy
+from torch.fx import Graph, GraphModule, Node
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
 from ... import unflatten as core
-from ...unflatten import ModuleCall
+from ...unflatten import Attribute, ModuleCall, as_registered, state_values
 from .calls import CallGraph
 
 
 class InterpreterModule(core.InterpreterModule):
-    """Unlike the core's: wrong arguments are refused, and the graph can be had as code.
+    """Unlike the core's: the graph can be had as code.
 
     ``torch.compile`` can't trace an interpreter, so it traces the generated code.
     """
@@ -41,24 +40,11 @@ class InterpreterModule(core.InterpreterModule):
         self.__dict__.pop("graph_module", None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph, with a value for each placeholder, by position or by name.
-
-        Raises:
-            TypeError: A placeholder without a value or with two, or a value without a placeholder.
-        """
-        self._check_names(args, kwargs)
+        """Run the graph, with a value for each placeholder, by position or by name."""
         if torch.compiler.is_dynamo_compiling() and not is_fx_symbolic_tracing():
             self._generate()
             return type(self.graph_module).forward(self._owner, *args, **kwargs)
         return super().forward(*args, **kwargs)
-
-    def _check_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        names = self.arg_names
-        if len(args) > len(names) or sorted(names[len(args) :]) != sorted(kwargs):
-            raise TypeError(
-                f"this {type(self).__name__} (of {self._ty}) takes the arguments {names}, but was "
-                f"given {len(args)} by position and {list(kwargs)} by name"
-            )
 
     @functools.cached_property
     def graph_module(self) -> GraphModule:
@@ -73,25 +59,16 @@ class InterpreterModule(core.InterpreterModule):
         _ = self.graph_module
 
     def print_readable(self, print_output: bool = True, **options: Any) -> str:
-        """Return the graph as Python source, and print it unless told not to.
-
-        Args:
-            print_output: Whether to print it.
-            options: ``include_stride``, ``include_device``, ``colored``.
-        """
+        """Return the graph as Python source, and print it unless told not to."""
         return _print_readable(self, type(self).__name__, print_output, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
-        """Copy everything except what never changes: torch warns when a tree spec is copied."""
+        """Copy the module with its graph, which then belongs to the copy."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
-        memo.update((id(fact), fact) for fact in self._facts())
         copied.__setstate__(copy.deepcopy(self.__dict__, memo))
         copied.graph.owning_module = copied._owner  # type: ignore[assignment]
         return copied
-
-    def _facts(self) -> Iterable[object]:
-        return ()
 
 
 class FlatArgsAdapter(abc.ABC):
@@ -141,10 +118,9 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         self, export_module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
     ) -> None:
         super().__init__(export_module)
-        self.graph_signature = _without_tokens(export_module.graph_signature)
-        self.module_call_graph = [copy.copy(entry) for entry in export_module.module_call_graph]
+        self.graph_signature = export_module.graph_signature
+        self.module_call_graph = export_module.module_call_graph
         self.flat_args_adapter = flat_args_adapter
-        self.range_constraints = dict(export_module.range_constraints)
         self.equality_constraints: list[Any] = []
         self.check_input_constraints = True
         self.meta = {**export_module.graph_module.meta, "unflattened_module": self}
@@ -161,7 +137,8 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
         """Return the leaves of the arguments, checked unless they are proxies or exported anew."""
         if is_fx_symbolic_tracing():
-            return self._traced(args, kwargs)
+            # The structure and the shapes of proxies can't be checked.
+            return pytree.tree_leaves((args, reorder_kwargs(kwargs, self._signature.in_spec)))
         # A program that is exported anew has its own ranges.
         if self.check_input_constraints and not torch.compiler.is_exporting():
             return self._checked(args, kwargs)
@@ -171,27 +148,15 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         reason="the compiler can't trace the checks of the inputs"
     )
     def _checked(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
-        # A run that broke off has left the dispatchers after it in the middle.
-        for module in self.modules():
-            if isinstance(module, InterpreterModuleDispatcher):
-                module.reset()
         return super().flat_inputs(args, kwargs)
-
-    def _traced(self, args: Any, kwargs: Any) -> list[Any]:
-        """Return the leaves of proxies, whose structure and shapes can't be checked."""
-        wanted = self._signature.in_spec
-        if isinstance(args, Proxy):
-            # The tree itself is traced: all positional arguments are one value.
-            return list(fx_pytree.tree_flatten_spec((args, kwargs), wanted))
-        return pytree.tree_leaves((args, reorder_kwargs(kwargs, wanted)))
 
     def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
         """Return the leaves of the structure that the program wants, and their paths."""
         try:
             return super().input_leaves(args, kwargs)
-        except TypeError as error:
+        except TypeError:
             if self.flat_args_adapter is None:
-                raise TypeError(f"{error}, or give unflatten a flat_args_adapter") from None
+                raise
             return self._adapted(self.flat_args_adapter, args, kwargs)
 
     def _adapted(
@@ -203,26 +168,17 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
             target_spec=wanted, input_spec=given, input_args=leaves, metadata=self.meta, obj=args
         )
         if len(values) != wanted.num_leaves:
-            raise TypeError(
-                f"{type(adapter).__name__}.adapt returned {len(values)} values, but the program "
-                f"takes {wanted.num_leaves}: one per leaf of {wanted}"
-            )
+            raise TypeError(f"adapt returned {len(values)} leaves instead of {wanted.num_leaves}")
         paths = adapter.get_flat_arg_paths() or ["<unknown location>"] * len(values)
         return [
             ((pytree.SequenceKey(0), pytree.GetAttrKey(path)), value)
             for path, value in zip(paths, values, strict=True)
         ]
 
-    def _facts(self) -> Iterable[object]:
-        of_the_program = [value for value in self.meta.values() if value is not self]
-        return [*of_the_program, *(entry.signature for entry in self.module_call_graph)]
-
-
-def _without_tokens(signature: ExportGraphSignature) -> ExportGraphSignature:
-    """Return a copy of the signature without tokens, which the tree doesn't take or return."""
-    inputs = [spec for spec in signature.input_specs if spec.kind is not InputKind.TOKEN]
-    outputs = [spec for spec in signature.output_specs if spec.kind is not OutputKind.TOKEN]
-    return ExportGraphSignature(inputs, outputs)
+    def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
+        """Copy the tree, but not the signatures: torch warns when a tree spec is copied."""
+        memo.update((id(each.signature), each.signature) for each in self.module_call_graph)
+        return super().__deepcopy__(memo)
 
 
 class InterpreterModuleDispatcher(nn.Module):
@@ -237,15 +193,6 @@ class InterpreterModuleDispatcher(nn.Module):
 
     In torch: the class of the same name; there, the buffers become plain attributes and drop out
     of the ``state_dict``.
-
-    >>> from torch.fx import symbolic_trace
-    >>> graphs = [symbolic_trace(each).graph for each in (torch.nn.ReLU(), torch.nn.Identity())]
-    >>> modules = [InterpreterModule(graph) for graph in graphs]
-    >>> for module in modules:
-    ...     module.finalize()
-    >>> by_turns = InterpreterModuleDispatcher(set(), modules)
-    >>> [by_turns(torch.tensor(-1)).item() for call in range(3)]
-    [0, -1, 0]
     """
 
     def __init__(self, attrs: set[str], call_modules: list[InterpreterModule]) -> None:
@@ -264,12 +211,8 @@ class InterpreterModuleDispatcher(nn.Module):
         self._turn = (turn + 1) % len(self._call_modules)
         return result
 
-    def reset(self) -> None:
-        """Let the next call run the first module."""
-        self._turn = 0
-
     def call_modules(self) -> list[InterpreterModule]:
-        """The modules in the order of the calls; a module that does two calls is there twice."""
+        """The modules in the order of the calls; a module that does two calls is listed twice."""
         return self._call_modules
 
     def type_name(self) -> str | None:
@@ -285,3 +228,86 @@ class InterpreterModuleDispatcher(nn.Module):
 
 # What nn.Module keeps of the things it owns.
 _REGISTRIES = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
+
+
+def dispatch(root: ModuleCall, paths: set[str]) -> None:
+    """Put a dispatcher where a module with a preserved signature is called several times.
+
+    A module with a preserved signature can be swapped for another one, so all its calls must go to
+    one attribute. There the first module is replaced by a dispatcher, which runs the modules of
+    the calls in order, and every call node calls it. The modules are removed from the tree.
+
+    Args:
+        root: The outline, with its modules in the tree.
+        paths: The modules whose signatures are preserved.
+
+    In torch: ``UnflattenedModule._dispatch_modules``.
+    """
+    calls: dict[str, list[ModuleCall]] = defaultdict(list)
+    for call in root.walk():
+        if call.path in paths:
+            calls[call.path].append(call)
+    for path, repeated in calls.items():
+        if len(repeated) > 1:
+            for later in {call.name for call in repeated} - {path}:
+                core.remove_module(root.module, later)
+            modules: list[Any] = [call.module for call in repeated]
+            constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
+            root.module.set_submodule(path, InterpreterModuleDispatcher(constants, modules))
+            for call in repeated:
+                call.redirect(0)
+
+
+# --- what the modules own
+
+
+def identity(value: Any) -> Hashable:
+    """Return a key that all names of a value share: for tensors, their memory and its layout.
+
+    A program that was loaded from a file has one object per name, even where two names are tied.
+
+    >>> weight = torch.ones(2, 3)
+    >>> identity(weight) == identity(weight.detach()), identity(weight) == identity(weight.t())
+    (True, False)
+    """
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        kind = isinstance(value, nn.Parameter), value.dtype
+        window = value.shape, value.stride(), value.storage_offset()
+        return value.untyped_storage(), kind, window
+    return id(value)
+
+
+def state_names(program: ExportedProgram) -> dict[str, list[str]]:
+    """Return all names of each placeholder that is state; names of one memory go together."""
+    values = state_values(program)
+    names: dict[Hashable, list[str]] = defaultdict(list)
+    for name, value in values.items():
+        names[identity(value)].append(name)
+    return {
+        placeholder: [target, *names[identity(values[target])]]
+        for placeholder, (target, *_) in core.state_names(program).items()
+    }
+
+
+def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
+    """Copy everything the eager model owned, views and aliases as they were.
+
+    Views of one storage must see each other's mutations. Custom objects are handed on as they are.
+
+    In torch: in the middle of ``UnflattenedModule.__init__``, which copies views and aliased
+    constants one by one, so that they no longer see each other's mutations.
+    """
+    return as_registered(program, _copied(state_values(program)))
+
+
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    tensors = {identity(each): each for each in values.values() if isinstance(each, torch.Tensor)}
+    # One deepcopy for all data: it copies each storage once.
+    copies = copy.deepcopy([tensor.detach() for tensor in tensors.values()])
+    data = dict(zip(tensors, copies, strict=True))
+    for key, tensor in tensors.items():
+        if isinstance(tensor, nn.Parameter):
+            data[key] = nn.Parameter(data[key], tensor.requires_grad)
+        else:
+            data[key].requires_grad_(tensor.requires_grad)
+    return {name: data.get(identity(value), value) for name, value in values.items()}

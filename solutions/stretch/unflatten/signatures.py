@@ -1,72 +1,100 @@
 """Unlike the core: calls whose signature is preserved take and return what the eager module did.
 
 ``torch.export.export(..., preserve_module_call_signature=...)`` notes how a module was called.
-Such a module can be swapped for another one. So every value that crosses its border must be one of
-its arguments or results, in the structure that the eager module had. The flat graph is edited
-accordingly, and the steps of the core need not know about signatures.
+Such a module can be swapped for another one. So every value that enters it must be one of its
+arguments, and every value that leaves it one of its results, in the structure that the eager
+module had. The flat graph is edited accordingly, and the steps of the core need not know about
+signatures.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import torch
 import torch.fx._pytree as fx_pytree
 from torch.export.exported_program import ModuleCallSignature
 from torch.export.graph_signature import ConstantArgument
 from torch.fx import Graph, Node
+from torch.types import py_sym_types
 from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
 from ...unflatten import ModuleCall
-from .boundaries import BoundaryReplacements, values_held
 from .calls import outline
 
 
-def preserve_signatures(
-    graph: Graph, signatures: Mapping[str, ModuleCallSignature], written: Mapping[Node, Node]
-) -> None:
+def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> None:
     """Edit the graph so that calls with a preserved signature take and return just what it says.
 
-    Three kinds of values cross the border of an ordinary call without being an argument or a
-    result. On the far side of the border
-
-    - the result of an in-place operation is replaced by what it wrote to;
-    - the new value of a mutated buffer, in a functional graph, by the buffer, into which it is
-      written where it is made;
-    - a size, which export computes once for all modules, by a computation of its own.
-
-    Parameters, buffers, constants and the program's inputs may cross as they are. Then arguments
-    are packed before the call and unpacked in it, and results the other way round.
+    Sizes are computed where they are used, and results of in-place operations are read from the
+    tensor that was written. Then arguments are packed before the call and unpacked in it, and
+    results the other way round.
 
     Args:
         graph: A flat graph. It is changed as described.
         signatures: By the name of the call.
-        written: What ``restore_mutations`` writes back: the last value of each placeholder.
 
-    Raises:
-        RuntimeError: Any other value crosses the border, such as a tensor that one module keeps
-            in a list and another one takes from there.
-
-    In torch: ``_ModuleFrame.remap_input``, ``_IVals`` and ``_generate_flatten_spec``.
+    In torch: ``_ModuleFrame.remap_input`` and ``_generate_flatten_spec``.
     """
-    held = {target: values_held(target, last) for target, last in written.items()}
-    for border in _borders(graph, signatures):
-        border.enforce_signature(held)
-    borders = _borders(graph, signatures)
+    copy_sizes(graph)
+    nodes = {node.name: node for node in graph.nodes}
+    calls = reversed(list(outline(graph).walk()))  # callers before callees
+    borders = [
+        Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures
+    ]
+    for border in borders:
+        border.read_what_was_written()
     for border in borders:
         border.pack()
     for border in borders:
         border.unpack()
 
 
-def _borders(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> list[Border]:
-    """Return the borders of the calls that have a signature, callers before callees."""
-    nodes = {node.name: node for node in graph.nodes}
-    calls = reversed(list(outline(graph).walk()))
-    return [Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures]
+def copy_sizes(graph: Graph) -> None:
+    """Compute each size in the module that uses it. Export computes it once for all modules."""
+    for size in reversed(graph.nodes):
+        for user in list(size.users) if _is_size(size) else ():
+            stack = user.meta.get("nn_module_stack")
+            if stack and stack != size.meta.get("nn_module_stack"):
+                with graph.inserting_before(user):
+                    copied = graph.node_copy(size)
+                copied.meta["nn_module_stack"] = stack
+                user.replace_input_with(size, copied)
+
+
+def _is_size(node: Node) -> bool:
+    """Return whether an operation computes a number from sizes alone: the same one everywhere."""
+    reads_data = torch.Tag.data_dependent_output in getattr(node.target, "tags", ())
+    is_number = isinstance(node.meta.get("val"), py_sym_types)
+    return node.op == "call_function" and is_number and not reads_data
+
+
+def refuse_detours(call: ModuleCall) -> None:
+    """Check that nothing goes around the signature of a call.
+
+    Parameters, buffers, constants and the program's inputs may be used anywhere.
+
+    Args:
+        call: A call whose signature is preserved, with its inputs and outputs settled.
+
+    Raises:
+        RuntimeError: Another value enters the call without being an argument, or leaves it without
+            being a result, such as a tensor that one module keeps in a list for another.
+    """
+    entering = [
+        each for each in call.inputs if each.op != "placeholder" and "parameter" not in each.meta
+    ]
+    leaving = [each for each in call.outputs if "returned" not in each.meta]
+    for value in [*entering, *leaving]:
+        raise RuntimeError(
+            f"the value {value.name!r} ({value.target}) goes around the signature of "
+            f"{call.name!r}: it is neither an argument nor a result of that call; pass it, "
+            "return it, or don't preserve the signature of this module"
+        )
 
 
 class Border:
@@ -88,27 +116,24 @@ class Border:
 
         self.call, self.signature, self.graph = call, signature, call.first.graph
         self.arguments = [leaf(argument) for argument in signature.inputs]
-        self.results = [_used_part(leaf(argument), call) for argument in signature.outputs]
+        self.results = [leaf(argument) for argument in signature.outputs]
         stack = list(call.first.meta["nn_module_stack"].items())
-        paths = [path.partition("@")[0] for _, (path, _) in stack]
-        depth = paths.index(call.path)
+        depth = [path for _, (path, _) in stack].index(call.path)
         self.inside = dict(stack[: depth + 1])
         self.outside = dict(stack[:depth])
 
-    def enforce_signature(self, held: Mapping[Node, Sequence[Node]]) -> None:
-        """Replace what crosses the border and isn't in the signature."""
-        call, first, last = self.call, self.call.first, self.call.last
-        nodes = list(_slice(call))
-        into_call = BoundaryReplacements(
-            call, self.arguments, held, lambda value: value < first, first, self.inside
-        )
-        for node in nodes:
-            into_call.replace_inputs(node)
-        for node in dict.fromkeys(user for value in nodes for user in value.users if user > last):
-            stack = node.meta.get("nn_module_stack") or dict(list(self.outside.items())[:1])
-            BoundaryReplacements(
-                call, self.results, held, lambda value: first <= value <= last, node, stack
-            ).replace_inputs(node)
+    def contains(self, node: Node) -> bool:
+        """Return whether a node belongs to the call, or to one that it makes."""
+        return self.call.first <= node <= self.call.last
+
+    def read_what_was_written(self) -> None:
+        """Beyond the border, read what an in-place operation wrote, in the place of its result."""
+        for value in reversed(self.graph.nodes):
+            inside = self.contains(value)
+            if _is_in_place(value) and value not in (self.results if inside else self.arguments):
+                for user in list(value.users):
+                    if self.contains(user) != inside:
+                        user.replace_input_with(value, value.all_input_nodes[0])
 
     def pack(self) -> None:
         """Pack the arguments before the call, and the results at its end.
@@ -119,6 +144,7 @@ class Border:
             self.packed = self._add(self.outside, _pack(self.signature.in_spec), self.arguments)
         with self.graph.inserting_after(self.call.last):
             self.returned = self._add(self.inside, _pack(self.signature.out_spec), self.results)
+        self.returned.meta["returned"] = True
 
     def unpack(self) -> None:
         """Unpack the arguments inside and the results outside, and let them be used from there."""
@@ -136,7 +162,7 @@ class Border:
         for position, leaf in enumerate(leaves):
             if isinstance(leaf, Node):
                 item = self._add(flat.meta["nn_module_stack"], operator.getitem, flat, position)
-                item.meta |= {"val": leaf.meta.get("val"), "called": leaf.name}
+                item.meta["val"] = leaf.meta.get("val")
                 leaf.replace_all_uses_with(item, lambda user: flat < user <= last)
 
     def _parameters(self) -> Any:
@@ -162,33 +188,11 @@ class Border:
         return node
 
 
-def _used_part(result: Any, call: ModuleCall) -> Any:
-    """Return the part of a decomposed result that is used.
-
-    A decomposition may make several nodes of one, and the signature then names the last of them.
-    """
-    if not isinstance(result, Node) or _is_used_after(call, result) or not _origin(result):
-        return result
-    parts = [node for node in _slice(call) if _origin(node) == _origin(result)]
-    return next((part for part in parts if _is_used_after(call, part)), result)
-
-
-def _origin(node: Node) -> str | None:
-    """Return the name that a node had before decomposition, or ``None``."""
-    history = node.meta.get("from_node")
-    return history[-1].name if history else None
-
-
-def _slice(call: ModuleCall) -> Iterator[Node]:
-    """Yield the nodes of a call and of the calls inside it."""
-    node = call.first
-    while node <= call.last:  # type: ignore[operator]
-        yield node
-        node = node.next
-
-
-def _is_used_after(call: ModuleCall, value: Node) -> bool:
-    return any(user > call.last for user in value.users)
+def _is_in_place(node: Node) -> bool:
+    """Return whether the result of an operation is the tensor that it wrote to."""
+    schema = getattr(node.target, "_schema", None)
+    results = [result.alias_info for result in getattr(schema, "returns", ())]
+    return any(result and result.is_write for result in results)
 
 
 # One function per structure, so that graphs that do the same call the same functions.

@@ -1,0 +1,112 @@
+"""Unlike the core: programs after ``run_decompositions``, whose graphs are functional."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._higher_order_ops.effects import with_effects
+from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.fx import Graph, Node
+
+from ...unflatten import NO_MODULE
+
+
+def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:
+    """Turn the mutations that a functional graph returns into ``copy_`` in the graph.
+
+    ``run_decompositions`` computes what the eager model wrote into a buffer or an input, and
+    returns it before the results. The caller of the flat graph writes it back. A tree of modules
+    has no such caller, so the graph writes it back, once the value is computed and the old one
+    isn't read any more.
+
+    Args:
+        graph: A flat graph. It is changed: every mutation is written back, and the ``output``
+            node returns the results alone. An old value that is kept elsewhere is cloned.
+        signature: Says which outputs are mutations, and of what.
+
+    In torch: ``_inplace_buffer_and_input_mutations``, which writes back at once, even where the
+    old value is read later.
+    """
+    nodes = {node.name: node for node in graph.nodes}
+    inputs = {spec.target or spec.arg.name: nodes[spec.arg.name] for spec in signature.input_specs}
+    # A result has no target, and a token's isn't an input.
+    targets = [inputs.get(spec.target or "") for spec in signature.output_specs]
+    output = graph.output_node()
+    for value in output.all_input_nodes:
+        if _owner(value) in targets:  # its mutation would change what is kept
+            clone = _call_after(value, torch.ops.aten.clone.default, value)
+            output.replace_input_with(value, clone)
+    returned: Any = output.args[0]
+    output.args = (returned[len(returned) - len(signature.user_outputs) :],)  # the last ones
+    for target, value in zip(targets, returned, strict=True):
+        if target:
+            last = max([value, *_readers(target)])
+            _call_after(last, torch.ops.aten.copy_.default, target, value)
+
+
+def _call_after(after: Node, function: Any, *args: Node) -> Node:
+    """Add a call after a node, in its module; after a placeholder, as the first operation."""
+    stack = after.meta.get("nn_module_stack", {NO_MODULE: (NO_MODULE, NO_MODULE)})
+    while after.next.op == "placeholder":
+        after = after.next
+    with after.graph.inserting_after(after):
+        node = after.graph.call_function(function, args)
+    node.meta = args[-1].meta | {"nn_module_stack": stack}
+    return node
+
+
+def _readers(value: Node) -> Iterator[Node]:
+    """Yield the operations that read a value, directly or through views of it."""
+    for user in value.users:
+        yield user
+        if _is_view(user):
+            yield from _readers(user)
+
+
+def _owner(value: Node) -> Node:
+    """Return the value whose memory this is: the value itself, or what it is a view of."""
+    return _owner(value.all_input_nodes[0]) if _is_view(value) else value
+
+
+def _is_view(node: Node) -> bool:
+    """Return whether the result of a node is a view of its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    return any(result.alias_info for result in getattr(schema, "returns", ()))
+
+
+def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:
+    """Call operations with side effects directly.
+
+    ``run_decompositions`` passes a token through such operations, so that their order is a data
+    dependency: ``token, *results = with_effects(token, operation, *args)``. In a tree of modules
+    the order is that of the calls, and there is no first token.
+
+    Args:
+        graph: A flat graph whose ``output`` node returns no tokens any more. It is changed.
+        signature: Says which placeholders are tokens.
+
+    In torch: ``_remove_effect_tokens_pass``, which edits the program that it is given.
+    """
+    for node in reversed(graph.find_nodes(op="call_function", target=with_effects)):
+        _call_directly(node)
+    tokens = {spec.arg.name for spec in signature.input_specs if spec.kind is InputKind.TOKEN}
+    for placeholder in graph.find_nodes(op="placeholder"):
+        if placeholder.name in tokens:
+            graph.erase_node(placeholder)
+
+
+def _call_directly(node: Node) -> None:
+    """Make a ``with_effects`` node one of the operation, and its items those of the result."""
+    _, node.target, *args = node.args  # type: ignore[assignment]
+    node.args = tuple(args)
+    _, *results = node.meta["val"]
+    node.meta["val"] = results[0] if len(results) == 1 else tuple(results)
+    for item in list(node.users):
+        position: Any = item.args[1]
+        if position and len(results) > 1:
+            item.args = (node, position - 1)
+        else:
+            item.replace_all_uses_with(node)
+            node.graph.erase_node(item)
