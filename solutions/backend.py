@@ -1,10 +1,10 @@
-"""A compiler for ``torch.compile``: fuse what is element by element, print it, compile it.
+"""A compiler for ``torch.compile``: fuse elementwise operations, print them, compile them.
 
-``torch.compile`` passes a graph to a function, the *backend*, and calls what that function returns
-instead of the model. Your backend looks for nodes that compute element by element. Eager runs them
-one after the other, and each of them reads and writes whole tensors. A *kernel* is one loop that
-runs all of them for one element, then for the next, so memory is read and written once. You print
-such loops as Python and as C++, and build a graph that calls them.
+``torch.compile`` passes a graph to a function, the *backend*, and calls the function that this
+returns instead of the model. Your backend looks for nodes that compute element by element. Eager
+runs them one after the other, and each of them reads and writes whole tensors. A *kernel* is one
+loop that runs all of them for one element, then for the next, so memory is read and written once.
+You print such loops as Python and as C++, and build a graph that calls them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def lower(gm: GraphModule) -> GraphModule:
     return with_calls(gm, {kernel: launcher(kernel, function) for kernel, function in pairs})
 
 
-# --- the vocabulary: what an operator is for one element, by the names of its arguments
+# --- the vocabulary: an operator for one element, by the names of its arguments
 
 POINTWISE: dict[Any, str] = {
     aten.add.Tensor: "{self} + {alpha} * {other}",
@@ -263,8 +263,8 @@ class Kernel:  # given
     """Nodes that run in one loop, over ``rows`` rows of ``columns`` elements each.
 
     Attributes:
-        shape: What the nodes compute. Those that have one number per row have the size 1 instead of
-            the last one.
+        shape: The shape of the nodes' results. A node with one number per row has the size 1
+            instead of the last one.
         nodes: The nodes, in the graph's order.
     """
 
@@ -293,7 +293,7 @@ class Kernel:  # given
 
 
 def value(node: Node) -> Tensor:  # given
-    """Return what a node's result looks like."""
+    """Return a tensor with the shape, dtype and device of a node's result."""
     return node.meta["val"]
 
 
@@ -365,13 +365,13 @@ def fits(node: Node) -> bool:
 
 
 def _reduces_rows(self: Node, dim: Any, keepdim: bool, dtype: Any = None) -> bool:
-    """Whether a reduction takes a plain tensor, and its last dimension, which is kept."""
+    """Return whether a reduction takes a plain tensor, and its last dimension, which is kept."""
     *_, columns = shape = shape_of(self)
     return keepdim and dim in ([-1], [len(shape) - 1]) and is_plain(value(self)) and columns > 1
 
 
 def _is_read(shape: tuple[int, ...], argument: Any) -> bool:
-    """Whether a loop over a shape can read an argument."""
+    """Return whether a loop over a shape can read an argument."""
     if is_node(argument):
         return is_plain(argument.meta.get("val")) and place(shape, shape_of(argument)) is not None
     is_number = isinstance(argument, int | float) and not math.isnan(argument)
@@ -382,7 +382,7 @@ def _is_read(shape: tuple[int, ...], argument: Any) -> bool:
 
 
 class Loop(NamedTuple):  # given
-    """Which loop a node runs in: nodes with equal ones form a kernel.
+    """The loop that a node runs in: nodes with equal loops form a kernel.
 
     Attributes:
         epoch: The number of barriers before it. It is different for a barrier's two sides.
@@ -396,7 +396,7 @@ class Loop(NamedTuple):  # given
 
 
 def is_barrier(node: Node) -> bool:  # given
-    """Return whether other nodes may not be moved past a node: it writes, or it is random."""
+    """Return whether no other node may move past a node: it writes, or it is random."""
     if not node.op.startswith("call_") or node.target is operator.getitem:
         return False
     target = node.target
@@ -408,7 +408,7 @@ def is_barrier(node: Node) -> bool:  # given
 def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
     """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
 
-    A reduction runs over the shape of what it reduces. A node that follows it, with one number per
+    A reduction runs over the shape of its input. A node that follows it, with one number per
     row, stays in its loop: if an input's loop has another shape, and that shape's ``row_shape`` is
     the node's, the node runs over that shape too. If there are several such inputs, the one with
     the highest level decides. Otherwise it is the node's own shape.
@@ -429,10 +429,10 @@ def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
 def loops_of(graph: Graph) -> dict[Node, Loop]:
     """Return the loop of each node.
 
-    A kernel runs as one: it can't stop in the middle until others have used its results. So no
-    value may leave a kernel and come back. Levels make sure of that: a node's level is the highest
-    of its inputs' levels, plus one for an input whose loop has another shape, so a value that
-    leaves a kernel comes to a higher level. An input of the graph has level 0.
+    A kernel runs without a break: it can't wait in the middle until other nodes have used its
+    results. So no value may leave a kernel and come back. Levels make sure of that: a node's level
+    is the highest of its inputs' levels, plus one for an input whose loop has another shape. So a
+    value that leaves a kernel is used at a higher level. An input of the graph has level 0.
 
     Then, from the last node to the first: if all users of a node that fits are in one loop, and
     that loop has the node's shape and epoch, the node moves there.
@@ -489,11 +489,11 @@ def kernels(graph: Graph) -> list[Kernel]:
 
 # --- step 3: print Python
 
-CHUNK = 16384  # elements that are worked on together: few enough to stay in the processor's cache
+CHUNK = 16384  # elements computed together: few enough to stay in the processor's cache
 
 
 def out_variant(target: Any) -> tuple[str, str]:  # given
-    """Return the operator that writes what another one returns, and the name of its output.
+    """Return the variant of an operator that writes its result, and the name of that argument.
 
     >>> out_variant(aten.mul.Tensor)
     ('aten.mul.out', 'out')
@@ -689,7 +689,7 @@ class CppWriter:
         return f"{'double' if is_long else 'float'} s_{node.name} = {reduction.start};"
 
     def in_loop(self, node: Node) -> list[str]:
-        """Return what a node does for a column: nothing if it has one value per row.
+        """Return the lines of a node for a column: none if it has one value per row.
 
         A reduction takes a step. Any other node computes its variable, and stores it in its buffer
         if it is kept, and in its output if it is one.
@@ -705,7 +705,7 @@ class CppWriter:
         return lines + [f"o_{name}[i * columns + j] = v_{name};"] * (node in self.kernel.outputs)
 
     def after_loop(self, node: Node) -> list[str]:
-        """Return what a node with one value per row does after the loop."""
+        """Return the lines of a node with one value per row, which come after the loop."""
         name = node.name
         if node.target in REDUCTIONS:
             text = REDUCTIONS[node.target].result.format(s=f"s_{name}")
@@ -721,7 +721,7 @@ class CppWriter:
         return POINTWISE[node.target].format_map(names)
 
     def operand(self, node: Node, argument: Any) -> str:
-        """Return an expression for what a node has as an argument.
+        """Return an expression for an argument of a node.
 
         A node of the same kernel is a variable; but one with a value per column, of an earlier
         phase, is in its buffer. An input is read at its place. Numbers and booleans become floats,
@@ -852,9 +852,9 @@ def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
 def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tuple[Tensor, ...]]:
     """Return a function that runs a kernel on its inputs and returns its outputs.
 
-    The function makes the outputs, empty, and calls ``function(*inputs, *outputs)``. A loop can't
-    know what it reads, so the function first refuses, with ``checked``, what the kernel wasn't made
-    for.
+    The function makes the outputs, empty, and calls ``function(*inputs, *outputs)``. The loop
+    itself can't check the inputs, so the function first refuses, with ``checked``, those that the
+    kernel wasn't made for.
     """
 
     def run(*inputs: Tensor) -> tuple[Tensor, ...]:
@@ -868,7 +868,7 @@ def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tup
 
 
 def checked(node: Node, tensor: Tensor) -> Tensor:  # given
-    """Return a tensor, contiguous, if it is what the graph knows of the node.
+    """Return a tensor, contiguous, if it has the properties that the graph knows of the node.
 
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
@@ -917,10 +917,10 @@ def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) 
 
 
 def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given
-    """Yield the kernels and the other nodes, each after what it needs, else in the graph's order.
+    """Yield kernels and other nodes, each after those that it needs, else in the graph's order.
 
     Raises:
-        graphlib.CycleError: A kernel needs what is made of its own results.
+        graphlib.CycleError: A kernel depends on its own results.
     """
     home: dict[Node, Any] = {node: kernel for kernel in found for node in kernel.nodes}
     position: dict[Any, int] = {}

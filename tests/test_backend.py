@@ -80,7 +80,7 @@ def test_an_operand_with_the_shape_of_the_loop_is_whole(lesson):
     ],
     ids=["neg", "number", "column", "sum", "amax", "string", "None"],
 )
-def test_what_a_loop_can_run_fits(lesson, function):
+def test_a_node_that_a_loop_can_run_fits(lesson, function):
     equal(lesson.fits(call(lesson, function, torch.ones(4, 3))), True)
 
 
@@ -108,16 +108,16 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("reason", UNFIT)
-def test_anything_else_stays_torchs(lesson, reason):
+def test_any_other_node_stays_torch_s(lesson, reason):
     node = call(lesson, UNFIT[reason], torch.ones(3, 3))
     equal(lesson.fits(node), False, cause=(is_value(True), f"`{node}` doesn't fit: {reason}"))
 
 
-def test_a_shape_that_is_not_known_does_not_fit(lesson):
+def test_a_symbolic_shape_does_not_fit(lesson):
     equal(lesson.fits(call(lesson, torch.relu, torch.ones(4, 3), dynamic=True)), False)
 
 
-def test_a_node_of_which_nothing_is_known_does_not_fit(lesson):
+def test_a_node_without_a_val_does_not_fit(lesson):
     node = call(lesson, torch.relu, torch.ones(3))
     del node.meta["val"]
     equal(lesson.fits(node), False)
@@ -163,7 +163,7 @@ def test_a_value_that_leaves_does_not_come_back_to_its_kernel(lesson):
     equal([operators(each) for each in found], [["add", "relu"], ["mul", "mul", "add"]])
 
 
-def test_a_way_around_through_another_kernel_is_seen(lesson):
+def test_a_detour_through_another_kernel_is_found(lesson):
     def function(x, y):
         a = torch.relu(x + y)
         b = a.view(9).neg() * 2
@@ -178,7 +178,7 @@ def test_no_kernel_of_a_random_program_waits_for_itself(lesson, seed):
     no_kernel_waits_for_itself(found)
 
 
-def test_shapes_have_kernels_of_their_own(lesson):
+def test_each_shape_has_a_kernel_of_its_own(lesson):
     def function(x, y):
         return x.neg() * 2, y.neg() * 3
 
@@ -189,11 +189,15 @@ def test_neighbours_share_a_loop(lesson):
     equal(counts(lesson, lambda x, y: (x.neg() * 2, y.neg() * 3), *inputs(3)), [4])
 
 
-def test_what_follows_a_reduction_stays_in_its_loop(lesson):
-    equal(counts(lesson, rms, *inputs(4, 3)), [6], hint="one number per row is of the same loop")
+def test_nodes_after_a_reduction_stay_in_its_loop(lesson):
+    equal(
+        counts(lesson, rms, *inputs(4, 3)),
+        [6],
+        hint="nodes with one number per row run in the same loop",
+    )
 
 
-def test_a_row_that_two_loops_made_is_of_the_later_one(lesson):
+def test_a_row_made_by_two_loops_belongs_to_the_later_one(lesson):
     def function(x, y):
         row = x.sum(-1, keepdim=True)
         other = (y * row).sum(-1, keepdim=True)
@@ -210,7 +214,7 @@ def test_the_level_counts_changes_of_the_loop(lesson):
     equal(levels[:5], [0, 1, 1, 2, 3])
 
 
-def test_inputs_and_outputs_are_what_crosses_the_border(lesson):
+def test_inputs_and_outputs_are_the_values_that_cross_the_border(lesson):
     first, second = kernels(lesson, around, *inputs(3, 3))
     equal([each.name for each in first.outputs], ["relu"])
     equal([each.name for each in second.inputs], ["relu", "mm"])
@@ -289,7 +293,7 @@ def test_python_needs_memory_for_one_chunk(lesson):
     ],
     ids=["chain", "rms", "widest", "two_results", "two_means"],
 )
-def test_what_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
+def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
     arguments = inputs(4, 3) if function is not rms else (torch.ones(4, 3), torch.ones(3))
     kernel = only_kernel(lesson, function, *arguments)
     equal([len(nodes) for nodes in lesson.phases(kernel)], expected)
@@ -333,7 +337,7 @@ def test_cpp_reads_rows_columns_and_single_numbers(lesson):
 
 
 @needs_compiler
-def test_cpp_knows_numbers_that_are_not_finite(lesson):
+def test_cpp_handles_numbers_that_are_not_finite(lesson):
     def function(x):
         return torch.softmax(x, -1), x.amax(-1, keepdim=True)
 
@@ -347,14 +351,14 @@ def test_cpp_knows_numbers_that_are_not_finite(lesson):
 
 @needs_compiler
 @pytest.mark.parametrize("function", [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.erf])
-def test_cpp_functions_take_every_number(lesson, function):
+def test_cpp_functions_handle_special_numbers(lesson, function):
     x = torch.cat([SPECIAL, torch.linspace(-110, 110, 990), torch.linspace(-1, 1, 1000)])
     runs_as_eager(lesson, lesson.cpp_function, lambda x: function(x) * 2, x)
 
 
 @needs_compiler
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_takes_large_numbers(lesson, approximate):
+def test_gelu_handles_large_numbers(lesson, approximate):
     x = torch.tensor([-math.inf, -1e30, -100.0, -6.0, -1.0, 0.0, 1.0, 100.0, 1e30])
     gelu = partial(F.gelu, approximate=approximate)
     runs_as_eager(lesson, lesson.cpp_function, lambda x: gelu(x) * 2, x)
@@ -403,7 +407,7 @@ def test_other_functions_in_the_preamble_are_another_library(lesson, tmp_path, m
 
 
 @needs_compiler
-def test_what_a_compiler_refuses_is_an_error_with_its_words(lesson):
+def test_an_error_of_the_compiler_has_its_message(lesson):
     with refuses(OSError, "nonsense"):
         lesson.compiled("nonsense")
 
@@ -418,7 +422,7 @@ def test_without_a_compiler_an_error_says_so(lesson, monkeypatch):
 # --- step 6: a graph that calls the kernels -------------------------------------------------------
 
 
-def test_without_a_compiler_one_warning_says_so_and_python_runs(lesson, monkeypatch):
+def test_without_a_compiler_there_is_one_warning_and_python_runs(lesson, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     module = flat(lesson, around, *inputs(3, 3))
@@ -458,7 +462,7 @@ def test_a_kernel_is_one_call_and_an_item_per_output(lesson):
 
 
 @needs_compiler
-def test_an_output_keeps_what_is_known_of_it(lesson):
+def test_an_output_keeps_its_val(lesson):
     module = flat(lesson, around, *inputs(3, 3))
     values = {node.name: node.meta.get("val") for node in module.graph.nodes}
     for node in lesson.lower(module).graph.nodes:
@@ -485,7 +489,7 @@ def test_the_module_given_is_not_changed(lesson):
 
 
 @needs_compiler
-def test_the_result_is_of_the_kind_that_was_given(lesson):
+def test_the_result_has_the_classes_of_the_given_module(lesson):
     module = flat(lesson, chain, *inputs(3))
     lowered = lesson.lower(module)
     equal(type(lowered.graph), type(module.graph))
@@ -493,7 +497,7 @@ def test_the_result_is_of_the_kind_that_was_given(lesson):
 
 
 @needs_compiler
-def test_random_numbers_come_in_eagers_order(lesson):
+def test_random_numbers_are_drawn_in_eager_s_order(lesson):
     def function(x):
         a = x + 1
         first, second = torch.rand_like(x), torch.rand_like(x)
@@ -518,7 +522,7 @@ def test_inputs_may_have_strides(lesson):
 @pytest.mark.parametrize(
     "wrong", [torch.ones(4), torch.ones(3, dtype=torch.float64)], ids=["shape", "dtype"]
 )
-def test_a_kernel_refuses_what_it_was_not_made_for(lesson, wrong):
+def test_a_kernel_refuses_other_shapes_and_dtypes(lesson, wrong):
     lowered = lesson.lower(flat(lesson, chain, *inputs(3)))
     with refuses(ValueError, "lower it"):
         lowered(wrong, wrong)
@@ -577,7 +581,7 @@ def test_a_compiled_model_trains(compiled_with):
 
 
 @needs_compiler
-def test_another_shape_works(compiled_with):
+def test_other_shapes_work(compiled_with):
     function = compiled_with(block)
     for shape in ((6, 8), (3, 8), (5, 4)):
         x, y = inputs(*shape)
@@ -586,7 +590,7 @@ def test_another_shape_works(compiled_with):
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64], ids=str)
-def test_another_dtype_has_eagers_numbers(compiled_with, dtype):
+def test_another_dtype_computes_what_eager_does(compiled_with, dtype):
     x = (torch.randn(4, 6) * 5).to(dtype)
 
     def function(x):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import math
-import tempfile
-from pathlib import Path
 
 import torch
 
@@ -32,7 +28,7 @@ def broadcasts_by_the_last_size_alone(lesson):
     replace(lesson, place=any_column)
 
 
-@wrong(fails="test_anything_else_stays_torchs", says="expected: False")
+@wrong(fails="test_any_other_node_stays_torch_s", says="expected: False")
 def asks_for_the_operator_alone(lesson):
     """Looks the operator up, and not what it is called with."""
 
@@ -73,7 +69,7 @@ def makes_kernels_of_single_nodes(lesson):
     replace(lesson, kernels=kernels)
 
 
-@wrong(fails="test_what_follows_a_reduction_stays_in_its_loop", says="one number per row")
+@wrong(fails="test_nodes_after_a_reduction_stay_in_its_loop", says="one number per row")
 def leaves_rows_to_loops_of_their_own(lesson):
     """Gives each node its own shape."""
 
@@ -133,52 +129,13 @@ def works_on_the_whole_at_once(lesson):
     replace(lesson, python_source=whole)
 
 
-@wrong(
-    fails="test_printed_python_computes_what_eager_does", says="missing value for argument 'out'"
-)
-def forgets_that_outputs_have_other_names(lesson):
-    """Writes to ``output=``, which no operator has."""
-    source = lesson.python_source
-    replace(lesson, python_source=lambda kernel: source(kernel).replace("out=", "output="))
-
-
-@wrong(fails="test_what_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
+@wrong(fails="test_a_node_that_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
 def makes_one_pass(lesson):
     """Runs everything in one pass over a row."""
     replace(lesson, phases=lambda kernel: [list(kernel.nodes)])
 
 
-@wrong(fails="test_numbers_in_the_graph_are_floats", says="numbers that the eager model gives")
-def divides_integers(lesson):
-    """Rounds the numbers of the graph."""
-    operand = lesson.CppWriter.operand
-
-    def rounded(self, node, argument):
-        is_number = isinstance(argument, int | float) and math.isfinite(argument)
-        return operand(self, node, argument) if not is_number else f"{int(argument) % 7}"
-
-    lesson.CppWriter.operand = rounded
-
-
-@wrong(
-    fails="test_other_functions_in_the_preamble_are_another_library",
-    says="everything that decides about the result",
-)
-def names_a_library_by_the_kernel_alone(lesson):
-    """Leaves the preamble out of the name."""
-
-    def compiled(source):
-        compiler = lesson.find_compiler()
-        name = hashlib.sha256(source.encode()).hexdigest()
-        library = Path(tempfile.gettempdir(), f"{name}.so")
-        if not library.exists():
-            lesson.build(compiler, lesson.PREAMBLE + source, library)
-        return ctypes.CDLL(str(library)).run
-
-    replace(lesson, compiled=compiled)
-
-
-@wrong(fails="test_without_a_compiler_one_warning_says_so_and_python_runs", says="C++ compiler")
+@wrong(fails="test_without_a_compiler_there_is_one_warning_and_python_runs", says="C++ compiler")
 def ends_without_a_compiler(lesson):
     """Lets the error of the compiler pass."""
     replace(lesson, functions=lambda found: [lesson.cpp_function(each) for each in found])
@@ -253,9 +210,7 @@ def makes_outputs_in_a_loop(lesson):
 
     def launcher(kernel, function):
         def run(*inputs):
-            tensors = []
-            for node, each in zip(kernel.inputs, inputs, strict=True):
-                tensors.append(lesson.checked(node, each))
+            tensors = map(lesson.checked, kernel.inputs, inputs)
             results = []
             for node in kernel.outputs:
                 results.append(torch.empty(lesson.shape_of(node)))

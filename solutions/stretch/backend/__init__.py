@@ -1,8 +1,6 @@
-"""Unlike the core: more tensors, more reductions, a GPU, and memory that is used again.
+"""Unlike the core: half precision, a GPU, and less memory.
 
-- Loops work on half precision, too: they compute in float32 and round each result once.
-- Reductions over the last dimensions join a loop, kept or not, and so does LayerNorm over several.
-- Views don't part nodes that one loop could run.
+- Loops work on half precision too: they compute in float32 and round each result once.
 - On a GPU, the same kernels are printed for Triton.
 - A kernel writes over an input that isn't needed any more, instead of into new memory.
 - ``plan`` gives each value of a graph a place in one block of memory, the *arena*.
@@ -25,6 +23,7 @@ from ...backend import (
     POINTWISE,
     PREAMBLE,
     REDUCTIONS,
+    RULES,
     Kernel,
     Loop,
     ahead_of_time,
@@ -63,9 +62,7 @@ from ...backend import (
 )
 from .dtypes import ELEMENTS, cpp_function, may_share
 from .planning import Life, Plan, lives, plan
-from .rules import RULES
 from .triton import LONGEST_ROW, TritonWriter, triton_function
-from .views import views_moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +122,6 @@ __all__ = [
     "softmax_backward",
     "triton_function",
     "value",
-    "views_moved",
     "with_calls",
     "with_tensors",
 ]
@@ -160,7 +156,6 @@ def lower(gm: GraphModule) -> GraphModule:
     calls. Where kernels can't be compiled, a warning says why: float32 on the CPU runs as Python,
     and any other graph is returned as it is.
     """
-    gm = views_moved(gm)
     kind = kind_of(gm.graph)
     with seen_by_the_core(gm.graph, kind):
         found = [each for each in kernels(gm.graph) if kind[0] == "cpu" or fits_a_block(each)]
@@ -193,7 +188,7 @@ def kind_of(graph: Any) -> Kind:
 def seen_by_the_core(graph: Any, kind: Kind) -> Iterator[None]:
     """Let tensors of one kind look like float32 on the CPU, and no others, for a ``with`` block.
 
-    So the core decides about them as it does about its own.
+    So the core chooses kernels of them as it does of its own.
     """
     before = {node: node.meta for node in graph.nodes}
     try:
@@ -213,7 +208,7 @@ def _as_seen(value: Any, kind: Kind) -> Any:
 
 
 def fits_a_block(kernel: Kernel) -> bool:
-    """Return whether a program of Triton can hold a row."""
+    """Return whether one program of Triton can hold a row of the kernel."""
     return kernel.is_flat or kernel.shape[-1] <= LONGEST_ROW
 
 
@@ -227,8 +222,8 @@ class Call:
         kernel: The kernel.
 
     Attributes:
-        reused: From an output to the input in whose memory it is written.
-        function: What a printer made of the kernel.
+        reused: Maps an output to the input whose memory it is written to.
+        function: The printed and compiled kernel.
     """
 
     function: Callable[..., None]
@@ -261,7 +256,7 @@ def use_again(graph: Any) -> None:
 
 
 def _maker(node: Any) -> Any:
-    """The node whose memory a value has, if that is sure to be new; else ``None``."""
+    """Return the node that allocates a value's memory; ``None`` if that may not be new memory."""
     if node.target is getitem and isinstance(node.args[0].target, Call):
         return node.args[0]
     return node if torch.Tag.core in getattr(node.target, "tags", ()) else None

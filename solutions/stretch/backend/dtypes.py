@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
-# How an element is read into a float, and how a float is written: by its bits, since compilers know
-# no vector for the types of half precision. A result is rounded to the nearest, then to even.
+# Functions that read an element into a float, and write a float. They work on the bits, because
+# compilers don't vectorise the types of half precision. They round to the nearest, then to even.
 ELEMENTS = {
     torch.float32: "",
     torch.bfloat16: """\
@@ -56,7 +56,7 @@ class CppWriter(core.CppWriter):
 
     Args:
         kernel: The kernel.
-        reused: From an output to the input in whose memory it is written.
+        reused: Maps an output to the input whose memory it is written to.
     """
 
     def __init__(self, kernel: core.Kernel, reused: Mapping[Any, Any] = NOTHING) -> None:
@@ -68,7 +68,7 @@ class CppWriter(core.CppWriter):
         return self.functions + super().source()
 
     def pointers(self) -> list[str]:
-        """Return the parameters; ``__restrict`` promises that a tensor shares no memory."""
+        """Return the parameters; ``__restrict`` says that a tensor shares no memory."""
         shared = {*self.reused, *self.reused.values()}
         element = "unsigned short" if self.functions else "float"
 
@@ -89,7 +89,7 @@ class CppWriter(core.CppWriter):
         return self._narrowed(super().after_loop(node))
 
     def _narrowed(self, lines: list[str]) -> list[str]:
-        """The lines, in which an output is written in its dtype."""
+        """Return the lines, with each output rounded to its dtype."""
         return [STORE.sub(r"\1narrow_(\2);", line) for line in lines] if self.functions else lines
 
 

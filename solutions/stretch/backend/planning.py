@@ -1,9 +1,8 @@
-"""The plan for the memory: when each value of a graph is needed, and where it is.
+"""A plan for the memory: when each value of a graph is needed, and where it is.
 
 ``plan`` gives each value a place in one block of memory, the *arena*. Values that aren't needed at
-the same time share bytes. torch's allocator decides this at run time, for each tensor alone; a
-compiler knows the whole graph. ``Plan.least`` is what no plan can do without, so you see how good a
-plan is.
+the same time share bytes. torch's allocator decides this at run time, for each tensor alone, but a
+compiler knows the whole graph. ``Plan.least`` is a lower bound, so you can see how good a plan is.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ ALIGNMENT = 64  # bytes: a value begins where a line of the processor's cache do
 
 
 class Life(NamedTuple):
-    """When a value is needed, and how large it is.
+    """The time in which a value is needed, and its size.
 
     Attributes:
         node: The node that makes it.
@@ -33,16 +32,16 @@ class Life(NamedTuple):
     size: int
 
     def meets(self, other: Life) -> bool:
-        """Return whether there is a node during which both are needed."""
+        """Return whether both are needed at the same time."""
         return self.begin <= other.end and other.begin <= self.end
 
 
 @dataclass
 class Plan:
-    """Where each value of a graph is.
+    """The place of each value of a graph.
 
     Attributes:
-        places: From each life to the byte in the arena at which the value begins.
+        places: Maps each life to the byte of the arena at which the value begins.
     """
 
     places: dict[Life, int]

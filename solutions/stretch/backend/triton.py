@@ -69,9 +69,10 @@ def gelu_tanh(x): return 0.5 * x * (1 + tanh_(0.79788456 * (x + 0.044715 * x * x
 
 
 class TritonWriter(core.CppWriter):
-    """Writes a kernel as a function of Triton, ``run``; of ``i``, the program, and ``j``, columns.
+    """Writes a kernel as a function of Triton, ``run``.
 
-    ``p_…`` are the inputs, ``o_…`` the outputs, and ``v_…`` the values.
+    In the function, ``i`` is the program's number and ``j`` the columns; ``p_…`` are the inputs,
+    ``o_…`` the outputs, and ``v_…`` the values.
     """
 
     def source(self) -> str:
@@ -124,7 +125,7 @@ def triton_function(kernel: core.Kernel, reused: Any = None) -> Callable[..., No
         reused: Unused: a program has read its row before it writes.
 
     Raises:
-        ImportError: Triton isn't installed. On Linux, torch for CUDA brings it along.
+        ImportError: Triton isn't installed. On Linux, it comes with torch for CUDA.
     """
     import triton  # type: ignore[import-not-found]
 
@@ -139,7 +140,7 @@ def triton_function(kernel: core.Kernel, reused: Any = None) -> Callable[..., No
 
 
 def loaded(source: str) -> Any:
-    """Return ``run`` of a source, from a file."""
+    """Write a source to a file, import that, and return its ``run``."""
     name = f"kernel_{hashlib.sha256(source.encode()).hexdigest()[:20]}"
     file = core.library_folder() / f"{name}.py"
     if not file.exists():
