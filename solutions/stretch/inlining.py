@@ -1,10 +1,8 @@
-"""Unlike the core: nothing unused is left on the module, and nothing at all by a refused call.
+"""Unlike the core: nothing unused is left on the module, and new nodes know where they are from.
 
 - Submodules that nothing uses any more, and that hold no state, are dropped.
-- When a callee can't be recorded, the names of the nodes that were erased are free again, and the
-  constants that were stored on the module are gone.
-- ``node.meta["nn_module_stack"]`` tells of a new node where the call was.
-- An unknown target is a ``NameError`` that lists near names.
+- ``node.meta["nn_module_stack"]`` of a new node begins with the modules around the call.
+- An unknown target is a ``NameError`` that lists similar names.
 - The recorder derives from the stretch's tracer, so wrapped functions stay calls.
 """
 
@@ -12,9 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -31,23 +27,7 @@ __all__ = ["TraceError", "inline_all", "inline_function", "inline_module", "repl
 
 
 class CallRecorder(core.CallRecorder, Tracer):
-    """Records callees in the graph that exists, and where their nodes belong."""
-
-    def record(self) -> list[Argument]:
-        """Record all callees; if one of them fails, leave graph and module as they were.
-
-        Returns:
-            What each call gives.
-        """
-        namespace, attributes = vars(self.gm.graph._graph_namespace), set(vars(self.gm))
-        names = {name: copy(value) for name, value in namespace.items()}
-        try:
-            return super().record()
-        except BaseException:
-            namespace.update(names)
-            for name in set(vars(self.gm)) - attributes:
-                delattr(self.gm, name)
-            raise
+    """The core's recorder; the nodes it adds know the modules around the call."""
 
     def record_call(self, call: Call) -> Argument:
         """Run one callee, inside the modules that its call is in.
@@ -64,22 +44,21 @@ class CallRecorder(core.CallRecorder, Tracer):
         return super().record_call(call)
 
 
-@contextmanager
-def _unused_modules_dropped(gm: GraphModule) -> Iterator[None]:
-    """Drop what nothing uses after the block, if there are calls of modules that have gone."""
-    before = gm.graph.find_nodes(op="call_module")
-    yield
-    if gm.graph.find_nodes(op="call_module") != before:
+def _inline(recorder: CallRecorder) -> GraphModule:
+    """Replace all calls of a recorder; if some were of modules, drop those that nothing uses."""
+    gm = inline(recorder)
+    if any(call.node.op == "call_module" for call in recorder.calls):
         drop_unused_modules(gm)
+    return gm
 
 
 def drop_unused_modules(gm: GraphModule) -> None:
     """Delete the submodules that no node refers to and that hold no state.
 
     State is what is in the ``state_dict``: its keys and their order don't change. ``gm`` shares
-    submodules with the model that was traced, and these aren't changed: a module is deleted from
-    ``gm`` itself, or from a container that ``gm`` has made to hold others, a plain ``nn.Module``
-    that no node refers to.
+    submodules with the model that was traced, and these aren't changed. So a module is deleted only
+    from ``gm`` itself, or from a container that ``gm`` has made to hold others: a plain
+    ``nn.Module`` that no node refers to.
 
     Args:
         gm: The module.
@@ -109,7 +88,7 @@ def drop_unused_modules(gm: GraphModule) -> None:
 
 
 def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
-    """Replace one node by what ``fn`` does with the node's arguments; the core says more.
+    """Replace one node with the operations that ``fn`` performs on its arguments; see the core.
 
     Args:
         gm: The module to edit.
@@ -126,13 +105,11 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     >>> list(clamp.meta["nn_module_stack"])
     ['0']
     """
-    with _unused_modules_dropped(gm):
-        calls = [call_in(gm, node, fn)]
-        return inline(CallRecorder(gm, calls, lambda module: True))
+    return _inline(CallRecorder(gm, [call_in(gm, node, fn)], lambda module: True))
 
 
 def inline_module(gm: GraphModule, target: str) -> GraphModule:
-    """Replace every call of one submodule by what it does; the core says more.
+    """Replace every call of one submodule with the operations in its ``forward``; see the core.
 
     Args:
         gm: The module to edit.
@@ -142,37 +119,28 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        NameError: ``gm`` has no submodule of that name. The error lists near names: a shared module
-            has several, and the last name of a path is near the path.
+        NameError: ``gm`` has no submodule of that name. The error lists similar names.
 
     >>> from torch.fx import symbolic_trace
     >>> gm = inline_module(symbolic_trace(nn.Sequential(nn.Hardtanh())), "0")
     >>> [node.name for node in gm.graph.nodes], hasattr(gm, "0")
     (['input_1', 'hardtanh', 'output'], False)
     """
-    paths = dict(gm.named_modules(remove_duplicate=False))
-    if target not in paths:
-        near = difflib.get_close_matches(target, paths, cutoff=0.4)
-        names = ", ".join(map(repr, near)) or "there are none"
-        raise NameError(f"there is no submodule {target!r}; near names: {names}")
-    with _unused_modules_dropped(gm):
-        callee, calls = paths[target], module_calls(gm, target)
-        return inline(CallRecorder(gm, calls, lambda module: module is not callee))
+    modules = dict(gm.named_modules(remove_duplicate=False))
+    if target not in modules:
+        names = difflib.get_close_matches(target, modules, cutoff=0.4)
+        raise NameError(f"there is no submodule {target!r}; similar names: {names}")
+    callee, calls = modules[target], module_calls(gm, target)
+    return _inline(CallRecorder(gm, calls, lambda module: module is not callee))
 
 
 def inline_all(gm: GraphModule) -> GraphModule:
-    """Replace every call of a submodule, all the way down; the core says more.
+    """Replace every call of every submodule, until none is left; see the core.
 
     Args:
         gm: The module to edit.
 
     Returns:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
-
-    >>> from torch.fx import symbolic_trace
-    >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))
-    >>> [node.name for node in gm.graph.nodes]
-    ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']
     """
-    with _unused_modules_dropped(gm):
-        return inline(CallRecorder(gm, module_calls(gm), lambda module: False))
+    return _inline(CallRecorder(gm, module_calls(gm), lambda module: False))

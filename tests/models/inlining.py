@@ -77,11 +77,6 @@ class Pair(nn.Module):
         return x + 1, [x - 1, 5]
 
 
-class Named(nn.Module):
-    def forward(self, x):
-        return {"plus": x + 1, "minus": x - 1}
-
-
 Point = namedtuple("Point", ["x", "y"])
 
 
@@ -107,15 +102,6 @@ class PassesAPairOn(nn.Module):
 
     def forward(self, x):
         return self.pair(x)
-
-
-class UsesNames(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.named = Named()
-
-    def forward(self, x):
-        return self.named(x)["plus"] * self.named(x)["minus"]
 
 
 class UsesAPoint(nn.Module):
@@ -257,16 +243,6 @@ def batch_norm(training: bool, **options: object) -> tuple[nn.Module, GraphModul
     return model, symbolic_trace(model)
 
 
-class NormalizesInVain(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(4)
-
-    def forward(self, x):
-        self.norm(x)
-        return x
-
-
 class HoldsAPlainTensor(nn.Module):
     def __init__(self):
         super().__init__()
@@ -288,25 +264,3 @@ def rows_of(x):
 class CallsAWrapped(nn.Module):
     def forward(self, x):
         return x * rows_of(x)
-
-
-class TwoNames(nn.Module):
-    """Two containers, each with a child of one name."""
-
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Sequential()
-        self.a.add_module("act", nn.ReLU())
-        self.b = nn.Sequential()
-        self.b.add_module("act", nn.Sigmoid())
-
-    def forward(self, x):
-        return self.b(self.a(x))
-
-
-class FailsLate(nn.Module):
-    """Makes a constant and a node before it branches on a value."""
-
-    def forward(self, x):
-        y = torch.exp(x) * torch.tensor(2.0)
-        return y if y.sum() > 0 else -y
