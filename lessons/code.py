@@ -1,9 +1,9 @@
 """A graph becomes Python again, and a module that runs.
 
 A graph is a list of calls, and so is a function without loops and branches: each node becomes one
-line. A node has a legal and unique name already. So what is left is to write each argument as an
-expression that gives its value again, and to let the line find what it calls: by its path from
-``self`` or ``torch``, or as a global variable of the generated function.
+line. A node already has a legal and unique name. So you have to write each argument as an
+expression for its value, and write what the line calls: as a path from ``self`` or ``torch``, or as
+a global variable of the generated function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PythonCode(NamedTuple):
-    """The source of a function, and the objects that its global names stand for.
+    """The source of a function, and the objects that its global names refer to.
 
     In torch: ``torch.fx.graph.PythonCode``.
     """
@@ -39,7 +39,7 @@ def python_code(graph: Graph) -> PythonCode:
             to ``self``.
 
     Each node is one line, ``name = …``, indented by four blanks. A placeholder is a parameter, the
-    output the ``return``. After a line, values that no later line needs are set to ``None``.
+    output is the ``return``. After a line, values that no later line needs are set to ``None``.
 
     In torch: ``Graph.python_code("self")``.
 

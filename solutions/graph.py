@@ -54,7 +54,7 @@ def is_node(a: Any) -> bool:  # given
 
 
 class Namespace:
-    """Hands out names that are legal in Python, never the same one twice.
+    """Creates names that are legal in Python, and never the same one twice.
 
     In torch: ``torch.fx.graph._Namespace``.
     """
@@ -71,8 +71,8 @@ class Namespace:
 
         If the result is in ``used``, where the reserved names are from the start, it needs another
         number. A name is a base and perhaps a number, as in ``relu_3``; the base is never empty, so
-        ``_1`` is all base. ``last_number`` has the latest number that you gave each base; counting
-        goes on from there until a name is free.
+        ``_1`` is all base. ``last_number`` has the latest number that you gave each base: count on
+        from there until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
@@ -230,7 +230,7 @@ class Node:
         self.next.prepend(x)
 
     def _unlink(self) -> None:
-        # Its own links stay: an iteration that has come here goes on from here.
+        # Its own links stay: an iteration that is at this node continues from here.
         self.prev.next, self.next.prev = self.next, self.prev
 
     def is_impure(self) -> bool:  # given
@@ -247,7 +247,7 @@ class NodeList:
     """The nodes of a graph in their order.
 
     Nodes may be inserted, moved and erased during an iteration, even the current one: the iteration
-    goes on from where that node is or was.
+    continues from where that node is or was.
 
     In torch: ``torch.fx.graph._node_list``.
     """

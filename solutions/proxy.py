@@ -62,7 +62,7 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class Proxy:
-    """Stands for the value that a node will have, and records what is done with it.
+    """Takes the place of the value that a node will have, and records each operation on it.
 
     Args:
         node: The node whose value the proxy stands for.

@@ -76,7 +76,9 @@ def test_a_path_that_leads_to_something_else_is_not_written(lesson):
     writer = lesson.CodeWriter(fx.Graph())
     name = writer.reference(relu)
     holds(
-        writer.globals.get(name) is relu, "a global, for the path is another function's", got=name
+        writer.globals.get(name) is relu,
+        "a global, since the path leads to another function",
+        got=name,
     )
 
 
@@ -247,12 +249,6 @@ def test_the_annotation_of_a_call_is_kept(lesson):
     same_statements(lesson.python_code(graph)[0], graph)
 
 
-def test_a_node_may_have_the_name_of_the_function_that_it_calls(lesson):
-    graph = fx.Graph()
-    graph.output(graph.call_function(math.sqrt, (graph.placeholder("x"),), name="math_sqrt"))
-    equal(runnable(lesson, graph)(4.0), 2.0)
-
-
 # --- step 5: values are freed ---------------------------------------------------------------------
 
 
@@ -279,7 +275,7 @@ def test_a_parameter_that_no_line_uses_is_not_freed(lesson):
 def test_a_module_runs_its_code(lesson):
     module = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)))
     own = vars(module).get("forward")
-    unbound = "a function set on a module gets no `self`: Python binds those of the class"
+    unbound = "a function set on a module gets no `self`: Python only binds those of a class"
     holds(
         not isinstance(own, FunctionType), "`forward` in the class", got=own, cause=(bool, unbound)
     )
@@ -342,8 +338,8 @@ def test_each_module_has_its_own_code_and_its_own_name(lesson):
     same_numbers(
         (first(x), second(x)),
         (x.sin(), x.cos()),
-        cause=(lambda got: got[0].equal(got[1]), "both run one `forward`"),
-        hint="a forward belongs to a class",
+        cause=(lambda got: got[0].equal(got[1]), "both run the same `forward`"),
+        hint="`forward` belongs to a class: give each module its own",
     )
     equal((type(first).__name__, type(second).__name__), ("Sine", "GraphModule"))
 

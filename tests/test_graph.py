@@ -57,7 +57,7 @@ def test_an_argument_that_is_removed_loses_its_user(lesson):
     x, y, z = nodes(lesson, "x", "y", "z")
     z.args = (x, y)
     z.args = (y, 1)
-    gone = (lambda users: users[0] == ["z"], "the old arguments still count the node as a user")
+    gone = (lambda users: users[0] == ["z"], "the node is still a user of its old arguments")
     equal(users_of(x, y), [[], ["z"]], cause=gone)
     equal(z.all_input_nodes, [y])
 
@@ -164,7 +164,10 @@ def test_new_nodes_go_to_the_insertion_point(lesson, where, place):
             graph.get_attr("first"), graph.get_attr("second")
         graph.get_attr("afterwards")
 
-    stayed = (lambda names: names[-1] != "afterwards", "the insertion point outlives its block")
+    stayed = (
+        lambda names: names[-1] != "afterwards",
+        "the insertion point wasn't restored after its block",
+    )
     same_edits(lesson, edit, cause=stayed, hint="after a node: directly after it, each time")
 
 
@@ -241,7 +244,7 @@ def test_the_neighbours_of_the_current_node_may_change_during_an_iteration(
             getattr(node, place)(new)
     expected = ["a", "b", "c", "new", "e"] if direction is iter else ["new", *"edc", "new", "a"]
     early = (lambda seen: seen != expected, "the next node was chosen before the loop's body ran")
-    equal(seen, expected, cause=early, hint="take each step when the next node is asked for")
+    equal(seen, expected, cause=early, hint="choose the next node only when it is requested")
 
 
 def test_an_iteration_continues_from_where_a_node_was_moved_to(lesson):

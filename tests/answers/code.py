@@ -108,7 +108,9 @@ def the_forward_is_set_on_the_module(lesson):
     lesson.GraphModule.recompile = recompile
 
 
-@wrong(fails="test_each_module_has_its_own_code_and_its_own_name", says="both run one `forward`")
+@wrong(
+    fails="test_each_module_has_its_own_code_and_its_own_name", says="both run the same `forward`"
+)
 def all_modules_share_a_class(lesson):
     """Sets ``forward`` on ``GraphModule`` itself."""
     init = lesson.GraphModule.__init__

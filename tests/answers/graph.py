@@ -12,7 +12,7 @@ from tests.suite.answers import right, wrong
 
 @wrong(
     fails="test_an_argument_that_is_removed_loses_its_user",
-    says="the old arguments still count the node as a user",
+    says="the node is still a user of its old arguments",
 )
 def users_are_only_added(lesson):
     """Becomes a user of the new inputs, and stays a user of the old ones."""

@@ -190,7 +190,7 @@ MISTAKES = {
         "graph",
         ("            self._insert = before", "            pass"),
         "test_new_nodes_go_to_the_insertion_point",
-        "likely cause: the insertion point outlives its block",
+        "likely cause: the insertion point wasn't restored after its block",
     ),
     "pairs of an attempt that failed": (
         "rewriting",

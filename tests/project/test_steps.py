@@ -11,11 +11,11 @@ import pytest
 
 from kata import progress, workspace
 from kata.commands import check
-from kata.commands.watch import Screen, Watch
+from kata.commands.watch import Watch
 from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
-from kata.suite_steps import steps_of
+from kata.steps import steps_of
 from kata.terminal import open_console
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
@@ -62,7 +62,7 @@ def test_a_step_is_judged_by_its_own_tests_and_the_result_is_not_kept(learner, j
         )
     assert (names.code, names.screen.split()) == (0, "green graph step 1: 5 of 5 (names)".split())
     assert creating.code == 1
-    assert "the insertion point outlives its block" in creating.screen
+    assert "the insertion point wasn't restored after its block" in creating.screen
     assert progress.recall("graph") is None
 
 
@@ -77,7 +77,7 @@ def test_a_step_that_is_not_there_lists_those_that_are(learner):
 def test_a_watch_of_one_step_asks_for_it_and_shows_no_milestone(learner):
     workspace.write(workspace.file_of("graph"), (CORES / "graph.py").read_bytes())
     judge, console = mock.Mock(), open_console()
-    watch = Watch(judge, Screen(console), mock.Mock(), "graph", 2)
+    watch = Watch(judge, console, mock.Mock(), "graph", 2)
     watch.begin("graph")
     (request,) = judge.start.call_args.args
     assert (request.lesson, request.step) == ("graph", 2)

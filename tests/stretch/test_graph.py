@@ -385,31 +385,6 @@ def test_a_module_with_an_effect_is_not_dead(lesson):
     equal([node.name for node in graph.nodes], ["x", "noisy"])
 
 
-class Child(fx.GraphModule):
-    """A graph module that accepts a graph of any class."""
-
-    graph = recompiled = None
-
-    def __init__(self, graph):
-        nn.Module.__init__(self)
-        self.graph = graph
-
-    def recompile(self):
-        self.recompiled = True
-
-
-def test_dead_code_of_subgraphs_is_erased_too(lesson):
-    owner = nn.Module()
-    owner.named, owner.unnamed = (Child(chain(lesson.Graph(), 2)) for _ in range(2))
-    for child in (owner.named, owner.unnamed):
-        child.graph.output_node().args = ()
-    graph = lesson.Graph(owner)
-    graph.output(graph.get_attr("named"))
-    equal((graph.eliminate_dead_code(), graph.eliminate_dead_code()), (True, False))
-    equal([len(child.graph.nodes) for child in (owner.named, owner.unnamed)], [2, 4])
-    holds(owner.named.recompiled, "it is recompiled")
-
-
 def test_lint_finds_two_nodes_of_one_name(lesson):
     graph = diamond(lesson.Graph())
     graph.placeholder("y").name = "x"

@@ -5,8 +5,8 @@
   unknown opcode, a target of the wrong kind. A single argument can be set. When a value is
   replaced, you can leave users out and pass metadata on. Erased nodes can't return to the list.
 - ``graphs``: an insertion point also works without a block and without a node. A graph knows its
-  module: ``lint`` checks the targets, and dead code elimination keeps calls that have an effect
-  and also works on subgraphs. A graph has a code generator.
+  module: ``lint`` checks the targets, and dead code elimination keeps calls that have an effect. A
+  graph has a code generator.
 - ``storing``: a graph of any length can be pickled.
 """
 

@@ -234,20 +234,13 @@ class Graph(core.Graph):
                     raise RuntimeError(f"{node} names {node.target}: the graph's module has none")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
-        """Erase unused nodes, also in the graphs of submodules that ``get_attr`` nodes name.
+        """Erase unused nodes, and those that become unused by it; return whether there were any.
 
         Raises:
             RuntimeError: ``lint`` finds that the graph can't run.
         """
         self.lint()
-        changed = super().eliminate_dead_code(is_impure_node)
-        paths = dict.fromkeys(node.target for node in self.find_nodes(op="get_attr"))
-        children = [attribute_at(self.owning_module, path) for path in paths]
-        for child in children:
-            if isinstance(getattr(child, "graph", None), core.Graph):
-                changed |= child.graph.eliminate_dead_code()
-                child.recompile()
-        return changed
+        return super().eliminate_dead_code(is_impure_node)
 
     # Code
 
