@@ -1,4 +1,4 @@
-"""``interpreter``: run node by node, a graph gives what its module gives."""
+"""``interpreter``: run node by node, a graph returns what its module returns."""
 
 from __future__ import annotations
 
@@ -234,12 +234,12 @@ def test_values_are_kept_on_request(lesson):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_the_zoo_gives_what_it_gives_when_called(lesson, name):
+def test_a_model_of_the_zoo_returns_what_it_returns_when_called(lesson, name):
     run = run_of(zoo.SMALL[name]())
     same_numbers(plain(lesson.Interpreter(run.module).run(*run.values)), run.expected)
 
 
-def test_resnet18_gives_what_it_gives_when_called(lesson):
+def test_resnet18_returns_what_it_returns_when_called(lesson):
     run = run_of(zoo.resnet18())
     same_numbers(lesson.Interpreter(run.module).run(*run.values), run.expected)
 
@@ -248,7 +248,7 @@ def test_resnet18_gives_what_it_gives_when_called(lesson):
 
 
 @pytest.mark.parametrize("name", ["EveryOpcode", "KeywordArguments", "NestedContainers", "Buffers"])
-def test_a_graph_that_nobody_changes_is_recorded_as_torch_records_it(lesson, name):
+def test_an_unchanged_graph_is_recorded_as_torch_records_it(lesson, name):
     module = run_of(zoo.SMALL[name]()).module
     ours, theirs = (each.Transformer(module).transform().graph for each in (lesson, fx))
     same_graph(ours, theirs)
@@ -363,7 +363,7 @@ def test_a_later_run_replaces_the_time_of_an_earlier_one(lesson):
     holds(0 < got < 1000, "the time of the last run", got=got, cause=cause)
 
 
-def test_resnet18_has_a_table_with_a_line_a_node(lesson):
+def test_resnet18_has_a_table_with_one_line_per_node(lesson):
     run = run_of(zoo.resnet18())
     lines = lesson.profile(run.module, *run.values).splitlines()
     figures = {name: figure for name, figure, *_ in map(str.split, lines)}

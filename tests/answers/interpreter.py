@@ -26,14 +26,6 @@ def nodes_in_containers_are_not_found(lesson):
     lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env
 
 
-@wrong(fails="test_a_method_of_the_first_argument_is_called", says="at most 3 arguments")
-def the_receiver_of_a_method_is_passed_twice(lesson):
-    """Calls the method of the first argument with all arguments."""
-    lesson.Interpreter.call_method = lambda self, target, args, kwargs: getattr(args[0], target)(
-        *args, **kwargs
-    )
-
-
 @wrong(fails="test_a_function_is_called", says="the keyword arguments were dropped")
 def keyword_arguments_are_dropped(lesson):
     """Calls functions with the positional arguments alone."""
@@ -47,15 +39,6 @@ def the_default_comes_first(lesson):
     lesson.Interpreter.placeholder = lambda self, target, args, kwargs: (
         args[0] if args else placeholder(self, target, args, kwargs)
     )
-
-
-@wrong(
-    fails="test_an_argument_without_a_default_is_missed_by_name",
-    says="StopIteration",
-)
-def a_missing_argument_is_a_stop_iteration(lesson):
-    """Lets ``next`` raise what it raises."""
-    lesson.Interpreter.placeholder = lesson.Interpreter.__base__.placeholder
 
 
 @wrong(fails="test_the_output_is_its_argument", says="all arguments were returned")
@@ -119,20 +102,6 @@ def nothing_is_freed(lesson):
 # --- wrong: Transformer, ShapeProp, Profiler ------------------------------------------------------
 
 
-@wrong(
-    fails="test_a_graph_that_nobody_changes_is_recorded_as_torch_records_it",
-    says="the keyword arguments were dropped",
-)
-def a_transformer_drops_keyword_arguments(lesson):
-    """Records the positional arguments alone."""
-    Transformer = lesson.Transformer
-    Transformer.record = lambda self, op, target, args, kwargs: self.tracer.create_proxy(
-        op, target, args, {}
-    )
-    for op in ("placeholder", "get_attr", "call_function", "call_module"):
-        setattr(Transformer, op, functools.partialmethod(Transformer.record, op))
-
-
 @wrong(fails="test_a_subclass_rewrites_the_graph", says="the old graph was changed")
 def a_transformer_records_into_the_old_graph(lesson):
     """Appends to the graph that it reads."""
@@ -144,33 +113,6 @@ def a_transformer_records_into_the_old_graph(lesson):
         return torch.fx.GraphModule(self.module, self.graph)
 
     lesson.Transformer.transform = transform
-
-
-@wrong(fails="test_a_value_without_tensors_has_a_type_only", says="there is no tensor in the value")
-def everything_has_a_tensor_meta(lesson):
-    """Describes values in which there is no tensor."""
-    run_node = lesson.Interpreter.run_node
-
-    def describing(self, n):
-        value = run_node(self, n)
-        n.meta["type"] = type(value)
-        n.meta["tensor_meta"] = lesson.map_aggregate(value, lesson.describe)
-        return value
-
-    lesson.ShapeProp.run_node = describing
-
-
-@wrong(fails="test_the_memory_is_that_of_all_values_that_are_needed", says="arguments are left out")
-def the_memory_is_that_of_the_result(lesson):
-    """Counts the value of the node, and not those that are still needed."""
-    run_node = lesson.Profiler.run_node
-
-    def counting(self, n):
-        value = run_node(self, n)
-        n.meta["bytes"] = lesson.memory(value)
-        return value
-
-    lesson.Profiler.run_node = counting
 
 
 @wrong(fails="test_the_time_of_a_node_is_its_own", says="the time runs on")

@@ -1,4 +1,4 @@
-"""Modules with graphs, the values to run them with, and what they give."""
+"""Modules with graphs, the values to run them with, and the results to expect."""
 
 from __future__ import annotations
 
@@ -108,13 +108,6 @@ def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> li
 def keeping(lesson: Any, module: Any) -> Any:
     """An interpreter that keeps all values: it asks for no ``last_uses``."""
     return lesson.Interpreter(module, garbage_collect_values=False)
-
-
-def costs(lesson: Any, function: Callable[..., object], *args: object) -> dict[str, dict]:
-    """Return what each node of a function costs, by the node's name."""
-    module = traced(function)
-    lesson.Profiler(module).run(*args)
-    return {node.name: node.meta for node in module.graph.nodes}
 
 
 def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
