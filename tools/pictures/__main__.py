@@ -1,16 +1,13 @@
-"""Write the data of the pictures, or name stale ones: ``python -m tools.pictures [--check]``."""
+"""Write the data of all pictures: ``python -m tools.pictures``."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 from tools.pages.graph_fence import PICTURES
 from tools.pictures.called import called
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.grouped import loops, slices
-from tools.pictures.measured import memory
 from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
 from tools.pictures.stepped import interpreted, lifetimes, reflected, ring
 from tools.pictures.timed import prefetched, schedules
@@ -26,7 +23,7 @@ from tools.pictures.transformed import fused, inverted, partitions
 from tools.pictures.trees import exec_order
 
 # The pictures, in the order of the lessons. A page asks for one by the function's name.
-ENGINE = (reflected, recorded_line, ring, generated, lifetimes, interpreted, memory)
+ENGINE = (reflected, recorded_line, ring, generated, lifetimes, interpreted)
 TRACING = (module_paths, arguments, signature, recorded_net, recorded_gate, called, resnet18)
 TRANSFORMS = (lowered, inlining, inverted, rewriting, fused)
 BELOW_THE_MODULES = (captured, unflattening, slices, loops)
@@ -56,17 +53,5 @@ def write(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Trace what docs/pictures/ shows.")
-    parser.add_argument("--check", action="store_true", help="write nothing, name stale files")
-    if not parser.parse_args().check:
-        write(PICTURES)
-        return 0
-    stale = stale_in(PICTURES)
-    for name in stale:
-        print(f"docs/pictures/{name} is stale: run `nox -s pictures`")
-    return bool(stale)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    write(PICTURES)
