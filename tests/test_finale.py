@@ -58,7 +58,7 @@ def test_resnet18_interpreted_computes_the_same(lesson):
     same_numbers(lesson.Interpreter(traced).run(*specimen.inputs), specimen.eager())
 
 
-def test_nothing_of_torch_fx_is_made_on_the_way(lesson, monkeypatch):
+def test_no_object_of_torch_fx_is_made_on_the_way(lesson, monkeypatch):
     specimen = zoo.resnet18()
     refusal = mock.Mock(side_effect=AssertionError("an object of torch.fx was made"))
     for each in MADE:

@@ -62,7 +62,7 @@ def from_zero(order: list[str]) -> list[str]:
 @pytest.mark.parametrize("schedule", TORCH)
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("microbatches", [4, 6])
-def test_gradients_are_torch_s_to_the_bit(lesson, schedule, stages, microbatches, tmp_path):
+def test_gradients_equal_torch_s_bit_for_bit(lesson, schedule, stages, microbatches, tmp_path):
     batch = task(lesson, "Row", stages=stages, microbatches=microbatches)
     inputs, targets = whole(batch)
     _, ours = lesson.train_step(
