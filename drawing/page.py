@@ -1,4 +1,4 @@
-"""A picture as a file of its own, which needs nothing beside it."""
+"""A picture as an HTML page that needs no other file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from drawing.figure import figure
 from drawing.picture import Picture
-from drawing.svg import draw
 
 STYLE = Path(__file__).resolve().parents[1] / "docs" / "assets" / "pictures.css"
 PAGE_STYLE = """
@@ -20,18 +19,15 @@ figure.fx-figure > details > summary { padding-left: 0; }
 td, th { text-align: left; padding: .1em .8em .1em 0; }
 """
 
-GROUND = "svg { background: var(--fx-paper) }"
-
 
 def write_page(picture: Picture, file: Path) -> None:
-    """Write a picture into a file: as SVG alone if its name says so, as a page otherwise.
+    """Write a picture into a file, as an HTML page.
 
     Raises:
         OSError: The file cannot be written.
     """
-    text = standalone_svg(picture) if file.suffix == ".svg" else page(picture)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    file.write_text(page(picture), encoding="utf-8")
 
 
 def page(picture: Picture) -> str:
@@ -43,12 +39,6 @@ def page(picture: Picture) -> str:
         f"<style>\n{style()}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{escape(picture.description)}</p>\n"
         f"{figure(picture, 'fx')}\n</main>\n</body>\n</html>\n"
     )
-
-
-def standalone_svg(picture: Picture) -> str:
-    svg = draw(picture, "fx").svg
-    head, closing, rest = svg.partition("</desc>")
-    return f"{head}{closing}<style>{escape(style(), quote=False)}{GROUND}</style>{rest}\n"
 
 
 def style() -> str:

@@ -1,17 +1,14 @@
 """Write the first lesson's notebook from its page and its stub: ``python -m tools.notebook``.
 
 For people who have only a browser: the notebook clones the repository, installs what is missing,
-has the stub in a cell, and judges it with ``kata check``. ``--check`` writes nothing, and says
-whether the notebook is what the page and the stub of today give.
+has the stub in a cell, and judges it with ``kata check``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +38,7 @@ if not Path("kata").exists():
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 wanted = " ".join(f'"{each}"' for each in project["dependencies"])
 !"{sys.executable}" -m pip install --quiet {wanted}
-!"{sys.executable}" -m kata --plain doctor
+!"{sys.executable}" -m kata doctor
 """
 START = """
 ## Start
@@ -56,7 +53,7 @@ WRITE = f"""
 The next cell is `lessons/{LESSON.name}.py`: running it writes the file. Fill in the functions one
 after the other, run the cell, and run the one below it.
 """
-JUDGE = f'!"{{sys.executable}}" -m kata check --plain {LESSON.name}'
+JUDGE = f'!"{{sys.executable}}" -m kata check {LESSON.name}'
 NEXT = f"""
 ## And then
 
@@ -153,20 +150,12 @@ def address_in(text: str) -> str:
     return found[1] if found else NO_ADDRESS
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, say if it is stale")
-    arguments = parser.parse_args()
+def main() -> None:
     present = NOTEBOOK.read_text(encoding="utf-8") if NOTEBOOK.exists() else ""
     fresh = notebook(os.environ.get("REPO_URL") or address_in(present))
-    if arguments.check and fresh != present:
-        print(f"{NOTEBOOK.relative_to(ROOT).as_posix()} is stale: run `nox -s notebook`")
-        return 1
-    if not arguments.check:
-        NOTEBOOK.parent.mkdir(exist_ok=True)
-        NOTEBOOK.write_text(fresh, encoding="utf-8", newline="\n")
-    return 0
+    NOTEBOOK.parent.mkdir(exist_ok=True)
+    NOTEBOOK.write_text(fresh, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def executed(folder: Path, text: str) -> str:
     offline = os.environ | {"PIP_NO_INDEX": "1", "IPYTHONDIR": str(folder / ".ipython")}
     done = subprocess.run(command, cwd=folder, env=offline, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return re.sub(r"\x1b\[[\d;]*m", "", done.stdout)  # without colours
 
 
 def test_the_notebook_runs_as_it_is(tmp_path: Path):
