@@ -134,7 +134,7 @@ def test_a_node_that_is_made_while_watched_has_its_proxy(lesson):
         isinstance(proxy, Proxy),
         "the proxy that the tracer's own method makes",
         got=proxy,
-        cause=(proxy is None, "what replaces `create_proxy` returns nothing"),
+        cause=(proxy is None, "the replacement of `create_proxy` returns nothing"),
         hint="return what `create_proxy` returns",
     )
 
@@ -225,11 +225,11 @@ def test_a_call_of_a_module_without_parameters_is_no_usage(lesson):
             (is_value(None), "a module without parameters has no list"),
             (lambda found: not found[0][1], "a usage without parameters was noted"),
         ],
-        hint="every module that is called gets a list; note what has parameters",
+        hint="each called module has a list; note a call only if the module has parameters",
     )
 
 
-def test_after_a_failure_the_record_tells_where(lesson):
+def test_after_a_failure_the_record_shows_where_it_happened(lesson):
     watcher, model = lesson.ExecOrderTracer(), nn.Sequential(nn.ReLU(), Branching())
     with refuses(ValueError, "control flow"):
         watched(watcher, model)
@@ -237,14 +237,14 @@ def test_after_a_failure_the_record_tells_where(lesson):
         readable(watcher.exec_info, model)["current"],
         "1",
         cause=(is_value("(root)"), "the current module was put back although the call failed"),
-        hint="put it back after the call, and not in a `finally`: torch leaves it as well",
+        hint="put it back after the call, not in a `finally`: torch doesn't either",
     )
 
 
 # --- step 3: a node is made -----------------------------------------------------------------------
 
 
-def test_a_parameter_comes_at_its_first_use_and_only_there(lesson):
+def test_a_parameter_is_listed_at_its_first_use_only(lesson):
     same_names(
         "parameters",
         record(lesson, Mixed())["parameters"],
@@ -252,13 +252,13 @@ def test_a_parameter_comes_at_its_first_use_and_only_there(lesson):
     )
 
 
-def test_a_shared_parameter_comes_once(lesson):
+def test_a_shared_parameter_is_listed_once(lesson):
     equal(
         record(lesson, Tied())["parameters"],
         ["encode.weight", "encode.bias"],
         cause=(
             lambda names: names.count("encode.weight") > 1,
-            "two names of one parameter were taken for two parameters",
+            "two names of one parameter were treated as two parameters",
         ),
         hint="compare parameters by identity, not by name",
     )
@@ -293,11 +293,11 @@ def test_a_second_call_is_noted_in_the_list_of_the_module(lesson):
         (got := record(lesson, Reused())["usages"]["block"]) in ([right], [left, right]),
         f"{[right]} as in torch, which keeps the last call, or {[left, right]}",
         got=got,
-        cause=(is_value([left]), "the second call noted nothing"),
+        cause=(is_value([left]), "nothing was noted in the second call"),
     )
 
 
-def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
+def test_a_leaf_has_its_parameters_in_its_own_list(lesson):
     same_usages(
         "last",
         record(lesson, Outer())["usages"]["last"],
@@ -306,7 +306,7 @@ def test_what_a_leaf_uses_stands_in_its_own_list(lesson):
 
 
 @pytest.mark.parametrize("name", MISREAD)
-def test_what_torch_misreads_may_be_recorded_either_way(lesson, name):
+def test_parameters_that_torch_misreads_may_be_recorded_either_way(lesson, name):
     theirs, used = golden(name)["parameters"], MISREAD[name]
     got = record(lesson, MODELS[name]())["parameters"]
     either = f"{theirs} as in torch, or {used}, which are used"
@@ -325,7 +325,7 @@ def test_two_watchers_can_watch_one_tracer(lesson):
     equal(
         outer,
         inner,
-        cause=(outer["parameters"] == [], "the outer watcher isn't asked any more"),
+        cause=(outer["parameters"] == [], "the outer watcher is no longer called"),
         hint="call the method that the tracer had before",
     )
 
@@ -342,7 +342,7 @@ def test_a_custom_tracer_keeps_its_own_decisions(lesson):
         [["0", [["0.weight", "0.weight"], ["0.bias", "0.bias"]]]],
         cause=(
             is_value([["0", [["weight", "0.weight"], ["bias", "0.bias"]]]]),
-            "the layer was recorded as a leaf, though its tracer knows none",
+            "the layer was recorded as a leaf, but this tracer has no leaves",
         ),
         hint="call the tracer's original methods, whatever they are",
     )
@@ -354,7 +354,7 @@ class Naming(Tracer):
         return self.create_proxy("call_module", path, args, kwargs, f"layer_{path}")
 
 
-def test_the_names_that_a_custom_tracer_gives_arrive(lesson):
+def test_names_from_a_custom_tracer_are_kept(lesson):
     model, tracer = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Naming()
     with lesson.ExecOrderTracer().patch_tracer(tracer, model):
         graph = tracer.trace(model)
@@ -370,26 +370,26 @@ def test_the_names_that_a_custom_tracer_gives_arrive(lesson):
 
 
 @pytest.mark.parametrize("model", [Mixed, Outer])
-def test_the_configured_tracer_serves_as_well(lesson, model):
+def test_the_configured_tracer_can_be_watched(lesson, model):
     built = model()
     actual = record(lesson, built, lesson.TracingConfig().tracer)
     same_record(actual, golden(model.__name__))
 
 
-def test_each_configuration_has_a_tracer_of_its_own_and_no_concrete_arguments(lesson):
+def test_each_configuration_has_its_own_tracer_and_no_concrete_arguments(lesson):
     first, second = lesson.TracingConfig(), lesson.TracingConfig()
     watched(lesson.ExecOrderTracer(), Mixed(), first.tracer)
     holds(
         hasattr(first.tracer, "create_proxy") and first.tracer is not second.tracer,
         "two tracers",
         got=f"{first.tracer} and {second.tracer}",
-        cause=(first.tracer is second.tracer, "a default that is made once is the same everywhere"),
-        hint="a dataclass makes one for each: `field(default_factory=...)`",
+        cause=(first.tracer is second.tracer, "the default was created once and is shared"),
+        hint="create one for each: `field(default_factory=...)`",
     )
-    equal(first.concrete_args, None, hint="arguments are proxies unless somebody says otherwise")
+    equal(first.concrete_args, None, hint="without concrete arguments, all inputs are proxies")
 
 
-def test_concrete_arguments_go_into_the_trace(lesson):
+def test_concrete_arguments_are_used_in_the_trace(lesson):
     config = lesson.TracingConfig(Tracer(), {"left": True})
     model, watcher = OneSided(), lesson.ExecOrderTracer()
     info = watched(watcher, model, config.tracer, concrete_args=config.concrete_args)
@@ -400,7 +400,7 @@ def test_concrete_arguments_go_into_the_trace(lesson):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in MISREAD])
-def test_the_record_is_the_one_of_torch(lesson, name):
+def test_the_record_equals_torchs(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
 
 
@@ -427,7 +427,10 @@ def test_units_are_in_the_order_of_their_first_use(lesson):
                 "a module that isn't a unit, or isn't used, is in the list",
             ),
             (lambda got: len(got) > 2, "a unit that is used twice is listed twice"),
-            (is_value(["first", "second"]), "the units' own order was taken, or the last use"),
+            (
+                is_value(["first", "second"]),
+                "this is the units' own order, or the order of their last use",
+            ),
         ],
     )
 
@@ -460,7 +463,7 @@ def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, want
             ),
             (lambda got: sorted(got) != got, "the fetches aren't in the order in which they begin"),
         ],
-        hint="what has run takes no more memory; what was gathered and hasn't run does",
+        hint="a module takes memory from when it is gathered until it has run",
     )
 
 
@@ -476,7 +479,7 @@ def test_a_module_that_never_fits_does_not_stop_the_others(lesson):
     )
 
 
-def test_sizes_count_and_not_modules(lesson):
+def test_the_budget_counts_bytes_and_not_modules(lesson):
     equal(plan(lesson, [3, 1, 1, 2, 1], 5), [(0, 1), (0, 2), (1, 3), (1, 4)])
 
 
@@ -495,7 +498,7 @@ def test_fsdp_is_told_once_for_each_module(lesson):
         [("a", 2), ("b", 1)],
         cause=[
             (lambda got: len(got) == 3, "a second call for the same module replaces the first"),
-            (is_value([]), "no module was told: an iterator can be walked through once"),
+            (is_value([]), "no module was told: an iterator can only be read once"),
         ],
     )
     order = ["abcd"[[a, b, c, d].index(unit)] for unit in told[0][1]]

@@ -107,7 +107,7 @@ NO_MATCH = {
     "a namesake": (
         lambda x, y: torch.add(x, y),
         lambda a, b: a + b,
-        "the functions have only their name in common",
+        "the functions only share a name",
     ),
     "a method": (relu, lambda a: a.relu(), "a method isn't a function"),
     "a call on the way": (
@@ -153,7 +153,7 @@ def test_a_pattern_does_not_match_what_differs(lesson, case):
 # --- step 2: what may be replaced -----------------------------------------------------------------
 
 
-def test_a_value_inside_is_used_inside_only(lesson):
+def test_a_value_inside_may_only_be_used_inside(lesson):
     _, _, add, relu, mul, _ = symbolic_trace(lambda a, b: torch.relu(a + b) * 2).graph.nodes
     equal(lesson.is_contained([add, relu]), True)
     equal(lesson.is_contained([add, mul]), False, hint="which nodes use `add`?")
@@ -163,7 +163,7 @@ def test_a_value_inside_is_used_inside_only(lesson):
 # --- step 3: all places in a graph ----------------------------------------------------------------
 
 
-def test_a_place_that_does_not_count_takes_nothing_from_the_next(lesson):
+def test_a_place_that_does_not_count_does_not_displace_the_next(lesson):
     def function(a):
         first = relu(a)
         return relu(relu(first)), first
@@ -202,7 +202,7 @@ def test_a_value_that_escapes_is_no_match(lesson):
 
     got = places(lesson, lambda x, y: torch.relu(x + y), function)
     seen = (is_value(["relu"]), "`mul` uses `add`, which would be erased")
-    equal(got, [], cause=seen, hint="ask `is_contained`")
+    equal(got, [], cause=seen, hint="call `is_contained`")
 
 
 def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
@@ -321,12 +321,12 @@ def test_a_convolution_and_its_batch_norm_are_one_convolution(lesson, bias):
 
 
 @pytest.mark.parametrize("options", [{"eps": 0.5}, {"affine": False}], ids=str)
-def test_the_options_of_a_batch_norm_count(lesson, options):
+def test_the_options_of_a_batch_norm_are_used(lesson, options):
     model = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3, **options))
     fused_right(lesson, settled(model), IMAGES, nodes=3)
 
 
-def test_a_pair_need_not_be_neighbours_in_the_list(lesson):
+def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -339,7 +339,7 @@ def test_a_pair_need_not_be_neighbours_in_the_list(lesson):
     fused_right(lesson, settled(Model()), IMAGES, nodes=5)
 
 
-def test_what_is_no_pair_stays(lesson):
+def test_layers_that_are_not_a_pair_are_left_alone(lesson):
     conv, norm = pair()
     fused_right(lesson, settled(nn.Sequential(conv, nn.ReLU(), norm)), IMAGES, nodes=5)
     fused_right(lesson, settled(nn.Sequential(norm, conv)), IMAGES, nodes=4)

@@ -117,7 +117,7 @@ def writes_into_the_first_record(lesson):
 
 @wrong(
     fails="test_modules_come_in_the_order_of_their_calls",
-    says="the order in `modules` is another one",
+    says="the order in `modules` differs",
 )
 def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
@@ -133,8 +133,8 @@ def records_a_module_after_its_call(lesson):
 
 
 @wrong(
-    fails="test_the_record_is_the_one_of_torch",
-    says="usages are missing in the list of (root)",
+    fails="test_the_record_equals_torchs",
+    says="usages are missing from the list of (root)",
     never="another",
 )
 def notes_no_calls(lesson):
@@ -196,7 +196,7 @@ def reads_parameters_in_a_loop(lesson):
 
 @wrong(
     fails="test_units_are_in_the_order_of_their_first_use",
-    says="the units' own order was taken, or the last use",
+    says="this is the units' own order, or the order of their last use",
 )
 def lists_units_by_their_last_use(lesson):
     """Keeps the last use of each unit."""

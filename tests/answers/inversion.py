@@ -82,7 +82,7 @@ def lets_a_key_error_out(lesson):
 
 
 @wrong(
-    fails="test_a_function_that_is_only_called_like_a_known_one_is_unknown",
+    fails="test_a_function_that_only_shares_its_name_with_a_known_one_is_unknown",
     says="functions were looked up by their names",
 )
 def looks_functions_up_by_name(lesson):
@@ -140,7 +140,7 @@ def computes(lesson, is_refused):
 
 @wrong(
     fails="test_a_constant_that_changes_the_model_is_refused",
-    says="`invert` ran what changes the weight",
+    says="`invert` ran the operation that changes the weight",
 )
 def computes_every_constant(lesson):
     """Runs every node that doesn't depend on the input."""
@@ -155,7 +155,7 @@ def forgets_that_numbers_may_be_random(lesson):
 
 @wrong(
     fails="test_a_constant_with_side_effects_is_refused_and_not_computed",
-    says="`invert` ran what changes the model",
+    says="`invert` ran the operation that changes the model",
 )
 def knows_side_effects_by_their_spelling(lesson):
     """Refuses functions by their names: a trailing underscore, or ``rand``."""

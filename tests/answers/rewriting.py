@@ -14,7 +14,7 @@ from tests.suite.engine import graph_module, is_node, map_arg
 # --- wrong: one node ------------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_pattern_does_not_match_what_differs", says="only their name in common")
+@wrong(fails="test_a_pattern_does_not_match_what_differs", says="only share a name")
 def calls_are_compared_by_name(lesson):
     """Takes ``F.relu`` for ``torch.relu``."""
     call_of = lesson.Matcher.call_of

@@ -253,12 +253,12 @@ def same_names(field: str, actual: object, expected: object) -> None:
         cause=[
             (
                 FOREIGN in ours,
-                f"`{field}` speaks of another model: the record, or a part, is shared",
+                f"`{field}` names another model: the record, or a part of it, is shared",
             ),
-            (missing == ["(root)"] and len(ours) > 0, f"the root is missing in `{field}`"),
-            (len(ours) < len(theirs), f"something is missing in `{field}`"),
-            (len(ours) > len(theirs), f"something is in `{field}` that doesn't belong there"),
-            (sorted(ours) == sorted(theirs), f"the order in `{field}` is another one"),
+            (missing == ["(root)"] and len(ours) > 0, f"the root is missing from `{field}`"),
+            (len(ours) < len(theirs), f"something is missing from `{field}`"),
+            (len(ours) > len(theirs), f"`{field}` has something that doesn't belong there"),
+            (sorted(ours) == sorted(theirs), f"the order in `{field}` differs"),
         ],
         hint=f"compare `{field}` call by call: print when a call begins and when a node is made",
     )
@@ -282,15 +282,15 @@ def same_usages(user: str, actual: list, expected: list) -> None:
             (FOREIGN in str(actual), "another model's parameters: the record is shared"),
             (
                 actual == each_once(expected) != expected,
-                "a parameter that is given twice is named once",
+                "a parameter that is passed twice is named once",
             ),
-            (len(ours) < len(theirs), f"usages are missing in the list of {user}"),
-            (len(ours) > len(theirs), f"usages are in the list of {user} that don't belong there"),
+            (len(ours) < len(theirs), f"usages are missing from the list of {user}"),
+            (len(ours) > len(theirs), f"the list of {user} has usages that don't belong there"),
             (ours == theirs, f"in the list of {user}, a usage has other parameters or names"),
-            (sorted(ours) == sorted(theirs), f"the order in the list of {user} is another one"),
+            (sorted(ours) == sorted(theirs), f"the order in the list of {user} differs"),
             (True, f"in the list of {user}, a usage is noted for another module"),
         ],
-        hint="a call notes the callee in the caller's list, an operation the module that runs",
+        hint="a call is noted in the caller's list, an operation in the running module's list",
     )
 
 

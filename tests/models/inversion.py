@@ -27,11 +27,13 @@ def undone(lesson, model: Callable, x: Tensor = X) -> GraphModule:
     """Fail unless the inverse returns the model's input; return the inverse."""
     result = model(x)
     inverse = lesson.invert(model)
-    gives(inverse, result, x)
+    computes(inverse, result, x)
     return inverse
 
 
-def gives(inverse: GraphModule, given: Tensor, expected: Tensor, *, roughly: bool = False) -> None:
+def computes(
+    inverse: GraphModule, given: Tensor, expected: Tensor, *, roughly: bool = False
+) -> None:
     """Fail unless a module returns these numbers; show what it computes."""
     got = inverse(given)
     if roughly:

@@ -142,7 +142,7 @@ def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = No
     fused = lesson.fuse(model)
     with torch.no_grad():
         error = relative_error(fused(x), model(x))
-    holds(error <= 1e-5, "the numbers that the eager model gives", got=f"relative error {error}")
+    holds(error <= 1e-5, "the numbers of the eager model", got=f"relative error {error}")
     if nodes is not None:
         norms = [each for each in fused.modules() if isinstance(each, nn.BatchNorm2d)]
         left = (lambda got: norms and got > nodes, "a batch norm was not fused")

@@ -202,7 +202,7 @@ MISTAKES = {
         "exec_order",
         ("[each.node for each in proxies]", "node.all_input_nodes"),
         "test_a_parameter_that_an_operation_is_given_twice_is_named_twice",
-        "a parameter that is given twice is named once",
+        "a parameter that is passed twice is named once",
     ),
 }
 

@@ -14,7 +14,7 @@ from tests.models.inversion import (
     LogAffine,
     WithWeights,
     X,
-    gives,
+    computes,
     long_chain,
     numbers_of,
     random_chain,
@@ -92,8 +92,8 @@ def test_an_operation_with_a_constant_is_undone(lesson, spelling):
 def test_a_random_chain_of_methods_is_undone(lesson, seed):
     chain = random_chain(seed, methods=True)
     inverse = lesson.invert(chain)
-    gives(inverse, chain(X), X, roughly=True)
-    gives(lesson.invert(inverse), X, chain(X), roughly=True)
+    computes(inverse, chain(X), X, roughly=True)
+    computes(lesson.invert(inverse), X, chain(X), roughly=True)
 
 
 def test_the_time_is_linear_in_the_length(lesson):
@@ -121,19 +121,19 @@ def test_computed_constants_follow_the_parameters(lesson):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 1
-    gives(inverse, model(X), X)
+    computes(inverse, model(X), X)
 
 
 def test_the_inverse_of_the_inverse_has_the_parameters_of_the_model(lesson):
     model = Affine()
     twice = lesson.invert(lesson.invert(model))
     holds(twice.scale is model.scale, "the very parameter")
-    gives(twice, X, model(X))
+    computes(twice, X, model(X))
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
-def test_a_tensor_may_stand_on_the_left(lesson, name):
-    """Torch records a method of the tensor then."""
+def test_a_tensor_may_be_on_the_left(lesson, name):
+    """In this case torch records a method of the tensor."""
     undone(lesson, lambda x: getattr(operator, name)(torch.tensor(2.0), x))
 
 
@@ -167,7 +167,11 @@ def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
         refused(lesson, model)
     finally:
         ran = numbers_of(model) != numbers
-        equal(numbers_of(model), numbers, cause=(ran, "`invert` ran what changes the model"))
+        equal(
+            numbers_of(model),
+            numbers,
+            cause=(ran, "`invert` ran the operation that changes the model"),
+        )
         holds(
             torch.equal(torch.get_rng_state(), state),
             "the state of the random numbers to be as it was",

@@ -525,4 +525,4 @@ def test_torchvisions_classifiers_compute_the_same_when_fused(lesson, name):
     fused = lesson.fuse(model)
     with torch.no_grad():
         error = relative_error(fused(*specimen.inputs), model(*specimen.inputs))
-    holds(error <= 1e-5, "the numbers that the eager model gives", got=f"relative error {error}")
+    holds(error <= 1e-5, "the numbers of the eager model", got=f"relative error {error}")
