@@ -8,7 +8,6 @@ the figures that they have there.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import platform
 import re
@@ -20,12 +19,10 @@ from itertools import groupby
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from benchmarks import tables
 from benchmarks.case import Case, all_cases, sides_of
 from benchmarks.measure import Result, growths, race
-from kata.terminal import clipped, open_console
 
 FIGURES = Path(__file__).parent / "figures.md"
 
@@ -63,31 +60,10 @@ def parser() -> argparse.ArgumentParser:
 
 def races(options: argparse.Namespace) -> Iterator[Result]:
     """Run the cases that were asked for, and say how far that is."""
-    console = open_console(stderr=True)
     cases = chosen(options)
     for number, (lesson, case) in enumerate(cases, start=1):
-        words = f"timing {number} of {len(cases)}: {lesson}, {case.name}"
-        with announced(console, words):
-            result = race(lesson, case, sides_of(lesson, case), options.seconds)
-        yield result
-
-
-@contextlib.contextmanager
-def announced(console: Console, words: str) -> Iterator[None]:
-    """Show what is going on; on a terminal the line makes way for the tables again.
-
-    It isn't drawn meanwhile: that would take time from what is timed.
-    """
-    line = clipped(words, console.width - 1)
-    if not console.is_interactive:
-        console.print(words, soft_wrap=True)
-        yield
-        return
-    console.print(line, end="\r", soft_wrap=True)
-    try:
-        yield
-    finally:
-        console.print(" " * len(line), end="\r", soft_wrap=True)
+        print(f"timing {number} of {len(cases)}: {lesson}, {case.name}", file=sys.stderr)
+        yield race(lesson, case, sides_of(lesson, case), options.seconds)
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
