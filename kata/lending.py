@@ -21,7 +21,6 @@ from kata.stubs import is_stub
 from lessons import LESSONS
 
 PACKAGE = "lessons"
-NOT_UTF_8 = "the file isn't UTF-8"
 
 
 @contextlib.contextmanager
@@ -41,21 +40,8 @@ def only_these_modules(
 
 
 def present_modules(package: str) -> dict[str, ModuleType]:
-    """The modules below a package."""
-    return {name: sys.modules[name] for name in names_below(package)}
-
-
-def names_below(package: str) -> Iterator[str]:
-    """The modules imported from a package, at any depth.
-
-    Every test asks, and ``sys.modules`` holds thousands of others: so it isn't searched. An import
-    leaves the submodule's name in its package.
-    """
-    for name in [f"{package}.{each}" for each in vars(sys.modules[package])]:
-        if name in sys.modules:
-            yield name
-            if hasattr(sys.modules[name], "__path__"):
-                yield from names_below(name)
+    """The modules below a package, at any depth."""
+    return {name: each for name, each in [*sys.modules.items()] if name.startswith(f"{package}.")}
 
 
 def replace_modules(
@@ -133,18 +119,7 @@ class FreshSource(SourceFileLoader):
     """Compile what the file holds now: cached bytecode misses a second save in one second."""
 
     def get_code(self, fullname: str) -> CodeType:
-        data = self.get_data(self.path)
-        if not is_utf_8(data):
-            raise SyntaxError(NOT_UTF_8, (self.path, 1, None, None))
-        return self.source_to_code(data, self.path)
-
-
-def is_utf_8(data: bytes) -> bool:
-    """Return whether a file was saved as Python expects it, and not as UTF-16, say."""
-    try:
-        return "\0" not in data.decode("utf-8")
-    except UnicodeDecodeError:
-        return b"coding" in b"".join(data.splitlines()[:2])  # it says which one it is
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def is_written(lesson: str, folder: Path) -> bool:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from kata.suite_steps import steps_of
+from kata.steps import steps_of
 from lessons import LESSONS
 
 NAMES = tuple(lesson.name for lesson in LESSONS)

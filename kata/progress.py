@@ -1,24 +1,21 @@
-"""How each lesson stands: what its last run said, and whether that still holds.
-
-A result is kept in ``.kata/results/<lesson>.json`` beside a key: a hash of all that the run
-depended on. Where the key has changed, the result is out of date.
-"""
+"""How each lesson stands: what its last run said, kept in ``.kata/results/<lesson>.json``."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.paths import CORES, ROOT
+from kata.paths import ROOT
 from kata.verdict import PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
-from lessons import COURSE, TOGETHER, Lesson
+from lessons import COURSE, FINALE, TOGETHER, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
@@ -34,45 +31,36 @@ class Result:
         state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
         core: How many tests of the core passed.
         stretch: How many of the others.
-        has_passed: Whether the core was green in this run, or in one before.
-        key: The hash of what it depended on.
-        green: The hash of the lesson's file when its core was last green; empty if it never was.
+        judged: The hash of the file that was judged.
+        green: The hash of the file when its core was last green; empty if it never was.
     """
 
     lesson: str
     state: str
     core: Count
     stretch: Count
-    has_passed: bool
-    key: str
+    judged: str
     green: str = ""
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing has changed since that the result depends on."""
-        return self.key == key_of(self.lesson)
+        """Whether the file is still the one that was judged."""
+        return self.judged == hash_of(self.lesson)
 
 
-def remember(verdict: Verdict, key: str) -> None:
+def remember(verdict: Verdict, judged: str) -> None:
     """Keep what a run said, if it was of all the lesson's tests.
 
     Args:
         verdict: What it said.
-        key: ``key_of`` the lesson before the run: a file saved meanwhile wasn't judged.
+        judged: ``hash_of`` the lesson before the run: a file saved meanwhile wasn't judged.
     """
     if verdict.ending.how in NO_RESULT or verdict.step:
         return
-    before = recall(verdict.lesson)
-    is_green = verdict.count(stretch=False).is_green
-    result = Result(
-        lesson=verdict.lesson,
-        state=verdict.state,
-        core=verdict.count(stretch=False),
-        stretch=verdict.count(stretch=True),
-        has_passed=verdict.state in PASSED or (before is not None and before.has_passed),
-        key=key,
-        green=key.partition(":")[0] if is_green else getattr(before, "green", ""),
-    )
+    core = verdict.count(stretch=False)
+    green = judged if core.is_green else getattr(recall(verdict.lesson), "green", "")
+    stretch = verdict.count(stretch=True)
+    result = Result(verdict.lesson, verdict.state, core, stretch, judged, green)
     # The verdict is shown even if the memory can't be written.
     with contextlib.suppress(OSError):
         write(file_of(verdict.lesson), json.dumps(asdict(result), indent=1).encode())
@@ -92,21 +80,10 @@ def file_of(lesson: str) -> Path:
     return workspace.HERE.memory / "results" / f"{lesson}.json"
 
 
-def key_of(lesson: str) -> str:
-    """Return a hash of the lesson's file, and one of what else its result depends on.
-
-    These are the siblings that are the learner's, and the suite with the reference. A colon is
-    between the two.
-    """
-    state = hashlib.sha256(key_of_the_judge())
-    for name in all_needs(lesson):
-        state.update(hash_of(name).encode() if is_yours(name) else b"lent")
-    return f"{hash_of(lesson)}:{state.hexdigest()}"
-
-
 def hash_of(lesson: str) -> str:
-    """Return a hash of what the lesson's file holds now."""
-    return hashlib.sha256(workspace.yours(lesson)).hexdigest()
+    """Return a hash of what the lesson's file holds now; of all their files for the finale."""
+    files = TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
+    return hashlib.sha256(b"".join(map(workspace.yours, files))).hexdigest()
 
 
 def is_yours(lesson: str) -> bool:
@@ -123,14 +100,6 @@ def siblings_of(lesson: str) -> tuple[str, ...] | None:
     if lesson in TOGETHER:
         return None
     return tuple(name for name in all_needs(lesson) if is_yours(name))
-
-
-@cache
-def key_of_the_judge() -> bytes:
-    """A hash of the suite and of the reference, which lends pieces."""
-    folders = (CORES, *(ROOT / "tests" / name for name in ("stretch", "models", "suite", "oracle")))
-    files = [*(ROOT / "tests").glob("*.py"), *(f for each in folders for f in each.rglob("*.py"))]
-    return b"".join(hashlib.sha256(file.read_bytes()).digest() for file in sorted(files))
 
 
 def all_needs(lesson: str) -> tuple[str, ...]:
@@ -161,7 +130,7 @@ class Standing(NamedTuple):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the state is that of another time: the lesson, or what judges it, has changed."""
+        """Whether the lesson has changed since it was judged."""
         return not self.is_pristine and self.result is not None and not self.result.is_current
 
     @property
@@ -197,3 +166,27 @@ def next_of(rows: list[Standing]) -> Standing | None:
     last = max((number for number, row in enumerate(rows) if row.is_done), default=-1)
     ahead = [row for row in rows[last + 1 :] if row in left]
     return next(iter(begun or ahead or left), None)
+
+
+def milestone(lesson: str) -> str:
+    """Return what the lessons can do now that this one is green; empty if others are missing."""
+    # The finale shows what its last lesson does.
+    name = FINALE.needs[-1] if lesson == FINALE.name else lesson
+    file = ROOT / "examples" / f"{name}.py"
+    if not file.exists():
+        return ""
+    script = ast.parse(file.read_text(encoding="utf-8"))
+    imported = {need for name in lessons_in(script) for need in (name, *all_needs(name))}
+    if not all(map(is_yours, imported - {lesson})):
+        return ""
+    return f"{ast.get_docstring(script)} To see it: `kata run examples/{name}.py`"
+
+
+def lessons_in(script: ast.Module) -> Iterator[str]:
+    """The lessons that a script imports: ``from lessons.X import …``, ``from lessons import X``."""
+    for node in script.body:  # what a function imports is an option
+        if isinstance(node, ast.ImportFrom):
+            package, _, lesson = (node.module or "").partition(".")
+            if package == "lessons":
+                names = [lesson] if lesson else [alias.name for alias in node.names]
+                yield from (name for name in names if name in NEEDS)

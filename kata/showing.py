@@ -1,8 +1,7 @@
-"""Show a verdict on the terminal: the first failure in full, the others' reasons, the score.
+"""Show a verdict on the terminal: the first failure in full, how many others there are, the score.
 
-When the core is green, the score comes first, with what the lessons so far can do together.
-
-The one place that does: the commands, the watch and plain pytest print through it.
+When the core is green, the score comes first, with what the lessons so far can do together. The
+commands, the watch and plain pytest all print through this module.
 """
 
 from __future__ import annotations
@@ -11,21 +10,18 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.failure_reasons import Reason, other_reasons
-from kata.steps_left import next_step
-from kata.suite_steps import steps_of
-from kata.terminal import beside_label, clipped, filled, harmless, show_labelled
+from kata.failure_reasons import cause_of
+from kata.steps import next_step, steps_of
+from kata.terminal import clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
 from kata.workspace import is_pristine, unwritten
 from lessons import TOGETHER
 
-# A lesson's verdict fits a terminal. Besides the failure, the other reasons and the
-# notes it has a headline, a line that counts the others, a blank one, the score, and a note.
-LINES, BESIDES = 25, 5
+# A lesson's verdict fits a terminal. Besides the failure it has a headline, two lines about the
+# other failures, a blank one, the score, and a note.
+LINES, BESIDES = 25, 6
 # Lines of a failure that are shown: at least, of its end if it is cut, and of the test's output.
 LEAST, ENDING, PRINTED = 4, 10, 5
-# How many reasons are listed besides the first.
-FEW = 3
 NOT_ENOUGH = "the core is green; --stretch asks for the stretch too: it is red"
 
 
@@ -56,35 +52,30 @@ def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
 
 
 def show_failures(console: Console, verdict: Verdict) -> None:
-    """Print the first failure, why the run was cut short, and the others' reasons."""
+    """Print the first failure, why the run was cut short, and how many others there are."""
     if verdict.first_failure:
         show_failure(console, verdict.lesson, verdict.first_failure)
     show_rest(console, verdict)
 
 
-def show_failure(console: Console, lesson: str, report: Report, lines: int | None = None) -> None:
-    """Print one failure: its headline, its text, and the output of the test.
-
-    Args:
-        console: Where to print.
-        lesson: The lesson's name.
-        report: The failure.
-        lines: How many lines the whole verdict may take, where nothing may scroll away.
-    """
+def show_failure(console: Console, lesson: str, report: Report) -> None:
+    """Print one failure: its headline, its text, and the output of the test."""
     # What only the stretch asks for leaves a lesson done.
     headline(console, f"{lesson}: {report.headline}", "heading" if report.is_stretch else "red")
-    for line in failure_lines(report, console.width, lines):
+    for line in failure_lines(console, report):
         console.print(line, soft_wrap=True)
 
 
-def failure_lines(report: Report, width: int, lines: int | None) -> list[str]:
-    """The text of a failure and the end of what the code printed, as far as there is room."""
-    room = min(lines or LINES, LINES) - BESIDES
-    printed = report.printed.splitlines()[-PRINTED if room >= LINES - BESIDES else -1 :]
-    printed = [clipped(f"    {harmless(each)}", width) for each in printed if room > LEAST + 2]
+def failure_lines(console: Console, report: Report) -> list[str]:
+    """The text of a failure and the end of what the code printed, if there is room for it."""
+    # The last two lines of a terminal are the keys' and the cursor's.
+    room = (min(LINES, console.height - 2) if console.is_terminal else LINES) - BESIDES
+    last = report.printed.splitlines()[-PRINTED:] if room > LEAST + PRINTED else []
+    printed = [clipped(f"    {harmless(each)}", console.width) for each in last]
     if printed:
         printed.insert(0, "printed meanwhile:")
-    return [*fitted(broken(report.text, width), max(LEAST, room - len(printed))), *printed]
+    text = broken(report.text, console.width)
+    return [*fitted(text, max(LEAST, room - len(printed))), *printed]
 
 
 def broken(text: str, width: int) -> list[str]:
@@ -103,51 +94,29 @@ def fitted(lines: list[str], room: int) -> list[str]:
     return [*lines[: room - ending - 1], "…", *lines[len(lines) - ending :]]
 
 
-def show_rest(console: Console, verdict: Verdict, lines: int | None = None) -> None:
+def show_rest(console: Console, verdict: Verdict) -> None:
     """Print the lines after the first failure, and the blank line that ends the screen."""
     first = verdict.first_failure
     if not verdict.is_finished:
-        show_ending(console, verdict)
+        headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
+        for line in broken(verdict.ending.text, console.width):
+            console.print(line, soft_wrap=True)
+    elif first is not None and first.title:
+        console.print(f"all {len(verdict.of('failed'))} tests wait for this")
     elif first is not None:
-        others = [each for each in verdict.failures if each is not first]
-        if others and first.title:
-            console.print(f"all {len(verdict.of('failed'))} tests wait for this")
-        elif others:
-            show_reasons(console, verdict, first, others, lines)
+        show_others(console, first, verdict.failures[1:])
     if first is not None or not verdict.is_finished:
         console.print()
 
 
-def show_ending(console: Console, verdict: Verdict) -> None:
-    """Print why the run was cut short."""
-    headline(console, f"{verdict.lesson}: {verdict.ending.how}", "red")
-    for line in broken(verdict.ending.text, console.width):
-        console.print(line, soft_wrap=True)
-
-
-def show_reasons(
-    console: Console, verdict: Verdict, first: Report, others: list[Report], lines: int | None
-) -> None:
-    """Print how many tests are red besides, and a few of their reasons, each of them whole."""
-    reasons = other_reasons(first, others)
-    noted = sum(len(beside_label(line, console.width)) for line in notes(verdict))
-    above = len(failure_lines(first, console.width, lines))
-    room = min(lines or LINES, LINES) - BESIDES - above - noted
-    items = [filled(f"- {harmless(reason.why)}", console.width) for reason in reasons[:FEW]]
-    while items and sum(map(len, items)) + (len(items) < len(reasons)) > room:
-        items.pop()
-    console.print(f"{len(others)} more red, {for_reasons(reasons, items)}")
-    for item in items:
-        console.print("\n".join(item), soft_wrap=True)
-    if items and (more := len(reasons) - len(items)):
-        console.print(f"… and {more} more reason{'s' * (more > 1)}")
-
-
-def for_reasons(reasons: list[Reason], items: list[list[str]]) -> str:
-    """Return the heading of the list of reasons, or a line instead if the list has no room."""
-    if not reasons:
-        return "for the same reason"
-    return f"for {len(reasons)} other reason{'s' * (len(reasons) > 1)}{':' * bool(items)}"
+def show_others(console: Console, first: Report, others: tuple[Report, ...]) -> None:
+    """Print how many tests are red besides, and another likely cause if one of them has it."""
+    known = ("", cause_of(first))
+    another = next((cause for each in others if (cause := cause_of(each)) not in known), "")
+    if others:
+        console.print(f"{len(others)} more red{', with another likely cause:' * bool(another)}")
+    if another:
+        console.print(clipped(f"- {harmless(another)}", console.width))
 
 
 def headline(console: Console, text: str, style: str) -> None:

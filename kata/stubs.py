@@ -42,14 +42,6 @@ def is_stub(lesson: str, data: bytes) -> bool:
     return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n") == stub(lesson)
 
 
-def is_given(lesson: str, source: str, line: int) -> bool:
-    """Return whether a line of a lesson's file is in a definition that is as in the stub."""
-    module, given = Source(source), stub(lesson).decode()
-    found = (each for each in ast.walk(module.tree) if isinstance(each, DEFINITIONS))
-    around = (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
-    return any(module.text(each) in given for each in around)
-
-
 # Cutting takes a while, and the same text gives the same stub.
 @cache
 def stub_of(source: str, lesson: str) -> str:

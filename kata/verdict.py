@@ -30,23 +30,6 @@ class Count:
         return f"{self.passed} of {self.planned}"
 
 
-def state_of(core: Count, stretch: Count, *, is_red: bool) -> str:
-    """Return how a lesson stands: the one place that decides.
-
-    Args:
-        core: The tests of the core.
-        stretch: Those of the stretch.
-        is_red: Whether one failed, or the run didn't come to its end.
-    """
-    # Where only tests of the stretch were asked for, these decide.
-    if core.is_green or (stretch.is_green and not core.planned):
-        is_all = stretch.is_green or not (stretch.planned or is_red)
-        return STARRED if is_all else DONE
-    if is_red:
-        return RED
-    return STARTED if core.passed + stretch.passed else TODO
-
-
 @dataclass(frozen=True)
 class Report:
     """What one test said.
@@ -199,6 +182,12 @@ class Verdict:
     def state(self) -> str:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
         core, stretch = self.count(stretch=False), self.count(stretch=True)
-        state = state_of(core, stretch, is_red=bool(self.failures) or not self.is_finished)
-        # The finale and the chain have no stretch.
-        return DONE if state == STARRED and self.lesson in TOGETHER else state
+        is_red = bool(self.failures) or not self.is_finished
+        # Where only tests of the stretch were asked for, these decide.
+        if core.is_green or (stretch.is_green and not core.planned):
+            is_all = stretch.is_green or not (stretch.planned or is_red)
+            # The finale and the chain have no stretch.
+            return STARRED if is_all and self.lesson not in TOGETHER else DONE
+        if is_red:
+            return RED
+        return STARTED if core.passed + stretch.passed else TODO

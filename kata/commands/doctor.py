@@ -1,25 +1,21 @@
 """The command ``doctor``: what the lessons need, what is there, and what to do about the rest.
 
-It is wanted where something is broken, so it needs nothing but an old Python: no package, none of
-the runner's other modules, not even ``lessons/``. Imports that may fail, or take the process with
-them, are tried in a process of their own.
+You want it when something is broken, so it needs no package, none of the runner's other modules,
+and not even ``lessons/``. It tries imports that may fail, or take the process with them, in a
+process of their own.
 """
 
 from __future__ import annotations
 
-import argparse
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import textwrap
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, PROBLEM = "ok", "problem"
@@ -27,24 +23,16 @@ SECONDS = 120
 OUTSIDE = (ROOT / ".venv").is_dir() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve()
 ACTIVATE = "activate the project's environment first: `source .venv/bin/activate`"
 INSTALL = "pip install --constraint constraints.txt"
-# Imports that are tried: the code, which prints what it found, and what helps where it fails.
+# Imports to try: the code, which prints what it found, and the fix.
 IMPORTS = {
     "import torch": (
-        """
-import torch
-torch.ones(2).sum().item()
-there = "CUDA is there" if torch.cuda.is_available() else "no CUDA: tests marked gpu are skipped"
-print(f"{torch.__version__}, {there}")
-""",
+        "import torch; torch.ones(2).sum().item(); "
+        "print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')",
         f"{INSTALL} --force-reinstall torch torchvision",
     ),
     "import torchvision": (
-        """
-from kata.torchvision_compat import DECLARED, torchvision
-torchvision.models.resnet18
-made_for = "; its own operators are for another torch, and no lesson needs them" * bool(DECLARED)
-print(f"{torchvision.__version__}{made_for}")
-""",
+        "from kata.torchvision_compat import torchvision; torchvision.models.resnet18; "
+        "print(torchvision.__version__)",
         f"{INSTALL} --force-reinstall torchvision",
     ),
     "import lessons": (
@@ -64,35 +52,24 @@ class Finding(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Print a line for each thing looked at; the exit code is 1 if there is a problem."""
-    parser = argparse.ArgumentParser(prog="kata doctor", description="check your setup")
-    parser.add_argument("--plain", action="store_true", help="the same: it uses no colours")
-    parser.parse_args(argv)
+    """Print a line for each check; the exit code is 1 if there is a problem."""
     found = list(findings())
     for finding in found:
-        remedy = [f"remedy: {finding.remedy}"] if finding.remedy else []
-        for number, text in enumerate([f"{finding.name}: {finding.words}", *remedy]):
-            print(beside("" if number else finding.state, text))
+        print(f"{finding.state:<10}{finding.name}: {finding.words}")
+        if finding.state == PROBLEM:
+            print(f"{'':<10}remedy: {finding.remedy}")
     problems = sum(finding.state == PROBLEM for finding in found)
     several = f"{problems} problem{'s' * (problems > 1)}: start with the first one"
     print(f"\n{several if problems else 'everything that the lessons need is there'}")
     return int(problems > 0)
 
 
-def beside(label: str, text: str) -> str:
-    """The text beside its label; further lines stand under the first one's words."""
-    indent: dict[str, Any] = {"initial_indent": f"{label:<10}", "subsequent_indent": " " * 10}
-    return textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False, **indent)
-
-
 def findings() -> Iterator[Finding]:
-    """Look at everything; an old Python comes first, as nothing works on it."""
+    """Check everything; Python comes first, because nothing works on an old one."""
     yield python()
     yield from packages()
     for name, (code, remedy) in IMPORTS.items():
         yield imported(name, code, remedy)
-    yield writable("lessons")
-    yield writable(".kata")
 
 
 def python() -> Finding:
@@ -122,7 +99,7 @@ def project() -> str:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """A version as numbers: what can be compared of it."""
+    """Return a version as numbers that can be compared."""
     return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[+a-z]", text)[0]))
 
 
@@ -134,28 +111,22 @@ def installed(package: str) -> str | None:
 
 
 def imported(name: str, code: str, remedy: str) -> Finding:
-    """Import something in a fresh Python, which says what it found, or dies of it."""
-    command = [sys.executable, "-c", code]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+    """Import something in a fresh Python, which prints what it found, or dies of it."""
     try:
-        done = subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False, **options)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     except subprocess.TimeoutExpired:
-        return Finding(name, PROBLEM, f"it hangs: nothing came in {SECONDS} seconds", remedy)
+        return Finding(name, PROBLEM, f"no answer in {SECONDS} seconds", remedy)
     if not done.returncode:
         return Finding(name, OK, f"works ({done.stdout.strip()})")
     words = (done.stderr.strip().splitlines() or ["it failed silently"])[-1]
     if done.returncode < 0:
         words = f"it was killed by {signal.Signals(-done.returncode).name}"
     return Finding(name, PROBLEM, words, remedy)
-
-
-def writable(name: str) -> Finding:
-    """Return whether files can be made in a folder of the repository; a missing one is made."""
-    folder = ROOT / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return Finding(f"write to {name}/", OK, "works")
-    except OSError as error:
-        remedy = f"move away what is there, or `chmod -R u+w {name}`"
-        return Finding(f"write to {name}/", PROBLEM, f"{error.strerror}", remedy)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from rich.console import Console
 
 from kata.grading.container import Container
-from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
+from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
 from kata.lesson_names import NAMES, lesson_name
 from kata.terminal import open_console
 
-WRITERS = {".json": to_json, ".csv": to_csv, ".html": to_html}
 LIMITS = Limits()
-# How often what is known is written while the grading goes on, in seconds.
-EVERY = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="holds a folder or zip per person")
     parser.add_argument(
         "--out",
-        metavar="NAME",
+        metavar="FILE",
         type=Path,
-        default=Path("report"),
-        help="writes NAME.json, NAME.csv and NAME.html (default: report)",
+        default=Path("report.html"),
+        help="where to write the page (default: report.html)",
     )
     parser.add_argument(
         "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
@@ -44,22 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="judge each submission in a container of its own (podman or docker)",
     )
-    parser.add_argument("--json", action="store_true", help="print the JSON, write no files")
+    parser.add_argument("--json", action="store_true", help="print JSON, and write no page")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Grade a folder of submissions; the exit code is 1 where nothing could be graded."""
-    console = open_console(plain=arguments.plain)
+    console = open_console()
     session = begun(arguments)
     if arguments.json:
         list(session.judge_everybody())
         sys.stdout.write(to_json(session.summary()))
         return 0
     try:
-        judge(session, arguments.out, open_console(plain=arguments.plain, stderr=True))
-    finally:
-        files = write(session.summary(), arguments.out)
-    tell(session.summary(), files, console)
+        judge(session, open_console(stderr=True))
+    finally:  # if it was interrupted, too
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(to_html(session.summary()), encoding="utf-8")
+    tell(session.summary(), console)
+    console.print(f"written: {arguments.out}", soft_wrap=True)
     return 0
 
 
@@ -74,34 +72,15 @@ def begun(arguments: argparse.Namespace) -> Session:
     )
 
 
-def judge(session: Session, out: Path, console: Console) -> None:
-    """Judge all participants, print a line for each lesson, and write what is known."""
+def judge(session: Session, console: Console) -> None:
+    """Judge all participants, and print a line for each lesson."""
     total = sum(len(lessons) for _, lessons in session.work)
-    written = time.monotonic()
     for number, words in enumerate(session.judge_everybody(), start=1):
-        console.print(f"{min(number, total)}/{total} {words}", soft_wrap=True)
-        if time.monotonic() - written > EVERY:
-            write(session.summary(), out)
-            written = time.monotonic()
+        console.print(f"{number}/{total} {words}", soft_wrap=True)
 
 
-def write(summary: Summary, out: Path) -> list[Path]:
-    """Write the three files of a report, each whole or not at all; return their paths."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    files = []
-    for suffix, text_of in WRITERS.items():
-        file = out.with_name(out.name + suffix)
-        # A spreadsheet takes a file without the mark for the machine's old encoding.
-        encoding = "utf-8-sig" if suffix == ".csv" else "utf-8"
-        beside = file.with_name(f".{file.name}.part")
-        beside.write_text(text_of(summary), encoding=encoding, newline="")
-        beside.replace(file)
-        files.append(file)
-    return files
-
-
-def tell(summary: Summary, files: list[Path], console: Console) -> None:
-    """Print the result in a few lines, and where the reports are."""
+def tell(summary: Summary, console: Console) -> None:
+    """Print the result in a few lines."""
     people = summary.people
     done, red, early = (
         sum(each.count(*states) for each in people) for states in (GREEN, (State.RED,), EARLY)
@@ -113,4 +92,3 @@ def tell(summary: Summary, files: list[Path], console: Console) -> None:
             console.print(f"unreadable: {person.name} ({person.notes[0]})", soft_wrap=True)
         if person.flags:
             console.print(f"look at {person.name}: {person.flags[0]}", soft_wrap=True)
-    console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)

@@ -3,74 +3,38 @@
 from __future__ import annotations
 
 import argparse
-import operator
+import importlib
 import re
+import sys
+import traceback
 import webbrowser
 from dataclasses import replace
 from itertools import islice, zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
+from torch import nn
 
 from drawing import Panel, Picture
 from drawing.listing import panel, target_of
 from drawing.page import write_page
 from kata import workspace
+from kata.lending import lending
+from kata.lesson_names import UsageError, near
+from kata.paths import ROOT
 from kata.terminal import harmless, open_console
-from kata.tracing import build, capture, trace
 
 WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
-IMAGE = "1x3x224x224"  # what torchvision's classification models take
+# Whose lines aren't the reader's: torch's and Python's, the runner's and the reference's.
+LIBRARIES = (Path(torch.__file__).parent, Path(argparse.__file__).parent)
+OTHERS = (*LIBRARIES, ROOT / "kata", ROOT / "solutions")
 
 
-def shape(text: str) -> tuple[int, ...]:
-    """Read a shape such as ``1x3x224x224``."""
-    return tuple(map(int, text.split("x")))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command's arguments."""
-    words = "a model of torchvision (resnet18), or one of yours: file.py:name, package.module:name"
-    parser.add_argument("model", help=words)
-    parser.add_argument(
-        "--impl",
-        choices=tuple(WHOSE),
-        default="lessons",
-        help="whose tracer: yours (the default), the reference's, or torch's",
-    )
-    parser.add_argument(
-        "--against",
-        choices=("torch",),
-        help="compare with torch's graph; exit code 1 if they differ",
-    )
-    parser.add_argument(
-        "--capture",
-        nargs="?",
-        const=IMAGE,
-        type=shape,
-        metavar="SHAPE",
-        help="draw the operators that torch's dispatcher runs for an input of this shape, "
-        "1x3x224x224 if none is given, beside what the tracer records",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (.html or .svg)")
-    parser.add_argument("--no-open", action="store_true", help="don't open the browser")
-
-
-def main(arguments: argparse.Namespace) -> int:
-    """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
-    name = re.sub(r"[^\w.-]+", "-", arguments.model)
-    file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
-    if arguments.capture:
-        shown = captured(arguments.model, arguments.impl, arguments.capture)
-    else:
-        shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
-    write_page(shown.picture, file)
-    console = open_console(plain=arguments.plain)
-    for line in (*shown.says, f"written to {file}"):
-        console.print(harmless(line), soft_wrap=True)
-    if not arguments.no_open:
-        webbrowser.open(file.resolve().as_uri())
-    return 0 if shown.same else 1
+class GraphError(UsageError):
+    """A graph that cannot be shown; the message says why, and what to do."""
 
 
 class Shown(NamedTuple):
@@ -79,6 +43,32 @@ class Shown(NamedTuple):
     picture: Picture
     says: tuple[str, ...]
     same: bool = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    words = "a model of torchvision (resnet18), or one of yours: file.py:name, package.module:name"
+    parser.add_argument("model", help=words)
+    words = "whose tracer: yours (the default), the reference's, or torch's"
+    parser.add_argument("--impl", choices=tuple(WHOSE), default="lessons", help=words)
+    words = "compare with torch's graph; exit code 1 if they differ"
+    parser.add_argument("--against", choices=("torch",), help=words)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the page")
+    parser.add_argument("--no-open", action="store_true", help="don't open the browser")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
+    name = re.sub(r"[^\w.-]+", "-", arguments.model)
+    file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
+    shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
+    write_page(shown.picture, file)
+    console = open_console()
+    for line in (*shown.says, f"written to {file}"):
+        console.print(harmless(line), soft_wrap=True)
+    if not arguments.no_open:
+        webbrowser.open(file.resolve().as_uri())
+    return 0 if shown.same else 1
 
 
 def show(model: str, impl: str, *, compare: bool) -> Shown:
@@ -95,26 +85,7 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
         shown = compared(title, ours, theirs, whose)
     else:
         shown = alone(title, f"{title}, {len(ours.nodes)} nodes", ours)
-    return with_loans(shown, lent)
-
-
-def captured(model: str, impl: str, shape: tuple[int, ...]) -> Shown:
-    """List what a tracer records of a model, and what its run leaves below autograd.
-
-    Raises:
-        GraphError: The model isn't there, or it cannot be traced or captured.
-    """
-    traced, lent = trace(build(model), impl)
-    flat, also_lent = capture(build(model), shape, impl)
-    calls = (node.target for node in flat.nodes if node.op == "call_function")
-    operators = sum(target is not operator.getitem for target in calls)
-    says = f"{model}: {len(traced.nodes)} nodes traced, {operators} operators captured"
-    panels = (panel(traced, "the tracer"), panel(flat, "the dispatcher"))
-    return with_loans(Shown(Picture(model, f"{says}.", panels), (says,)), [*lent, *also_lent])
-
-
-def with_loans(shown: Shown, lent: list[str]) -> Shown:
-    notes = (f"lent by the reference: {', '.join(dict.fromkeys(lent))}",) if lent else ()
+    notes = (f"lent by the reference: {', '.join(lent)}",) if lent else ()
     return shown._replace(says=(*shown.says, *notes))
 
 
@@ -146,3 +117,101 @@ def marked(graph: Any, position: int, heading: str) -> Panel:
     """A graph's nodes, the one at a position marked, if there are so many."""
     names = [node.name for node in islice(graph.nodes, position, position + 1)]
     return replace(panel(graph, marks=dict.fromkeys(names, MARK)), heading=heading)
+
+
+# --- the model and its graph ------------------------------------------------------------------
+
+
+def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
+    """Trace a model; return its graph, and the lessons that were lent for it.
+
+    Raises:
+        GraphError: The lesson is half-written, it fails, or the model cannot be traced.
+    """
+    lent: list[str] = []
+    try:
+        if impl == "lessons":
+            own = "" if workspace.is_pristine("tracer") else "tracer"
+            with lending(workspace.HERE.lessons, own) as finder:
+                graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
+            lent = list(dict.fromkeys(finder.lent))
+        elif impl == "full":
+            graph = importlib.import_module("solutions.stretch.tracer").Tracer().trace(model)
+        else:
+            graph = torch.fx.Tracer().trace(model)
+    except NotImplementedError as error:
+        raise GraphError(f"not written yet: {error}; --impl full shows the reference's") from error
+    except Exception as error:
+        is_refused = impl != "lessons" or type(error).__name__ == "TraceError"
+        what = "this model cannot be traced:" if is_refused else "your tracer raised"
+        raise GraphError(f"{what} {words_of(error)}{place(error)}") from error
+    if not hasattr(graph, "nodes"):
+        raise GraphError(f"lessons/tracer.py returned no graph but {graph!r}")
+    return graph, lent
+
+
+def place(error: Exception) -> str:
+    """The last lines of the lessons and of the model that an error came through."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if is_own(each.filename)]
+    last = {each.filename: each for each in frames}  # one per file
+    return "".join(
+        f"\n  {workspace.shown(Path(name))}:{each.lineno}: {each.line}"
+        for name, each in last.items()
+    )
+
+
+def is_own(filename: str) -> bool:
+    file = Path(filename)
+    return file.is_file() and not any(map(file.is_relative_to, OTHERS))
+
+
+def words_of(error: Exception) -> str:
+    """An error's type and text."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def build(name: str) -> nn.Module:
+    """Make the model, in eval mode.
+
+    Args:
+        name: A classification model of torchvision, or one of the reader's own:
+            ``file.py:name`` or ``package.module:name``, of a class, a function or a model.
+
+    Raises:
+        GraphError: There is no such model, or it cannot be made without arguments.
+    """
+    try:
+        model = imported(name) if ":" in name else torchvision_model(name)
+    except GraphError:
+        raise
+    except Exception as error:
+        raise GraphError(f"{name} cannot be made: {words_of(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise GraphError(f"{name} isn't an nn.Module but a {type(model).__name__}")
+    return model.eval()
+
+
+def torchvision_model(name: str) -> nn.Module:
+    from kata.torchvision_compat import torchvision
+
+    models = torchvision.models.list_models(module=torchvision.models)
+    if name not in models:
+        raise GraphError(
+            f"torchvision has no classification model `{name}`{near(name, models)}; "
+            "one of your own is file.py:Class or package.module:Class"
+        )
+    return torchvision.models.get_model(name, weights=None)
+
+
+def imported(name: str) -> object:
+    """Return the model that ``file.py:Class`` or ``package.module:Class`` is, or makes."""
+    path, _, attribute = name.rpartition(":")
+    file = Path(path)
+    # As for Python, the folder of the file comes first, or else that of the command.
+    sys.path.insert(0, str(file.resolve().parent) if file.suffix == ".py" else "")
+    try:
+        module = importlib.import_module(file.stem if file.suffix == ".py" else path)
+        found = attrgetter(attribute)(module)
+    finally:
+        del sys.path[0]
+    return found() if callable(found) and not isinstance(found, nn.Module) else found

@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Show the next hint of the lesson."""
     lesson = arguments.lesson
-    console = open_console(plain=arguments.plain)
-    show_prose(console, f"{next_hint(lesson)}\n\n{what_is_left(lesson, f'`kata hint {lesson}`')}")
+    show_prose(open_console(), f"{next_hint(lesson)}\n\n{what_is_left(lesson)}")
     return 0
 
 
@@ -61,11 +60,11 @@ def next_hint(lesson: str) -> str:
     return f"{again}Hint {hint.level} of {len(hints)}: {hint.title}\n\n{hint.text}"
 
 
-def what_is_left(lesson: str, how: str) -> str:
-    """Return how many hints are left and ``how`` to see one, or what helps if there is none."""
+def what_is_left(lesson: str) -> str:
+    """Return how many hints are left, or what helps if there is none."""
     left = len(hints_of(lesson)) - level_seen(lesson)
     if left > 0:
-        return f"{left} more: {how}"
+        return f"{left} more: `kata hint {lesson}`"
     return (
         "That was the last hint. What helps next:\n"
         f"- the lesson's page: `docs/lessons/{lesson}.md`\n"

@@ -12,13 +12,10 @@ from kata.progress import Standing, next_of, standings
 from kata.terminal import open_console, show_prose
 from lessons import TOGETHER
 
-# Narrower than this, the table has the columns alone that say how a lesson stands.
-WIDE = 72
-
 
 def main(arguments: argparse.Namespace) -> int:
     """Say how each lesson stands, and what to do next."""
-    show(open_console(plain=arguments.plain), standings())
+    show(open_console(), standings())
     return 0
 
 
@@ -27,21 +24,21 @@ def show(console: Console, rows: list[Standing]) -> None:
     done = sum(row.is_done for row in lessons)
     show_prose(console, f"fx-kata: {done} of {len(lessons)} lessons done{time_left(lessons)}")
     console.print()
-    console.print(table(rows, wide=console.width >= WIDE))
+    console.print(table(rows))
     console.print()
     for line in (*notes(rows), *advice(rows)):
         show_prose(console, line)
 
 
-def table(rows: list[Standing], *, wide: bool) -> Table:
+def table(rows: list[Standing]) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="quiet")
-    headings = ("lesson", "state", "core", "stretch", "minutes")
-    for heading in headings if wide else headings[:3]:
+    for heading in ("lesson", "state", "core", "stretch", "minutes"):
         grid.add_column(heading, justify="right" if heading == "minutes" else "left", no_wrap=True)
     for row in rows:
-        cells = (row.lesson.name, state(row), row.shown("core"))
-        more = (row.shown("stretch"), str(row.lesson.minutes or ""))
-        grid.add_row(*cells, *(more if wide else ()), style=row.state if row.is_done else None)
+        counts = (row.shown("core"), row.shown("stretch"))
+        minutes = str(row.lesson.minutes or "")
+        style = row.state if row.is_done else None
+        grid.add_row(row.lesson.name, state(row), *counts, minutes, style=style)
     return grid
 
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the lesson's stub again and keep a copy of yours, or bring that copy back."""
-    console = open_console(plain=arguments.plain)
+    console = open_console()
     return (undo if arguments.undo else reset)(arguments.lesson, console)
 
 

@@ -38,6 +38,6 @@ def main(arguments: argparse.Namespace) -> int:
         finally:
             if finder.lent:
                 sys.stdout.flush()
-                console = open_console(plain=arguments.plain, stderr=True)
+                console = open_console(stderr=True)
                 console.print(f"lent by the reference: {', '.join(finder.lent)}", style="lent")
     return 0

@@ -1,4 +1,4 @@
-"""The command ``solution``: the reference's core beside yours; its stretch, other right answers."""
+"""The command ``solution``: the reference's core beside yours, or its stretch."""
 
 from __future__ import annotations
 
@@ -18,26 +18,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser)
     parser.add_argument("--stretch", action="store_true", help="show the stretch")
-    parser.add_argument("--others", action="store_true", help="show other right answers")
     parser.add_argument("--show-me", action="store_true", help="show it before yours is green")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Show the reference, or the part that you name, once your core has been green."""
-    lesson, console = arguments.lesson, open_console(plain=arguments.plain)
-    if not (arguments.show_me or getattr(recall(lesson), "has_passed", False)):
+    lesson, console = arguments.lesson, open_console()
+    if not (arguments.show_me or getattr(recall(lesson), "green", "")):
         show_prose(console, f"{lesson} hasn't passed yet: `kata check {lesson}`")
         show_prose(console, f"`kata solution {lesson} --show-me` shows the reference anyway")
         return 1
-    if arguments.stretch or arguments.others:
-        parts = others(lesson) if arguments.others else stretch(lesson)
-        console.print(harmless("\n\n\n".join(parts)), soft_wrap=True)
+    if arguments.stretch:
+        console.print(harmless("\n\n\n".join(stretch(lesson))), soft_wrap=True)
         return 0
     for line in difference(lesson) or ["yours is the reference, to the letter"]:
         style = "heading" if line.startswith(("+++", "---")) else STYLES.get(line[:1])
         console.print(harmless(line), style=style, soft_wrap=True)
-    ways = len(others(lesson))
-    show_prose(console, f"\n`--stretch` shows what the stretch adds, `--others` {ways} other ways")
+    show_prose(console, "\n`--stretch` shows what the stretch adds")
     return 0
 
 
@@ -54,9 +51,3 @@ def stretch(lesson: str) -> list[str]:
     """The files of the stretch, each below its name."""
     files = {each.relative_to(ROOT).as_posix(): each for each in lesson_files(SOLUTIONS, lesson)}
     return [f"── {name} ──\n{file.read_text('utf-8')}" for name, file in files.items()]
-
-
-def others(lesson: str) -> list[str]:
-    """Other right answers, as text: functions that set on ``lesson`` what replaces a reference."""
-    blocks = (ROOT / f"tests/answers/{lesson}.py").read_text("utf-8").split("\n\n\n")
-    return [block.partition("\n")[2] for block in blocks if block.startswith("@right")]

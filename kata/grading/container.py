@@ -105,6 +105,6 @@ def read(content: dict[str, Any]) -> Grade:
     """A grade from the report that was written inside."""
     failure = content["failure"] and Failure(**content["failure"])
     counts = {name: Count(**content[name]) for name in ("core", "stretch")}
-    names = {name: tuple(content[name]) for name in ("also_red", "lent", "borrowed")}
+    names = {name: tuple(content[name]) for name in ("lent", "borrowed")}
     state = State(content["state"])
     return Grade(**{**content, **counts, **names, "state": state, "failure": failure})

@@ -1,28 +1,23 @@
-"""What a report says: people, lessons, grades; and its three files, JSON, CSV and HTML.
-
-``docs/grading.md`` describes each field of the JSON, which are those of the classes here. A change
-of a meaning raises ``SCHEMA``.
-"""
+"""What a report says: people, lessons, grades; as a page, and as JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kata.verdict import Count
+from kata.failure_reasons import reason_of
+from kata.judging import Count, End, Verdict
 from lessons import LESSONS, Lesson
 
-SCHEMA = 3
 COMMON = 3
 NONE = Count()
+# How much of a text that a submission brings is kept.
+LINES, WIDTH, LONGEST = 30, 120, 200
 
 
 class State(StrEnum):
@@ -43,6 +38,15 @@ class State(StrEnum):
 
 GREEN = (State.DONE, State.STARRED)
 EARLY = (State.HUNG, State.MEMORY, State.CRASHED, State.NOT_JUDGED)
+CUT_SHORT = {
+    End.TIME: State.HUNG,
+    End.MEMORY: State.MEMORY,
+    End.CRASHED: State.CRASHED,
+    End.EXITED: State.CRASHED,
+    End.INTERRUPTED: State.CRASHED,
+    End.BROKEN: State.NOT_JUDGED,
+    End.STOPPED: State.NOT_JUDGED,
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Failure:
-    """What is to be read first where a lesson isn't green.
+    """What to read first if a lesson isn't green.
 
     People with the same ``diagnosis``, the likely cause in one line, are counted together.
     """
@@ -74,9 +78,7 @@ class Grade:
     state: State
     core: Count = NONE
     stretch: Count = NONE
-    seconds: float = 0.0
     failure: Failure | None = None
-    also_red: tuple[str, ...] = ()
     lent: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
 
@@ -101,8 +103,6 @@ class Summary:
     people: tuple[Person, ...]
     made: str
     seconds: float
-    versions: dict[str, str]
-    limits: dict[str, float]
 
     @property
     def lessons(self) -> list[Lesson]:
@@ -126,20 +126,57 @@ class Summary:
         return Counter(found).most_common(COMMON)
 
 
+# --- a grade ------------------------------------------------------------------------------------
+
+
+def grade_of(verdict: Verdict) -> Grade:
+    """The grade that a verdict earns; a run that was cut short has its own word."""
+    return Grade(
+        lesson=verdict.lesson,
+        state=CUT_SHORT.get(verdict.ending.how) or State(verdict.state),
+        core=verdict.count(stretch=False),
+        stretch=verdict.count(stretch=True),
+        failure=failure_of(verdict),
+        lent=verdict.lent,
+        borrowed=tuple(map(clipped, verdict.borrowed)),
+    )
+
+
+def failure_of(verdict: Verdict) -> Failure | None:
+    """Return what to read first: the failure that is known, or how the run ended."""
+    if not verdict.is_finished:
+        text = clipped(verdict.ending.text)
+        return Failure(clipped(verdict.ending.during), first_line(text), text)
+    if not (first := verdict.first_failure):
+        return None
+    shown = replace(first, text=clipped(first.text))
+    return Failure(clipped(first.headline), first_line(reason_of(shown)), shown.text)
+
+
+def not_judged(lesson: str, error: Exception) -> Grade:
+    """The grade of a lesson whose run failed."""
+    text = clipped(f"{type(error).__name__}: {error}")
+    return Grade(lesson, State.NOT_JUDGED, failure=Failure("", first_line(text), text))
+
+
+def first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0][:LONGEST]
+
+
+def clipped(text: str) -> str:
+    """Text of a bearable length, without characters that control a terminal."""
+    lines = text[: LINES * WIDTH * 4].splitlines()
+    kept = ["".join(c if c.isprintable() else "�" for c in line)[:WIDTH] for line in lines[:LINES]]
+    more = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+    return "\n".join(kept + more)
+
+
+# --- its two forms -------------------------------------------------------------------------------
+
+
 def to_json(summary: Summary) -> str:
-    """The whole report, as ``docs/grading.md`` describes it."""
-    return json.dumps({"schema": SCHEMA, **asdict(summary)}, indent=2) + "\n"
-
-
-def to_csv(summary: Summary) -> str:
-    """A row per person, two columns per lesson, for a spreadsheet."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    columns = [column for each in summary.lessons for column in (each.name, f"{each.name} core")]
-    writer.writerow(["name", "done", "starred", *columns, "flags"])
-    for person in summary.people:
-        writer.writerow([harmless(cell) for cell in row(person)])
-    return out.getvalue()
+    """The whole report: each object has the fields of a class here."""
+    return json.dumps(asdict(summary), indent=2) + "\n"
 
 
 def to_html(summary: Summary) -> str:
@@ -151,21 +188,4 @@ def to_html(summary: Summary) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("page.html")
-    return page.render(summary=summary)
-
-
-def row(person: Person) -> Iterator[str]:
-    yield person.name
-    yield str(person.count(*GREEN))
-    yield str(person.count(State.STARRED))
-    for grade in person.grades:
-        yield grade.state
-        # "3/5" would be a date in a spreadsheet.
-        yield str(grade.core) if grade.core.planned else ""
-    yield "; ".join(person.flags)
-
-
-def harmless(cell: str) -> str:
-    """The cell's text, such that no spreadsheet takes it for a formula."""
-    return f"'{cell}" if cell.lstrip()[:1] in ("=", "+", "-", "@", "|", "%") else cell
+    return environment.get_template("page.html").render(summary=summary)

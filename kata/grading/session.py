@@ -2,36 +2,39 @@
 
 The lessons of one person are judged in the order of the course. A lesson whose core is green is
 used by the later ones; otherwise the reference's is, so that each lesson is judged on its own
-merit. Whatever one run does, the others go on, and what is known can be written at any moment. A
-run that hung is repeated, alone, before it counts as hung.
+merit. Whatever one run does, the others go on, and what is known can be written at any moment.
 """
 
 from __future__ import annotations
 
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 
 from kata.grading.container import Container
-from kata.grading.flags import flags_of
-from kata.grading.grades import grade_of, not_judged
-from kata.grading.report import GREEN, Grade, Limits, Person, State, Summary
-from kata.grading.submissions import Submission, stage
+from kata.grading.report import (
+    GREEN,
+    Grade,
+    Limits,
+    Person,
+    State,
+    Summary,
+    grade_of,
+    not_judged,
+)
+from kata.grading.submissions import Submission, flags_of, stage
 from kata.judging import Judge, Request
 from kata.lesson_names import NAMES
 
 # A submission, by its position, and those of its lessons that are judged in one go.
 Work = tuple[int, tuple[str, ...]]
-# Judges lessons of a folder that holds a folder of a person, some of whose lessons are green.
-Judging = Callable[[Path, tuple[str, ...], tuple[str, ...]], list[Grade]]
+# Judges lessons of a folder that holds a folder of a person.
+Judging = Callable[[Path, tuple[str, ...]], list[Grade]]
 PERSON = "person"
 
 
@@ -81,38 +84,33 @@ class Session:
         work = self.work
         with ExitStack() as stack:
             judging = self.judging(stack, min(self.jobs, len(work)))
-            yield from self.judge(work, judging, self.jobs)
-            hung = [run for run, grade in self.grades.items() if grade.state is State.HUNG]
-            again = self.judge([(number, (each,)) for number, each in hung], judging, 1)
-            yield from (f"{words} (once more, alone)" for words in again)
+            yield from self.judge(work, judging)
 
     def judging(self, stack: ExitStack, jobs: int) -> Judging:
         """Return how lessons are judged; what that needs is closed with the stack."""
         if self.container:
-            grades = self.container.grades
-            return lambda folder, lessons, _: grades(folder, lessons)
+            return self.container.grades
         judges: SimpleQueue[Judge] = SimpleQueue()
         for _ in range(jobs):
             judges.put(stack.enter_context(Judge()))
 
-        def in_processes(
-            folder: Path, lessons: tuple[str, ...], green: tuple[str, ...]
-        ) -> list[Grade]:
-            judge, grades = judges.get(), []
+        def in_processes(folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
+            judge = judges.get()
+            grades: list[Grade] = []
             try:
                 for lesson in lessons:
+                    green = tuple(each.lesson for each in grades if each.state in GREEN)
                     verdict = judge.run(request(lesson, folder, green, self.limits))
                     grades.append(grade_of(verdict))
-                    green += (lesson,) * (grades[-1].state in GREEN)
                 return grades
             finally:
                 judges.put(judge)
 
         return in_processes
 
-    def judge(self, work: list[Work], judging: Judging, jobs: int) -> Iterator[str]:
-        """Judge so many at a time."""
-        pool = ThreadPoolExecutor(jobs)
+    def judge(self, work: list[Work], judging: Judging) -> Iterator[str]:
+        """Judge several people at a time."""
+        pool = ThreadPoolExecutor(self.jobs)
         try:
             pending = {pool.submit(self.grades_of, each, judging): each[0] for each in work}
             for done in as_completed(pending):
@@ -129,22 +127,15 @@ class Session:
         try:
             with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
                 stage(self.submissions[number], Path(folder, PERSON))
-                return judging(Path(folder), lessons, self.green_lessons(number))
+                return judging(Path(folder), lessons)
         except Exception as error:
             return [not_judged(lesson, error) for lesson in lessons]
-
-    def green_lessons(self, number: int) -> tuple[str, ...]:
-        """Return the lessons of one person that are green so far."""
-        known = ((lesson, self.grades.get((number, lesson))) for lesson in self.lessons)
-        return tuple(lesson for lesson, grade in known if grade and grade.state in GREEN)
 
     def summary(self) -> Summary:
         return Summary(
             people=tuple(map(self.person, range(len(self.submissions)))),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self.began, 1),
-            versions={"Python": platform.python_version(), "torch": version("torch")},
-            limits=asdict(self.limits),
         )
 
     def person(self, number: int) -> Person:

@@ -5,13 +5,19 @@ A submission is a folder, or a zip archive of one. The lessons are in it directl
 submission's ``tests/``, ``conftest.py``, ``solutions/`` or ``pytest.ini`` never reaches a run.
 
 Whatever is wrong with a submission is that person's alone: it has a row, and its note says why.
+
+A flag names a file or a line that an instructor should look at. It isn't a verdict.
 """
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import unicodedata
+import warnings
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +31,9 @@ LARGEST_FILE = 512 * 1024
 LARGEST_ARCHIVE = 64 * 2**20
 DEEPEST = 4
 LONGEST_NAME = 100
+MOST_FLAGS = 20
+# A sentence may speak of solutions; an import, or a path, has a word right after it.
+REFERENCE = re.compile(r"import solutions|\bsolutions[./]\w|['\"]solutions['\"]")
 Opener = Callable[[], IO[bytes]]
 # A folder or an archive: what opens each of its files, by the path in it.
 Members = dict[PurePosixPath, Opener]
@@ -185,3 +194,44 @@ def printable(text: str) -> str:
     text = os.fsencode(text).decode("utf-8", "replace")
     shown = "".join("�" if unicodedata.category(each)[0] == "C" else each for each in text)
     return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + "…"
+
+
+def flags_of(submissions: list[Submission]) -> list[list[str]]:
+    """Return for each submission the lines that take the reference, and its equal files."""
+    equal = equal_files(submissions)
+    return [
+        [*lines_of(submission), *equal[number]][:MOST_FLAGS]
+        for number, submission in enumerate(submissions)
+    ]
+
+
+def lines_of(submission: Submission) -> Iterator[str]:
+    """The lines that take the reference."""
+    for lesson, data in sorted(submission.files.items()):
+        for number, line in enumerate(data.decode(errors="replace").splitlines(), start=1):
+            if REFERENCE.search(line):
+                yield f"lessons/{lesson}.py:{number}: the reference"
+
+
+def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
+    """For each submission, by its position, the files that somebody else has handed in as well."""
+    holders: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, submission in enumerate(submissions):
+        for lesson, data in submission.files.items():
+            if not is_stub(lesson, data):
+                holders[lesson, meaning(data)].append(number)
+    found: dict[int, list[str]] = defaultdict(list)
+    for (lesson, _), numbers in holders.items():
+        for number in numbers if len(numbers) > 1 else ():
+            others = ", ".join(submissions[other].name for other in numbers if other != number)
+            found[number].append(f"lessons/{lesson}.py: the same as that of {others}")
+    return found
+
+
+def meaning(data: bytes) -> str:
+    """Return a file's syntax tree, in which comments and layout don't count, or else its text."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return ast.dump(ast.parse(data))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return data.decode(errors="replace")

@@ -13,8 +13,6 @@ from typing import Any
 
 from kata.judging.request import RunFiles
 from kata.judging.sandbox import FILE_BYTES, OUT_OF_MEMORY
-from kata.lesson_names import NAMES
-from kata.stubs import is_given
 from kata.verdict import CodeLine, End, Ending, Report
 
 # What is shown of the output of a run that could not be told apart from its beginning.
@@ -148,24 +146,13 @@ def output_tail(files: RunFiles) -> str:
 
 
 def last_line(files: RunFiles) -> CodeLine | None:
-    """The judged code's innermost line in what faulthandler wrote, the running thread's first.
-
-    What the stub has already is skipped, unless there is nothing else.
-    """
+    """The judged code's innermost line in what faulthandler wrote, the running thread's first."""
     text = files.frames.read_text("utf-8", "replace") if files.frames.exists() else ""
     threads = sorted(text.split("\n\n"), key=lambda part: not part.startswith("Current"))
     frames = [frame.groupdict() for thread in threads for frame in FRAME.finditer(thread)]
     frames = [each for each in frames if Path(each["file"]).is_relative_to(files.lessons)]
     if not frames:
         return None
-    frame = min(frames, key=is_of_the_stub)  # the first of those that aren't, if there are any
-    file, line = Path(frame["file"]), int(frame["line"])
+    file, line = Path(frames[0]["file"]), int(frames[0]["line"])
     name = f"lessons/{file.relative_to(files.lessons).as_posix()}"
-    return CodeLine(name, line, frame["function"], linecache.getline(str(file), line).strip())
-
-
-def is_of_the_stub(frame: dict[str, str]) -> bool:
-    """Return whether a frame's line is in a definition that the lesson's stub has as it is."""
-    lesson = Path(frame["file"]).stem
-    source = "".join(linecache.getlines(frame["file"]))
-    return lesson in NAMES and is_given(lesson, source, int(frame["line"]))
+    return CodeLine(name, line, frames[0]["function"], linecache.getline(str(file), line).strip())

@@ -26,7 +26,6 @@ from typing import IO, Any, NoReturn
 
 import pytest
 
-from kata.judging.preparing import Preparations
 from kata.judging.process import kill_group
 from kata.judging.request import Request, RunFiles
 from kata.judging.sandbox import OUT_OF_MEMORY, adopt_orphans, children_of, confine, limit
@@ -36,7 +35,8 @@ from kata.paths import suites
 OPTIONS = ("-q", "--impl=lessons", "--assert=plain", "--rootdir=.", "-c", "pyproject.toml")
 # Hundreds of modules that torch imports at the first export, which would be in each run.
 NEEDED_LATER = ("torch.export._trace",)
-SWITCHED_OFF = ("benchmark", "debugging", "faulthandler", "xdist", "sybil")
+SWITCHED_OFF = ("benchmark", "debugging", "faulthandler", "xdist")
+NOTHING = object()
 
 
 def main() -> None:
@@ -203,6 +203,41 @@ def arguments(run: RunFiles, request: Request) -> list[str]:
         *first,
         *suites(request.lesson),
     ]
+
+
+class Preparations:
+    """A pytest plugin that finds what a lesson's tests take long to make, and no lesson changes.
+
+    A test module says so with a function ``prepare``: a generator that makes one thing a step,
+    which the module then keeps for itself. The worker makes them between the runs.
+
+    Attributes:
+        steps: What is left to make, by lesson.
+        begun: The lessons that were judged: for these it is worth the time.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[str, Iterator[object]] = {}
+        self.begun: set[str] = set()
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        for module in {item.module for item in session.items if hasattr(item, "module")}:
+            if hasattr(module, "prepare"):
+                self.steps[module.__name__.rpartition("test_")[2]] = module.prepare()
+
+    def begin(self, lesson: str) -> None:
+        """Take up what a lesson's tests want. A run doesn't wait for it: it makes what it lacks."""
+        self.begun.add(lesson)
+
+    def step(self) -> bool:
+        """Make one thing for a lesson that was judged, and return whether there was any."""
+        return any(map(self.make, self.begun))
+
+    def make(self, lesson: str) -> bool:
+        made = next(self.steps.get(lesson, iter(())), NOTHING) is not NOTHING
+        if made:
+            gc.freeze()  # the children's collector need not look at these objects
+        return made
 
 
 class MemoryGuard:

@@ -13,6 +13,37 @@ from tests.suite.answers import Answer, all_answers
 
 IMPORTS = re.compile(r"^from tests\.suite\.answers import .*\n", re.MULTILINE)
 FUTURE = "from __future__ import annotations\n"
+# A whole path_of_module.py, right in the stretch as well: each path is checked against the tree.
+STARRED = """
+class PathOfModule:
+    above, top = {}, None
+
+    def path_of_module(self, mod):
+        for is_fresh in (False, True):
+            if is_fresh or self.top is not self.root:
+                self.top, self.above = self.root, {id(self.root): ("", None)}
+                self.enter(self.root)
+            names = self.names_up_from(mod)
+            if names is not None:
+                return ".".join(reversed(names))
+        raise NameError(f"{type(mod).__name__} is not below {type(self.root).__name__}")
+
+    def enter(self, parent):
+        for name, child in parent._modules.items():
+            if child is not None and id(child) not in self.above:
+                self.above[id(child)] = name, parent
+                self.enter(child)
+
+    def names_up_from(self, mod):
+        names = []
+        while mod is not self.root:
+            name, parent = self.above.get(id(mod), ("", None))
+            if parent is None or parent._modules.get(name) is not mod:
+                return None
+            names.append(name)
+            mod = parent
+        return names
+"""
 # What an answer is written with, where the suite isn't at hand.
 STAND_INS = """
 def wrong(**_):

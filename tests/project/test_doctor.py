@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kata.commands import doctor
-from kata.commands.doctor import OK, PROBLEM, Finding, findings, imported, python
+from kata.commands.doctor import OK, PROBLEM, imported, python
 from kata.paths import ROOT
 
 
@@ -30,25 +30,14 @@ def diagnose(packages: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def package(folder: Path, name: str, version: str, code: str = "", *, requires: str = "") -> None:
+def package(folder: Path, name: str, version: str, code: str) -> None:
     """Put a package into the folder, as pip would leave it."""
     (folder / name).mkdir()
     (folder / name / "__init__.py").write_text(f"__version__ = {version!r}\n{code}")
     information = folder / f"{name}-{version}.dist-info"
     information.mkdir()
-    needs = f"Requires-Dist: {requires}\n" if requires else ""
-    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     (information / "METADATA").write_text(text)
-
-
-A_TORCH = """
-from types import SimpleNamespace
-cuda = SimpleNamespace(is_available=lambda: False)
-def ones(size): return SimpleNamespace(sum=lambda: SimpleNamespace(item=lambda: 2.0))
-class library:
-    class Library:
-        def __init__(self, *arguments): pass
-"""
 
 
 def test_a_torch_whose_libraries_do_not_load_is_a_problem(tmp_path: Path):
@@ -60,21 +49,13 @@ def test_a_torch_whose_libraries_do_not_load_is_a_problem(tmp_path: Path):
     assert "--force-reinstall torch torchvision" in shown
 
 
-def test_an_old_torch_is_a_problem(tmp_path: Path):
-    package(tmp_path, "torch", "2.4.1", A_TORCH)
+def test_an_old_torch_that_kills_python_is_a_problem_and_the_rest_is_checked(tmp_path: Path):
+    package(tmp_path, "torch", "2.4.1", "import os; os.abort()")
     code, shown = diagnose(tmp_path)
     assert code == 1
     assert "problem   torch: 2.4.1 is here, >=2.11 is needed" in shown
-    assert "remedy: pip install --constraint constraints.txt torch" in shown
-
-
-def test_a_torchvision_that_kills_python_is_a_problem_and_the_rest_is_looked_at(tmp_path: Path):
-    package(tmp_path, "torch", "2.13.0", A_TORCH)
-    package(tmp_path, "torchvision", "0.28.0", "import os; os.abort()")
-    code, shown = diagnose(tmp_path)
-    assert code == 1
-    assert "problem   import torchvision: it was killed by SIGABRT" in shown
-    assert "ok        write to .kata/: works" in shown
+    assert "problem   import torch: it was killed by SIGABRT" in shown
+    assert "ok        import lessons: works" in shown
 
 
 def test_a_missing_package_is_a_problem(monkeypatch):
@@ -83,28 +64,8 @@ def test_a_missing_package_is_a_problem(monkeypatch):
     assert found["rich"].state is PROBLEM
     assert found["rich"].remedy.endswith(" rich")
     assert found["torch"].state is OK
-
-
-def test_a_package_that_is_missing_outside_the_environment_may_be_inside(monkeypatch):
-    monkeypatch.setattr(doctor, "installed", lambda name: None)
     monkeypatch.setattr(doctor, "OUTSIDE", True)
-    assert {finding.remedy for finding in doctor.packages()} == {doctor.ACTIVATE}
-
-
-def test_a_memory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch, capsys):
-    healthy(tmp_path, monkeypatch)
-    (tmp_path / ".kata").write_text("a file stands where the folder should be")
-    assert doctor.main([]) == 1
-    shown = capsys.readouterr().out
-    assert "write to .kata/: File exists" in shown
-    assert "remedy: move away what is there" in shown
-
-
-def healthy(folder: Path, monkeypatch) -> None:
-    """A repository whose imports work, without the seconds that torch takes."""
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    monkeypatch.setattr(doctor, "ROOT", folder)
-    monkeypatch.setattr(doctor, "imported", lambda name, *_: Finding(name, OK, "works"))
+    assert [each.remedy for each in doctor.packages() if each.state == PROBLEM] == [doctor.ACTIVATE]
 
 
 def test_an_old_python_is_a_problem(monkeypatch):
@@ -113,23 +74,9 @@ def test_an_old_python_is_a_problem(monkeypatch):
     assert "3.9.18 is here, >=3.11 is needed" in python().words
 
 
-def test_every_problem_has_a_remedy(monkeypatch):
-    monkeypatch.setattr(doctor, "IMPORTS", {"import x": ("import no_such_module", "mend it")})
-    monkeypatch.setattr(doctor, "installed", lambda name: None)
-    found = list(findings())
-    assert any(finding.state is PROBLEM for finding in found)
-    assert all(finding.remedy for finding in found if finding.state is not OK)
-
-
 def test_a_child_that_fails_or_dies_is_described_by_its_last_line():
     assert imported("x", "raise ValueError('why')", "").words == "ValueError: why"
     assert imported("x", "import os; os._exit(3)", "").words == "it failed silently"
-
-
-def test_a_healthy_environment_has_the_exit_code_of_success(tmp_path, monkeypatch, capsys):
-    healthy(tmp_path, monkeypatch)
-    assert doctor.main(["--plain"]) == 0
-    assert capsys.readouterr().out.endswith("\neverything that the lessons need is there\n")
 
 
 def copy_of_the_runner(folder: Path) -> Path:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kata.grading.flags import flags_of
-from kata.grading.report import State, to_json
+from kata.grading.report import State
 from kata.grading.session import Session
 from kata.grading.submissions import (
     NAMES,
     GradingError,
     Submission,
     find_submissions,
+    flags_of,
     read_submission,
     stage,
 )
@@ -84,10 +84,8 @@ def damaged(name: str, folder: Path) -> Path:
     data = bytearray(path.read_bytes())
     data_at = data.index(f"lessons/{FILE}".encode()) + len(f"lessons/{FILE}")
     match name:
-        case "deflated" | "lzma" | "stored":
+        case "deflated" | "stored":
             data[data_at + 8 : data_at + 16] = b"\xff" * 8
-        case "newer":
-            data[data.rindex(b"PK\x01\x02") + 6] = 200
         case "encrypted":
             for head, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
                 data[data.rindex(head) + at] |= 1
@@ -99,8 +97,8 @@ def damaged(name: str, folder: Path) -> Path:
     return path
 
 
-METHODS = {"deflated": zipfile.ZIP_DEFLATED, "lzma": zipfile.ZIP_LZMA}
-DAMAGES = ["deflated", "lzma", "stored", "newer", "encrypted", "cut", "no archive"]
+METHODS = {"deflated": zipfile.ZIP_DEFLATED}
+DAMAGES = ["deflated", "stored", "encrypted", "cut", "no archive"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -109,22 +107,6 @@ def test_a_damaged_archive_is_unreadable_and_says_why(damage: str, tmp_path: Pat
     assert submission.name == damage
     assert "path_of_module" in submission.unreadable
     assert submission.notes
-
-
-@pytest.mark.parametrize(
-    ("file", "held"),
-    [("lessons.zip", "lessons.zip"), ("a/b/tracer.py", "a/b/tracer.py"), (None, "nothing")],
-)
-def test_a_submission_without_lessons_says_what_it_holds(
-    file: str | None, held: str, tmp_path: Path
-):
-    person = tmp_path / "Ada"
-    person.mkdir()
-    if file:
-        (person / file).parent.mkdir(parents=True, exist_ok=True)
-        (person / file).write_bytes(b"")
-    (note,) = read_submission(person).notes
-    assert note == f"cannot be read: no lesson's file is where it belongs; it holds {held}"
 
 
 def strange(name: str, folder: Path) -> None:
@@ -155,23 +137,6 @@ def test_each_entry_has_a_row_and_none_that_cannot_be_read_is_todo(tmp_path: Pat
     assert {grade.state for person in people for grade in person.grades} == {State.UNREADABLE}
 
 
-def test_backslashes_in_an_archive_are_folders(tmp_path: Path):
-    with zipfile.ZipFile(tmp_path / "Ada.zip", "w") as archive:
-        member = zipfile.ZipInfo("x")
-        member.filename = f"ada\\lessons\\{FILE}"
-        archive.writestr(member, "mine")
-    assert read_submission(tmp_path / "Ada.zip").files == {LESSON: b"mine"}
-
-
-def test_a_name_that_is_no_utf_8_is_printable(tmp_path: Path):
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/Ad\xe9"))
-    folder.mkdir()
-    (folder / FILE).write_text("mine")
-    (submission,) = find_submissions(tmp_path)
-    assert submission.name == "Ad�"
-    to_json(Session([submission]).summary()).encode()
-
-
 def test_a_link_is_left_out(tmp_path: Path):
     folder = write(tmp_path / "Ada", {"tracer.py": "mine"})
     (folder / FILE).symlink_to(ROOT / "solutions" / FILE)
@@ -196,12 +161,6 @@ def test_a_stub_is_untouched_whatever_its_line_ends(ends: str, tmp_path: Path):
     assert all(submission.is_untouched(lesson) for lesson in NAMES)
 
 
-def test_one_byte_more_is_touched():
-    text = stubs()[FILE] + " "
-    submission = Submission("Ada", {LESSON: text.encode()})
-    assert [name for name in NAMES if not submission.is_untouched(name)] == ["path_of_module"]
-
-
 def test_a_folder_without_submissions_is_refused(tmp_path: Path):
     with pytest.raises(GradingError, match="is empty"):
         find_submissions(tmp_path)
@@ -222,12 +181,9 @@ def test_a_folder_without_submissions_is_refused(tmp_path: Path):
         "__import__('solutions')",
         "exec('import solutions.stretch.tracer')",
         "open('../solutions/tracer.py')",
-        "path_of_module = torch.fx.Tracer.path_of_module",
-        "from torch.fx import Tracer as T; path_of_module = T.path_of_module",
-        "path_of_module = getattr(torch.fx.Tracer, 'path_of_module')",
     ],
 )
-def test_a_line_that_no_lesson_needs_is_flagged(line: str):
+def test_a_line_that_takes_the_reference_is_flagged(line: str):
     (flags,) = flags_of([Submission("Ada", {LESSON: f"x = 1\n{line}\n".encode()})])
     assert flags
     assert str(flags[0]).startswith(f"lessons/{FILE}:2: ")

@@ -11,11 +11,11 @@ import pytest
 
 from kata import progress, workspace
 from kata.commands import check
-from kata.commands.watch import Screen, Watch
+from kata.commands.watch import Watch
 from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.lesson_names import NAMES
-from kata.milestones import milestone
 from kata.paths import CORES, ROOT
+from kata.progress import milestone
 from kata.terminal import open_console
 from kata.workspace import Workspace
 from lessons import CHAIN
@@ -45,7 +45,7 @@ def turn_green(*lessons: str) -> None:
     """Write these lessons, and remember that their cores were green."""
     write_cores(*lessons)
     for lesson in lessons:
-        progress.remember(verdict(lesson), progress.key_of(lesson))
+        progress.remember(verdict(lesson), progress.hash_of(lesson))
 
 
 def test_an_example_is_named_after_a_lesson():
@@ -73,11 +73,6 @@ def test_a_milestone_waits_for_what_its_lessons_import_too(learner):
     assert "torch.compile" in milestone("backend")
 
 
-def test_a_lesson_without_a_script_has_no_milestone(learner):
-    turn_green("path_of_module")
-    assert milestone("path_of_module") == ""
-
-
 def test_check_shows_the_milestone_of_a_green_core(learner, judge: Judge):
     turn_green("proxy", "graph", "code")
     with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
@@ -101,8 +96,8 @@ def watched(*verdicts: Verdict) -> list[str]:
     for each in verdicts:
         console = open_console()
         with console.capture() as capture:
-            watch = Watch(mock.Mock(), Screen(console), mock.Mock(), each.lesson)
-            watch.key = progress.key_of(each.lesson)
+            watch = Watch(mock.Mock(), console, mock.Mock(), each.lesson)
+            watch.judged = progress.hash_of(each.lesson)
             watch.conclude(each)
         shown.append(capture.get())
     return shown

@@ -6,15 +6,15 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from kata.judging.preparing import Preparations
+from kata.judging.worker import Preparations
 from kata.paths import CORES
 from tests import test_unflatten
 from tests.suite import programs
 from tests.suite.answers import judge_folder
 
 
-def found(made: list[str]) -> Preparations:
-    """The preparations of a suite in which one lesson wants two things."""
+def test_one_thing_is_made_a_step_once_the_lesson_was_judged():
+    made: list[str] = []
 
     def prepare():
         for thing in ("first", "second"):
@@ -25,35 +25,13 @@ def found(made: list[str]) -> Preparations:
     preparations = Preparations()
     items = [SimpleNamespace(module=module) for module in (wants, wants_nothing)]
     preparations.pytest_collection_finish(SimpleNamespace(items=items))
-    return preparations
-
-
-def test_nothing_is_made_before_the_lesson_is_judged():
-    made: list[str] = []
-    preparations = found(made)
     preparations.begin("tracer")
     assert not preparations.step()
-    assert made == []
-
-
-def test_one_thing_is_made_a_step():
-    made: list[str] = []
-    preparations = found(made)
     preparations.begin("inlining")
     assert made == []
-    assert preparations.step()
-    assert made == ["first"]
-    assert preparations.step()
-    assert not preparations.step()
+    assert preparations.step() and made == ["first"]
+    assert preparations.step() and not preparations.step()
     assert made == ["first", "second"]
-
-
-def test_no_run_waits_for_it():
-    made: list[str] = []
-    preparations = found(made)
-    for lesson in ("inlining", "inlining", "tracer"):
-        preparations.begin(lesson)
-    assert made == []
 
 
 @pytest.mark.slow  # a whole core

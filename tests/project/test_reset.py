@@ -59,13 +59,6 @@ def test_a_reset_touches_no_file_but_the_lessons(lesson, content, other):
         assert {path.name for path in place.lessons.parent.iterdir()} <= {"lessons", ".kata"}
 
 
-def test_a_reset_says_where_yours_is_kept(learner):
-    (learner.lessons / "tracer.py").write_text("mine = 1\n")
-    screen = play("reset", "tracer").screen
-    assert "kept in .kata/kept/tracer.py\n" in screen
-    assert (learner.memory / "kept" / "tracer.py").read_text() == "mine = 1\n"
-
-
 def test_a_pristine_lesson_is_left_alone(learner):
     assert "nothing to do" in play("reset", "tracer").screen
     assert not (learner.memory / "kept").exists()
@@ -84,11 +77,3 @@ def test_undo_is_undone_by_undo(learner):
 def test_without_a_copy_there_is_nothing_to_undo(learner):
     played = play("reset", "tracer", "--undo")
     assert (played.code, "no copy of tracer is kept" in played.screen) == (1, True)
-
-
-def test_what_cannot_be_written_is_an_error_in_one_line(learner):
-    (learner.lessons / "tracer.py").unlink()
-    (learner.lessons / "tracer.py").mkdir()
-    played = play("reset", "tracer")
-    assert played.code == 1
-    assert played.screen.startswith("error: ")

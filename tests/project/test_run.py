@@ -12,7 +12,7 @@ import pytest
 
 from kata.judging import End, Ending, Report, Verdict
 from kata.paths import ROOT
-from kata.steps_left import next_step, steps_left
+from kata.steps import next_step, steps_left
 from kata.workspace import Workspace
 from tests.project.stage import a_learner, play
 

@@ -1,7 +1,6 @@
 """What the terminal shows for each command, to the letter: ``tests/golden/commands/``.
 
-The files are for 80 columns. In 40 columns, and on a terminal that has ASCII alone, a scene has
-properties instead. After a wanted change, write the screens anew:
+The files are for 80 columns. After a wanted change, write the screens anew:
 ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kata import progress, terminal
+from kata import progress
 from kata.commands import check, hint, overview
 from kata.judging import End, Ending, Report, Verdict
 from kata.paths import ROOT
@@ -80,8 +79,8 @@ def edit(place: Workspace, name: str, text: str = "mine = 1\n") -> None:
 def half_way(place: Workspace) -> None:
     """One lesson is done, one was judged before its last change, one was never judged."""
     edit(place, "placeholders.py")
-    progress.remember(DONE, progress.key_of("placeholders"))
-    progress.remember(RED, "another key")
+    progress.remember(DONE, progress.hash_of("placeholders"))
+    progress.remember(RED, "another hash")
     edit(place, f"{LESSON}.py")
     edit(place, "create_arg.py")
 
@@ -90,7 +89,7 @@ def everything_done(place: Workspace) -> None:
     for row in overview.standings():
         edit(place, f"{row.lesson.name}.py")
         verdict = Verdict(row.lesson.name, DONE.reports, DONE.ending, DONE.planned)
-        progress.remember(verdict, progress.key_of(row.lesson.name))
+        progress.remember(verdict, progress.hash_of(row.lesson.name))
 
 
 def reset_once(place: Workspace) -> None:
@@ -116,47 +115,19 @@ SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
 }
 
 
-each_scene = pytest.mark.parametrize("scene", SCENES)
-
-
-@pytest.fixture
-def screen(scene: str, learner: Workspace, monkeypatch) -> Callable[[int], str]:
-    """What a scene shows in so many columns."""
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_screen_is_the_golden_one_and_fits_the_terminal(scene: str, learner, monkeypatch):
     prepare, words = SCENES[scene]
     prepare(learner)
-
-    def show(columns: int) -> str:
-        monkeypatch.setenv("COLUMNS", str(columns))
-        return play(*words).screen
-
-    return show
-
-
-def golden(scene: str) -> str:
-    return (GOLDEN / f"{scene}.txt").read_text(encoding="utf-8")
-
-
-@each_scene
-def test_the_screen_is_the_golden_one_and_fits_80_columns(scene: str, screen):
-    seen = screen(80)
+    golden, seen = GOLDEN / f"{scene}.txt", play(*words).screen
     if os.environ.get("GOLDEN") == "write":
-        (GOLDEN / f"{scene}.txt").write_text(seen, encoding="utf-8")
-    assert seen == golden(scene)
+        golden.write_text(seen, encoding="utf-8")
+    assert seen == golden.read_text(encoding="utf-8")
     assert max(map(len, seen.splitlines())) <= 80
-
-
-@each_scene
-def test_on_40_columns_nothing_is_wider_but_what_cannot_be_broken(scene: str, screen):
-    wide = [line for line in screen(40).splitlines() if len(line) > 40]
+    monkeypatch.setenv("COLUMNS", "60")
+    wide = [line for line in play(*words).screen.splitlines() if len(line) > 60]
     # A path, or a line of code that would no longer be one.
     assert all("/" in line or ": ..." in line for line in wide), wide
-
-
-@each_scene
-def test_an_ascii_screen_says_the_same_in_the_same_places(scene: str, screen, monkeypatch):
-    monkeypatch.setattr(terminal, "is_ascii_only", lambda: True)
-    lines = screen(80).encode("ascii").decode().splitlines()
-    assert [len(line) for line in lines] == [len(line) for line in golden(scene).splitlines()]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "todo"])
@@ -168,12 +139,3 @@ def test_a_done_lesson_has_one_line_about_its_stretch(outcome, learner, monkeypa
     assert screen.splitlines()[-1].startswith(
         f"optional: `kata check {LESSON} --stretch`: a late module has a path"
     ), screen
-
-
-def test_there_is_a_screen_for_each_scene_and_none_besides():
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(SCENES)
-
-
-@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.startswith("overview")])
-def test_where_you_are_fits_one_screen(scene: str):
-    assert len(golden(scene).splitlines()) <= 30

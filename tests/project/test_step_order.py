@@ -11,9 +11,8 @@ import pytest
 
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
-from kata.steps_left import unwritten
+from kata.steps import steps_of, unwritten
 from kata.stubs import stub
-from kata.suite_steps import steps_of
 from tests.suite.answers import judge_folder
 from tools.stubs import write
 

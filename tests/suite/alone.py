@@ -12,14 +12,10 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from multiprocessing.connection import Connection
-from types import FunctionType, ModuleType
-from typing import Any, NoReturn
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from typing import NoReturn
 
 import pytest
 import torch
@@ -30,12 +26,7 @@ from tests.suite.expect import labelled
 from tests.suite.plugin import LOADER, judged, lesson_of
 
 SECONDS = 5
-# Of these types exactly: a subclass could run code of its own when it is asked.
-CONTAINERS = (dict, list, set, defaultdict, OrderedDict, Counter)
-CONTAINERS += (WeakKeyDictionary, WeakSet, WeakValueDictionary)
-CACHE = type(cache(id))
 GREEN_ALONE = "alone, this test is green: an earlier test left something behind"
-Sizes = dict[str, tuple[int, ...]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,7 +43,6 @@ class Again:
         config: Pytest's.
         items: The tests.
         line: Leads to the copy of this process; ``None`` in the copy itself.
-        untouched: What the lessons' modules hold before the first test.
         keeps_state: Whether the first red test of a lesson was green in the copy. Where it wasn't,
             the lesson's other tests aren't asked for: that would take time for little.
     """
@@ -60,7 +50,6 @@ class Again:
     config: pytest.Config
     items: list[pytest.Item] = field(default_factory=list)
     line: Connection | None = None
-    untouched: Sizes = field(default_factory=dict)
     keeps_state: dict[str, bool] = field(default_factory=dict)
 
     @pytest.hookimpl(wrapper=True)
@@ -68,7 +57,7 @@ class Again:
         if self.config.option.collectonly:
             return (yield)
         self.items = session.items
-        self.untouched = sizes(self.modules())
+        self.import_lessons()
         self.line, theirs = multiprocessing.Pipe()
         pid = os.fork()
         if not pid:
@@ -81,11 +70,11 @@ class Again:
                 self.line.send(None)
                 os.waitpid(pid, 0)
 
-    def modules(self) -> Iterator[ModuleType]:
-        """The lessons' modules, imported by now; an import that fails is the tests' to tell."""
+    def import_lessons(self) -> None:
+        """Import the lessons before the copy is made; a failure is reported by the tests."""
         for lesson in dict.fromkeys(map(lesson_of, self.items)):
             with contextlib.suppress(BaseException):
-                yield from self.config.stash[LOADER](lesson or "").modules.values()
+                self.config.stash[LOADER](lesson or "")
 
     def serve(self, line: Connection) -> NoReturn:
         """Run the tests that are asked for, each in a process of its own, until none is."""
@@ -105,13 +94,8 @@ class Again:
             is_green = self.is_green_alone(item)
             self.keeps_state.setdefault(lesson, is_green)
             if is_green:
-                report.longrepr = "\n".join(told(str(report.longrepr), self.changed()))
+                report.longrepr = "\n".join(told(str(report.longrepr)))
         return report
-
-    def changed(self) -> list[str]:
-        """The names of what a lesson's modules and classes hold, as far as it has changed."""
-        now = sizes(self.modules()).items()
-        return [name for name, size in now if size != self.untouched.get(name)]
 
     def is_green_alone(self, item: pytest.Item) -> bool:
         """Ask the copy; one that is gone doesn't answer."""
@@ -132,39 +116,14 @@ def is_green(item: pytest.Item) -> bool:
     return all(report.passed for report in runtestprotocol(item, log=False, nextitem=None))
 
 
-def told(text: str, changed: list[str]) -> Iterator[str]:
+def told(text: str) -> Iterator[str]:
     """A failure's text, with its true cause in the place of what the test supposed."""
     for line in text.splitlines():
         if line.startswith((CAUSE, "note:", "try:")):
             break
         yield line
-    names = ", ".join(f"`{name}`" for name in changed[:3])
     yield labelled("likely cause", GREEN_ALONE)
-    if names:
-        yield labelled("changed", f"{names} since the lesson was imported")
-    yield labelled("try", "keep the state of a trace on an object of its own")
-
-
-def sizes(modules: Iterable[ModuleType]) -> Sizes:
-    """Return the objects that modules and their classes hold, with their sizes, by name."""
-    found: Sizes = {}
-    for module in modules:
-        held = vars(module)
-        classes = [each for each in held.values() if issubclass(type(each), type)]
-        for cls in [each for each in classes if vars(each).get("__module__") == module.__name__]:
-            held = held | {f"{cls.__name__}.{name}": value for name, value in vars(cls).items()}
-        found |= {name: size(value) for name, value in held.items() if not name.endswith("__")}
-    return found
-
-
-def size(value: Any) -> tuple[int, ...]:
-    """An object's identity, and how many elements it and its defaults have."""
-    kind = type(value)
-    if kind is FunctionType:
-        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-        return (id(value), *(len(each) for each in defaults if type(each) in CONTAINERS))
-    if kind is CACHE:
-        return (id(value), value.cache_info().currsize)
-    if kind is tuple:
-        return (id(value), *(number for each in value for number in size(each)))
-    return (id(value), len(value)) if kind in CONTAINERS else (id(value),)
+    hint = (
+        "look for what a class, a module, a default or a cache keeps; keep it on an object instead"
+    )
+    yield labelled("try", hint)

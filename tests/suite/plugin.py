@@ -8,18 +8,20 @@ import math
 import os
 import random
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from torch import nn
 
 from kata.paths import ROOT, STUBS
-from kata.suite_steps import steps_of
+from kata.steps import steps_of
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine, scoreboard, together
@@ -32,7 +34,6 @@ from tests.suite.implementations import (
     reference,
     torch_itself,
 )
-from tests.suite.network import only_loopback
 from tests.suite.todo import is_todo
 from tests.suite.versions import skip_what_is_newer
 
@@ -43,8 +44,13 @@ NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 NO_GPU = "a machine without a GPU: forks of a process with autograd's threads can't go backward"
 STRETCH = ROOT / "tests" / "stretch"
+HERE = ("127.", "::1", "localhost")
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
+
+
+class NetworkError(RuntimeError):
+    """A test asked for something beyond this machine."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +189,16 @@ def lesson_of(item: pytest.Item) -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_network() -> Iterator[None]:
-    """Let a test that asks the network for something fail, also where there is one."""
-    with only_loopback():
+    """Let a test that asks another machine for something fail, also where there is a network."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        is_far = self.family in (socket.AF_INET, socket.AF_INET6)
+        if is_far and not str(address[0]).startswith(HERE):
+            raise NetworkError(f"tests have no network: something asked for {address[0]}")
+        connect(self, address)
+
+    with mock.patch.object(socket.socket, "connect", connect_here):
         yield
 
 
