@@ -36,7 +36,7 @@ TORCHES = {
     "newest": ("torch", "torchvision"),
 }
 
-# What is said about the lessons beside their own tests; the rest is about runner, site, repository.
+# Tests about the lessons in tests/project; the rest is about runner, site and repository.
 RULES = ("answers", "faults", "hostile", "independence", "interrupts", "torchvision")
 # These send signals, which Windows doesn't have.
 IF_POSIX = ("hostile", "interrupts")
@@ -52,8 +52,8 @@ def tests(session: nox.Session) -> None:
     python = interpreter(session, "tests")
     for implementation in ("core", "full", "torch"):
         files = ABOUT_LESSONS if implementation == "full" else ()
-        # Answers first: both workers take some of what is left at the end, and who takes one answer
-        # judges all of its lesson.
+        # Answers first: the worker that takes one answer judges all of its lesson, and both workers
+        # share what is left at the end.
         judge(session, python, implementation, "not slow", *files, *suites())
 
 
@@ -69,7 +69,7 @@ def project(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run the sweeps that `tests` and `project` leave out: every model, processes, scale.
 
-    A core has none of its own: what it's asked is quick.
+    The tests of a core are all quick.
     """
     python = interpreter(session, "tests", "docs")
     for implementation in ("full", "torch"):
@@ -102,7 +102,7 @@ def compat(session: nox.Session, torch: str) -> None:
 
 @shared
 def kata(session: nox.Session) -> None:
-    """Say where you are; what follows -- is a command (`nox -s kata -- watch`)."""
+    """Say where you are, or run the command after `--`: `nox -s kata -- watch`."""
     run(session, interpreter(session), "kata", *session.posargs)
 
 
@@ -227,7 +227,7 @@ def install(session: nox.Session, python: str, name: str, *wanted: str) -> None:
 
 
 def is_usable(python: str) -> bool:
-    """Whether the environment's Python runs, has pip and isn't too old.
+    """Return whether the environment's Python runs, has pip and isn't too old.
 
     A system's Python without its venv package, or Ctrl-C at the wrong moment, leaves one without
     pip; a removed Python leaves a dangling link.
@@ -246,12 +246,12 @@ def build(session: nox.Session) -> None:
             f"Python {wanted} or newer is needed, and nox runs on {platform.python_version()}: "
             "install nox with a newer Python"
         )
-    # Who installed nox in .venv itself runs on it: it is completed, not cleared.
+    # If nox itself is installed in .venv, add to it instead of clearing it.
     holds_nox = VENV.exists() and VENV.samefile(sys.prefix)
     anew = () if holds_nox else ("--clear",)
     session.run(sys.executable, "-m", "venv", *anew, str(VENV), external=True)
 
 
 def requirements(group: str) -> tuple[str, ...]:
-    """What a dependency group of the project asks for."""
+    """The requirements of a dependency group of the project."""
     return nox.project.dependency_groups(nox.project.load_toml(PYPROJECT), group)

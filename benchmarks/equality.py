@@ -1,4 +1,4 @@
-"""Whether two results are the same: looked at before anything is timed."""
+"""Comparisons of two results, made before anything is timed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a real browser says of the built site."""
+"""Tests of the built site in a real browser."""

@@ -33,7 +33,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def addresses() -> Iterator[dict[str, str]]:
-    """Where the site is found: over http, and as files."""
+    """The addresses of the site: over http, and as files."""
     handler = functools.partial(QuietHandler, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

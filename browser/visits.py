@@ -1,4 +1,4 @@
-"""Visits to pages: what is opened, what the browser fetches, what it complains of."""
+"""Visits to pages, with the requests and the errors of the browser."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Visit:
             self.page.locator("label[for^=__palette]:visible").click()
 
     def violations(self) -> list[str]:
-        """What axe-core finds wrong, one line per element; `faint` compares the colours.
+        """Return what axe-core finds wrong, one line per element; `faint` compares the colours.
 
         Code is left as plain text: thousands of elements only give it colours.
         """
@@ -123,8 +123,8 @@ class Visit:
     def faint(self) -> list[str]:
         """Texts with too little contrast to their background, one for each pair of colours.
 
-        axe-core looks at what lies over and under every word, and takes minutes for all pages; this
-        takes the background of the nearest element that has one.
+        axe-core looks above and below every word, and takes minutes for all pages; this takes the
+        background of the nearest element that has one.
         """
         return self.page.evaluate(FAINT)
 

@@ -1,7 +1,7 @@
-"""Draw an fx graph as SVG: the list downwards, a column a top-level module, skips in lanes.
+"""Draw an fx graph as SVG: the list downwards, one column per top-level module, skips in lanes.
 
-Nothing here imports torch. What is drawn comes as data: a ``Picture``, read from the files in
-``docs/pictures/`` or made from a graph by ``drawing.listing``.
+Nothing here imports torch. The data is a ``Picture``, read from the files in ``docs/pictures/``
+or made from a graph by ``drawing.listing``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Edge(NamedTuple):
         target: The row where it ends.
         kind: ``step`` to the next line, ``lane`` beside the text, ``branch`` of a tree.
         path: How it is drawn.
-        x: Where its vertical part lies.
+        x: The position of its vertical part.
     """
 
     source: int
@@ -115,7 +115,7 @@ class Span(NamedTuple):
 def pack(spans: Sequence[Span], right_ends: Sequence[float]) -> list[float]:
     """Choose each span's lane, as far to the left as is free.
 
-    Short spans are placed first, so that they lie inside the long ones.
+    Short spans are placed first, so that they are inside the long ones.
 
     Args:
         spans: The rows that each lane passes; one may begin where another ends.

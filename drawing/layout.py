@@ -1,4 +1,4 @@
-"""Where everything in a panel lies: a row a node, downwards in the order of the list."""
+"""The place of everything in a panel: one row per node, downwards in the order of the list."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def column_numbers(panel: Panel) -> list[int]:
 
 
 def depths(panel: Panel) -> list[int]:
-    """Return how deep each row of a tree hangs."""
+    """Return how deep each row of a tree is."""
     depth: dict[str, int] = {"": -1}
     for node in panel.nodes:
         depth[node.name] = depth[node.parent] + 1
@@ -124,7 +124,7 @@ def find_blocks(places: tuple[Spot, ...], edges: tuple[Edge, ...]) -> Iterator[B
 
 
 def tree_edges(places: tuple[Spot, ...]) -> Iterator[Edge]:
-    """From each row of a tree to those that hang on it."""
+    """Edges from each row of a tree to the rows below it."""
     by_name = {place.node.name: place for place in places}
     for place in places:
         if place.node.parent:

@@ -1,4 +1,4 @@
-"""What is drawn: nodes in order, in panels side by side; and how a file holds it."""
+"""The data of a picture, nodes in order in panels side by side, and its file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Node:
         mark: A word that singles the node out, such as ``new``; a number becomes a badge.
         label: What is written in place of the name.
         note: The text after it, in a softer colour.
-        parent: In a tree, the name of the row that it hangs on.
+        parent: In a tree, the name of the row above it.
         line: The line of the picture's source that made it, counted from 1.
         start, end: Of a bar, when it begins and ends.
     """
@@ -107,17 +107,17 @@ class Picture:
 
     @property
     def plays(self) -> bool:
-        """Whether a reader can go through it step by step."""
+        """Return whether a reader can go through it step by step."""
         return bool(self.source or self.moments)
 
     @property
     def changes(self) -> bool:
-        """Whether the panels are the steps of a change."""
+        """Return whether the panels are the steps of a change."""
         return bool(self.source) and len(self.panels) > 1
 
     @property
     def still(self) -> Picture:
-        """What can be seen at once: of the steps of a change, the first and the last."""
+        """The picture without steps: of a change, the first step and the last."""
         if not self.changes:
             return self
         first, *_, last = self.panels

@@ -73,7 +73,7 @@ def scale_of(panel: Panel, rows: int, room: float) -> Scale:
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a node lies: its row, the middle of its shape, and where its text ends."""
+    """The place of a node: its row, the middle of its shape, and the end of its text."""
 
     node: Node
     row: int

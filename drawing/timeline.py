@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What the panels of a picture have in common: their lines' names, and their width."""
+    """The names of the lines and the width, which all panels of a picture share."""
 
     names: tuple[str, ...]
     end: float

@@ -1,4 +1,4 @@
-"""Random module trees, each from a seed: for what hand-written models don't have.
+"""Random module trees, each from a seed: with features that hand-written models lack.
 
 A tree shares modules, ties parameters, has buffers and constants, keeps its children in lists,
 dicts and attributes, passes nested containers and keyword arguments, and decides by constants.
@@ -26,7 +26,7 @@ QUICK, ALL = 5, 200
 
 @dataclass
 class Growth:
-    """What the modules of one tree choose from, and share."""
+    """The modules and parameters that one tree shares, and its random choices."""
 
     chance: random.Random
     modules: list[nn.Module] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Branch(nn.Module):
         return (x, {"offset": self.offset + x, "mode": mode}) if self.gives_parts else x
 
     def call(self, child: nn.Module, x: Tensor, extras: dict | None) -> Tensor:
-        """Call a child as its class wants it, and take apart what it gives."""
+        """Call a child as its class wants it, and take its result apart."""
         if not isinstance(child, Branch):
             return child(x)
         result = child(x, extras, mode="add" if self.repeat else "multiply")

@@ -32,7 +32,7 @@ class Specimen:
     kwargs: dict
 
     def eager(self) -> object:
-        """Return what the model gives when it is called."""
+        """Return the model's result."""
         return self.model(*self.inputs, **self.kwargs)
 
 

@@ -1,1 +1,1 @@
-"""What maintainers use: stubs, pictures, and checks of the pages."""
+"""Tools for maintainers: stubs, pictures, and checks of the pages."""

@@ -31,7 +31,7 @@ OPTIONS = ("caption", "plays")
 
 
 class Request(NamedTuple):
-    """What a fence asks for."""
+    """The picture and the options that a fence asks for."""
 
     name: str
     options: dict[str, str]

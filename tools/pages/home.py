@@ -14,7 +14,7 @@ from lessons import LESSONS, Lesson
 
 
 class Band(NamedTuple):
-    """What the table of lessons doesn't say about a part of the course.
+    """Facts about a part of the course that the table of lessons doesn't have.
 
     Attributes:
         gives: What you can do after it.

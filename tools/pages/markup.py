@@ -19,7 +19,7 @@ FETCHED = {
 }
 # A <link> of these is a statement, not a request.
 NOT_FETCHED = {"canonical", "prev", "next", "alternate"}
-# Markdown that was meant to be a box, a tab or a fence, and came out as text.
+# Markdown that was meant to be a box, a tab or a fence, and is shown as text.
 LEFTOVER = re.compile(r"^\s*(\?\?\?\+?|!!!|===\+?!?)\s+\S|^\s*(```|~~~)|^\s*-+8<-+", re.MULTILINE)
 ABSOLUTE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 # Within these, text is shown as it is written.
@@ -114,7 +114,7 @@ class Markup(HTMLParser):
             self.fault(f"image without alt: {element.attributes.get('src')}")
 
     def judge(self, element: Element) -> None:
-        """What can be told of an element only when it ends."""
+        """Check what is known of an element only when it ends."""
         if element.is_box and not element.words:
             self.fault("a box with a title and no text: is the text below it indented?", element)
         if element.tag == "th" and not element.words:

@@ -1,4 +1,4 @@
-"""What a page says about its place in the course, from the table of lessons.
+"""The place of a page in the course, from the table of lessons.
 
 A title that names a lesson gets the lesson's number, which navigation and browser then show as
 well. The line below it says what the lesson takes, and links to its other pages. A lesson's page

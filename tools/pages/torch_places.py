@@ -1,4 +1,4 @@
-"""What the tables of a page name in torch: each name becomes a link to its source.
+"""Names in torch: each one in the tables of a page becomes a link to its source.
 
 The link leads to the version that ``constraints.txt`` pins. With that torch installed it has line
 numbers, and a name that torch doesn't define ends the build. Without it, or beside another version,

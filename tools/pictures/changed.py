@@ -178,7 +178,7 @@ def rewriting() -> Picture:
 
 
 def bindings(found: Match) -> str:
-    """Return what the placeholders of a pattern stand for."""
+    """Return the value of each placeholder of a pattern, in words."""
     values = {node: value for node, value in found.nodes_map.items() if node.op == "placeholder"}
     return ", ".join(f"{node} is {value}" for node, value in values.items())
 

@@ -1,4 +1,4 @@
-"""Pictures of rows that come together, step by step: the slices of a list, and loops that merge."""
+"""Pictures of rows that are grouped, step by step: the slices of a list, and loops that merge."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def slices() -> Picture:
         marks = {each.name: f"its {name}" for each, name in call.state.items()}
         says = f"the call of {call.path} is a slice: {value}, from before it, goes in"
         step(says, {**marks, value.name: "goes in"}, line)
-        says = f"{result}, which is used after the slice, comes out of {call.path}"
-        step(says, {result.name: "comes out"}, line)
+        says = f"{result}, which is used after the slice, is a result of {call.path}"
+        step(says, {result.name: "goes out"}, line)
     return steps.picture(
         "Each call of a module is a slice of the flat list",
         "A flat list of ten nodes. Brackets beside it show the calls: block.linear is the row "
         "linear; block, around it, also has relu; head is the row linear_1. A value from before a "
         "bracket that is used in it goes in, or is a parameter of the module. A value of a "
-        "bracket that is used after it comes out.",
+        "bracket that is used after it goes out.",
         source,
     )
 
