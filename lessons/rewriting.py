@@ -39,14 +39,14 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
     A match counts if it ``is_contained`` and has no node in common with an earlier one that counts.
     What a placeholder matches isn't part of the match: two may have the same input.
 
-    In torch: ``SubgraphMatcher(pattern).match(graph)``.
-
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
         graph: Where to look: the graph of a ``GraphModule``.
 
     Returns:
         The matches, in the order of the graph.
+
+    In torch: ``SubgraphMatcher(pattern).match(graph)``.
 
     >>> import torch
     >>> graph = symbolic_trace(lambda a, b: torch.relu(a + 1) * torch.relu(b)).graph
@@ -75,7 +75,7 @@ class Matcher:
     """Compares nodes of a pattern with nodes of a graph."""
 
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether a node of the pattern, and all that it is computed from, matches a value.
+        """Return whether a node of the pattern, and all that it is computed from, matches a value.
 
         - A node of the pattern that matches something already matches only the ``same_value``.
         - Two nodes of the pattern, placeholders included, don't match one node of the graph.
@@ -88,11 +88,11 @@ class Matcher:
             nodes_map: What the nodes of the pattern match so far. The pair is added to it.
         """
         raise NotImplementedError(
-            "rewriting: tell whether a node of the pattern, and all that it is computed from, matches a value"
+            "rewriting: return whether a node of the pattern, and all that it is computed from, matches a value"
         )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether an argument in the pattern matches an argument in the graph.
+        """Return whether an argument in the pattern matches an argument in the graph.
 
         - A node is compared by ``match_node``.
         - A list or tuple matches a list or tuple of the same length whose elements match.
@@ -104,11 +104,11 @@ class Matcher:
             nodes_map: As for ``match_node``.
         """
         raise NotImplementedError(
-            "rewriting: tell whether an argument in the pattern matches an argument in the graph"
+            "rewriting: return whether an argument in the pattern matches an argument in the graph"
         )
 
     def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:  # given
-        """Tell whether two nodes make the same call: what ``call_of`` returns for both matches."""
+        """Return whether two nodes make the same call: the lists that ``call_of`` returns match."""
         return self.match_value(self.call_of(expected), self.call_of(actual), nodes_map)
 
     def call_of(self, node: Node) -> list[Any]:  # given
@@ -118,7 +118,7 @@ class Matcher:
 
 
 def same_value(expected: Any, actual: Any) -> bool:  # given
-    """Tell whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
+    """Return whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
     return type(expected) is type(actual) and expected == actual
 
 
@@ -141,7 +141,7 @@ def nodes_inside(found: Match) -> list[Node]:  # given
 
 
 def is_contained(inside: list[Node]) -> bool:
-    """Tell whether the nodes of a match can be erased once the users of the last one are gone.
+    """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
     They can't if another of them has a user that isn't in the list.
 
@@ -155,7 +155,7 @@ def is_contained(inside: list[Node]) -> bool:
     (True, False)
     """
     raise NotImplementedError(
-        "rewriting: tell whether the nodes of a match can be erased once the users of the last one are gone"
+        "rewriting: return whether the nodes of a match can be erased once the users of the last one are gone"
     )
 
 
@@ -166,8 +166,6 @@ def replace_pattern(
 
     The result of one match may be the input of the next: both are replaced.
 
-    In torch: ``torch.fx.replace_pattern``.
-
     Args:
         gm: The module whose graph is edited.
         pattern: What to look for, as for ``match``.
@@ -176,6 +174,8 @@ def replace_pattern(
 
     Returns:
         The matches.
+
+    In torch: ``torch.fx.replace_pattern``.
 
     >>> import torch
     >>> gm = symbolic_trace(lambda a, b: torch.relu(a + b) * 2)
@@ -216,14 +216,14 @@ def fuse(model: nn.Module) -> GraphModule:
     is linear, so a convolution with other parameters computes both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
-    In torch: ``torch.fx.experimental.optimization.fuse``.
-
     Args:
         model: A model in eval mode that calls no convolution twice. It isn't changed.
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A
         fused convolution has the path of the old one; the batch norms are gone.
+
+    In torch: ``torch.fx.experimental.optimization.fuse``.
 
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     >>> fused = fuse(model)

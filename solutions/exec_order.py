@@ -60,11 +60,11 @@ class ExecutionInfo:
 class TracingConfig:
     """How a model is to be traced before its execution order is recorded.
 
-    In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
-
     Attributes:
         tracer: The tracer to use; a model may need one of its own kind.
         concrete_args: Arguments of ``forward`` that are values and not proxies.
+
+    In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
 
     >>> TracingConfig(concrete_args={"mask": None}).concrete_args
     {'mask': None}
@@ -77,10 +77,10 @@ class TracingConfig:
 class ExecOrderTracer:
     """Watch a tracer at work, and record the execution order.
 
-    In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
-
     Attributes:
         exec_info: The record of the last trace; ``None`` before the first.
+
+    In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
 
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> watcher, tracer = ExecOrderTracer(), Tracer()
@@ -138,10 +138,8 @@ class ExecOrderTracer:
         all of them are noted as used by ``module``, in the list of the module that calls it. During
         the call it is ``curr_module``, with an empty list of its own. If it had one from an
         earlier call, torch replaces it; keeping what is in that list is right too. After the call,
-        the caller is ``curr_module`` again. An error leaves it as it is, and so it tells where the
-        error happened: no ``finally``.
-
-        In torch: ``_ExecOrderTracer._patched_call_module``.
+        the caller is ``curr_module`` again. Don't use a ``finally``: after an error,
+        ``curr_module`` shows where it happened.
 
         Args:
             info: The record.
@@ -151,6 +149,8 @@ class ExecOrderTracer:
 
         Returns:
             What ``call_module`` returns.
+
+        In torch: ``_ExecOrderTracer._patched_call_module``.
         """
         info.module_forward_order.append(module)
         _note_usage(info, module, list(module.named_parameters()))
@@ -176,8 +176,6 @@ class ExecOrderTracer:
         If there are any, they are noted as used by the current module, in its own list. Those that
         weren't used before are appended to ``param_forward_order``.
 
-        In torch: ``_ExecOrderTracer._patched_create_proxy``.
-
         Args:
             info: The record.
             parameters: All parameters of the root by name.
@@ -190,6 +188,8 @@ class ExecOrderTracer:
 
         Returns:
             The proxy that ``create_proxy`` returns.
+
+        In torch: ``_ExecOrderTracer._patched_create_proxy``.
         """
         proxy = create_proxy(kind, target, args, *more, **options)
         used = self.parameters_used(info, parameters, proxy.node, args)

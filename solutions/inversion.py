@@ -36,8 +36,6 @@ class NotInvertibleError(RuntimeError):
 def invert(model: nn.Module | Function) -> GraphModule:
     """Return the module that computes the input of ``model`` from its output.
 
-    In torch: no such function; its documentation has an example for functions of one argument.
-
     Args:
         model: A module or function of one input. It isn't changed (a trace writes constants onto
             its root, so your ``Tracer`` gets a copy). The inverse shares parameters and buffers.
@@ -47,6 +45,8 @@ def invert(model: nn.Module | Function) -> GraphModule:
 
     Raises:
         NotInvertibleError: The message names a node and the reason.
+
+    In torch: no such function; its documentation has an example for functions of one argument.
 
     >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
     def forward(self, output):

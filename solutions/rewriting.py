@@ -42,14 +42,14 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
     A match counts if it ``is_contained`` and has no node in common with an earlier one that counts.
     What a placeholder matches isn't part of the match: two may have the same input.
 
-    In torch: ``SubgraphMatcher(pattern).match(graph)``.
-
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
         graph: Where to look: the graph of a ``GraphModule``.
 
     Returns:
         The matches, in the order of the graph.
+
+    In torch: ``SubgraphMatcher(pattern).match(graph)``.
 
     >>> import torch
     >>> graph = symbolic_trace(lambda a, b: torch.relu(a + 1) * torch.relu(b)).graph
@@ -86,7 +86,7 @@ class Matcher:
     """Compares nodes of a pattern with nodes of a graph."""
 
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether a node of the pattern, and all that it is computed from, matches a value.
+        """Return whether a node of the pattern, and all that it is computed from, matches a value.
 
         - A node of the pattern that matches something already matches only the ``same_value``.
         - Two nodes of the pattern, placeholders included, don't match one node of the graph.
@@ -108,7 +108,7 @@ class Matcher:
         )
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether an argument in the pattern matches an argument in the graph.
+        """Return whether an argument in the pattern matches an argument in the graph.
 
         - A node is compared by ``match_node``.
         - A list or tuple matches a list or tuple of the same length whose elements match.
@@ -128,7 +128,7 @@ class Matcher:
         return same_value(expected, actual)
 
     def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:  # given
-        """Tell whether two nodes make the same call: what ``call_of`` returns for both matches."""
+        """Return whether two nodes make the same call: the lists that ``call_of`` returns match."""
         return self.match_value(self.call_of(expected), self.call_of(actual), nodes_map)
 
     def call_of(self, node: Node) -> list[Any]:  # given
@@ -138,7 +138,7 @@ class Matcher:
 
 
 def same_value(expected: Any, actual: Any) -> bool:  # given
-    """Tell whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
+    """Return whether two values are equal and of the same type: ``1`` and ``1.0`` are not."""
     return type(expected) is type(actual) and expected == actual
 
 
@@ -161,7 +161,7 @@ def nodes_inside(found: Match) -> list[Node]:  # given
 
 
 def is_contained(inside: list[Node]) -> bool:
-    """Tell whether the nodes of a match can be erased once the users of the last one are gone.
+    """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
     They can't if another of them has a user that isn't in the list.
 
@@ -185,8 +185,6 @@ def replace_pattern(
 
     The result of one match may be the input of the next: both are replaced.
 
-    In torch: ``torch.fx.replace_pattern``.
-
     Args:
         gm: The module whose graph is edited.
         pattern: What to look for, as for ``match``.
@@ -195,6 +193,8 @@ def replace_pattern(
 
     Returns:
         The matches.
+
+    In torch: ``torch.fx.replace_pattern``.
 
     >>> import torch
     >>> gm = symbolic_trace(lambda a, b: torch.relu(a + b) * 2)
@@ -245,14 +245,14 @@ def fuse(model: nn.Module) -> GraphModule:
     is linear, so a convolution with other parameters computes both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
-    In torch: ``torch.fx.experimental.optimization.fuse``.
-
     Args:
         model: A model in eval mode that calls no convolution twice. It isn't changed.
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A
         fused convolution has the path of the old one; the batch norms are gone.
+
+    In torch: ``torch.fx.experimental.optimization.fuse``.
 
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
     >>> fused = fuse(model)

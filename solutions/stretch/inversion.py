@@ -54,8 +54,6 @@ def invert(model: nn.Module | Function) -> GraphModule:
     inverse returns the one between -π/2 and π/2. A constant must not enlarge the value by
     broadcasting.
 
-    In torch: no such function; its documentation has an example for functions of one argument.
-
     Args:
         model: A module or function of one input. It isn't changed; its parameters are shared with
             the inverse.
@@ -66,6 +64,8 @@ def invert(model: nn.Module | Function) -> GraphModule:
     Raises:
         NotInvertibleError: The graph isn't a chain of such steps; the message names a node and the
             reason.
+
+    In torch: no such function; its documentation has an example for functions of one argument.
 
     >>> print(invert(lambda x: x.tan().exp().mul(2)).code.strip())
     def forward(self, output):

@@ -35,8 +35,6 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
     statistics. So is a transposed convolution with groups. A batch norm after a linear layer is
     assumed to get an input of two dimensions.
 
-    In torch: ``torch.fx.experimental.optimization.fuse``.
-
     Args:
         model: A model in eval mode.
         inplace: Whether the result shares the model's other parameters; else they are copied.
@@ -47,6 +45,8 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
 
     Raises:
         RuntimeError: One of a pair is in training mode; the message names it.
+
+    In torch: ``torch.fx.experimental.optimization.fuse``.
 
     >>> model = nn.Sequential(nn.ConvTranspose1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
     >>> list(fuse(model).state_dict())

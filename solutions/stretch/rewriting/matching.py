@@ -24,8 +24,6 @@ Pattern = Any  # a function, a module or a graph
 def match(pattern: Pattern, graph: Graph) -> list[Match]:
     """Find the places where a pattern occurs in a graph and can be replaced.
 
-    In torch: ``SubgraphMatcher(pattern).match(graph)``.
-
     Args:
         pattern: What to look for: a function, a module or a graph.
         graph: Where to look.
@@ -35,6 +33,8 @@ def match(pattern: Pattern, graph: Graph) -> list[Match]:
 
     Raises:
         ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes.
+
+    In torch: ``SubgraphMatcher(pattern).match(graph)``.
     """
     found = SubgraphMatcher(graph_of(pattern)).match(graph)
     return [Match(each.anchor, each.nodes_map) for each in found]

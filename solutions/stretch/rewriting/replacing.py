@@ -49,8 +49,6 @@ class ReplacedPatterns:
 def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> list[Match]:
     """Replace a pattern wherever it occurs, and recompile the module; the core says more.
 
-    In torch: ``torch.fx.replace_pattern``.
-
     Args:
         gm: The module whose graph is edited. Attributes that the replacement uses are copied to
             it, unless it has one of that name; constants of the replacement get new names.
@@ -64,6 +62,8 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern) -> 
     Raises:
         ValueError: The pattern returns nothing that it computes, or doesn't use all its nodes; or
             the replacement takes or returns another number of values than the pattern.
+
+    In torch: ``torch.fx.replace_pattern``.
     """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(each.anchor, each.nodes_map) for each in replaced]
@@ -78,8 +78,6 @@ def replace_pattern_with_filters(
     replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
 ) -> list[ReplacedPatterns]:
     """Replace a pattern where all filters agree.
-
-    In torch: a function of the same name.
 
     Args:
         gm: The module whose graph is edited.
@@ -96,6 +94,8 @@ def replace_pattern_with_filters(
 
     Raises:
         ValueError: As for ``replace_pattern``.
+
+    In torch: a function of the same name.
     """
     matcher = SubgraphMatcher(graph_of(pattern), ignore_literals=ignore_literals)
     wanted = (
