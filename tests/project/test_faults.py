@@ -15,15 +15,11 @@ from threading import Event
 import pytest
 import torch
 from torch import nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule
 from torch.fx import _symbolic_trace as torch_fx
 
-from solutions.inversion import INVERSES
-from solutions.stretch.custom_tracers import ModulePathTracer
 from solutions.stretch.exec_order import ExecOrderTracer
 from solutions.stretch.inlining import inline_all, inline_module
-from solutions.stretch.inversion import invert
-from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer
 from solutions.tracer import tracing_flag
 from tests.suite import rows, same_graph
@@ -262,16 +258,6 @@ def test_failures_of_an_inner_trace_leave_the_outer_one_on(error, step):
 
 
 @AT_EACH_CALL
-def test_a_failure_leaves_a_module_path_tracer_at_the_root(error, step):
-    tracer, model = ModulePathTracer(autowrap_functions=AUTOWRAPPED), Model()
-
-    def check():
-        assert tracer.current_module_qualified_name == ""
-
-    fail_at_each_call(lambda: tracer.trace(model), error, check, step)
-
-
-@AT_EACH_CALL
 def test_a_failure_gives_the_watched_tracer_its_methods_back(error, step):
     before, model = world(), Model()
     tracer = Watching(autowrap_functions=AUTOWRAPPED)
@@ -309,42 +295,3 @@ def test_a_failure_while_inlining_leaves_the_graph_as_it_was(inline, error):
 
     fail_at_each_call(lambda: inline(gm), error, check)
     assert rows(gm.graph) != graph
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda each: each.__name__)
-def test_a_failure_while_inverting_leaves_model_and_registry_as_they_were(error):
-    class Chain(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.shift = nn.Parameter(torch.ones(2))
-
-        def forward(self, x):
-            return torch.exp(x + self.shift).neg()
-
-    before, registry, model = world(), dict(INVERSES), Chain()
-    attributes = dict(vars(model))
-
-    def check():
-        assert world() == before
-        assert registry == INVERSES
-        assert vars(model) == attributes
-
-    assert "forward" in str(fail_at_each_call(lambda: invert(model), error, check))
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda each: each.__name__)
-def test_a_failure_of_the_callback_leaves_the_graph_to_split_as_it_was(error):
-    m = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
-    graph, attributes = rows(m.graph), [dict(vars(node)) for node in m.graph.nodes]
-    meta = [dict(node.meta) for node in m.graph.nodes]
-
-    def callback(node: Node) -> int:
-        return int(node.target)
-
-    def check():
-        assert rows(m.graph) == graph
-        assert [dict(node.meta) for node in m.graph.nodes] == meta
-        assert [dict(vars(node)) for node in m.graph.nodes] == attributes
-
-    called = fail_at_each_call(lambda: split_module(m, m, callback), error, check)
-    assert len(called) == 1 + 3
