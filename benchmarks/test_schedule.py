@@ -1,4 +1,4 @@
-"""Orders beside torch's; what a step takes is the model's time and gloo's, so it isn't timed."""
+"""Orders beside torch's. A training step isn't timed: its time is the model's and gloo's."""
 
 from __future__ import annotations
 

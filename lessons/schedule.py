@@ -176,8 +176,8 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
 def alive(orders: list[Order]) -> list[int]:
     """Count the micro-batches that each stage holds at most.
 
-    A stage holds the activations of a micro-batch from its forward to its backward. This is what
-    1F1B saves: both orders take the same time.
+    A stage holds the activations of a micro-batch from its forward to its backward. 1F1B takes as
+    long as GPipe, but it holds fewer of them.
 
     Args:
         orders: One order per stage.
@@ -316,14 +316,14 @@ class Engine:
         )
 
     def forward(self, microbatch: int) -> None:
-        """Receive what the stage needs, compute, send on what others need.
+        """Receive the stage's values, compute, and send the values that other stages need.
 
         One list of values arrives from each stage in ``receives``, and one leaves for each in
         ``sends``. The last stage computes the loss. Afterwards, ``held`` has everything that the
         backward needs.
         """
         raise NotImplementedError(
-            "schedule: receive what the stage needs, compute, send on what others need"
+            "schedule: receive the stage's values, compute, and send the values that other stages need"
         )
 
     def compute(
@@ -345,7 +345,7 @@ class Engine:
         raise NotImplementedError("schedule: run the nodes of the stage")
 
     def backward(self, microbatch: int) -> None:
-        """Receive the gradients of what was sent, run autograd, send on those of what was received.
+        """Receive the gradients of the sent values, run autograd, send those of the received ones.
 
         The gradients that a stage sends are a list: one entry for each tensor that it received from
         that stage and that requires a gradient, in order; ``None`` if the tensor has none. Where
@@ -353,7 +353,7 @@ class Engine:
         over all micro-batches.
         """
         raise NotImplementedError(
-            "schedule: receive the gradients of what was sent, run autograd, send on those of what was received"
+            "schedule: receive the gradients of the sent values, run autograd, send those of the received ones"
         )
 
 

@@ -131,7 +131,7 @@ def split_module(
 
 
 def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
-    """Call the callback once for every call node, and group the nodes by what it returns.
+    """Call the callback once for every call node, and group the nodes by its answers.
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
     Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not
@@ -157,7 +157,7 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
     [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
     """
     raise NotImplementedError(
-        "split_module: call the callback once for every call node, and group the nodes by what it returns"
+        "split_module: call the callback once for every call node, and group the nodes by its answers"
     )
 
 

@@ -241,8 +241,8 @@ def _deadlock(orders: list[Order], timeline: Timeline) -> RuntimeError:
 def alive(orders: list[Order]) -> list[int]:
     """Count the micro-batches that each stage holds at most.
 
-    A stage holds the activations of a micro-batch from its forward to its backward. This is what
-    1F1B saves: both orders take the same time.
+    A stage holds the activations of a micro-batch from its forward to its backward. 1F1B takes as
+    long as GPipe, but it holds fewer of them.
 
     Args:
         orders: One order per stage.
@@ -259,7 +259,7 @@ def alive(orders: list[Order]) -> list[int]:
     ]
 
 
-# --- Step 3: what each stage runs, and what it sends to which other stage
+# --- Step 3: the stages
 
 
 @dataclass(eq=False)
@@ -421,7 +421,7 @@ class Engine:
         self.channel.flush()
 
     def forward(self, microbatch: int) -> None:
-        """Receive what the stage needs, compute, send on what others need.
+        """Receive the stage's values, compute, and send the values that other stages need.
 
         One list of values arrives from each stage in ``receives``, and one leaves for each in
         ``sends``. The last stage computes the loss. Afterwards, ``held`` has everything that the
@@ -464,7 +464,7 @@ class Engine:
         return interpreter.env, value
 
     def backward(self, microbatch: int) -> None:
-        """Receive the gradients of what was sent, run autograd, send on those of what was received.
+        """Receive the gradients of the sent values, run autograd, send those of the received ones.
 
         The gradients that a stage sends are a list: one entry for each tensor that it received from
         that stage and that requires a gradient, in order; ``None`` if the tensor has none. Where

@@ -152,7 +152,7 @@ def old_paths(partitions: Iterable[Partition]) -> dict[str, str]:  # reference o
 
 
 def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
-    """Call the callback once for every call node, and group the nodes by what it returns.
+    """Call the callback once for every call node, and group the nodes by its answers.
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
     Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not

@@ -1,4 +1,4 @@
-"""``backend``: which nodes fit a loop, then kernels and what is printed, then whole models."""
+"""``backend``: the nodes that fit a loop, the kernels, the printed code, and whole models."""
 
 from __future__ import annotations
 

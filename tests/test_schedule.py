@@ -184,7 +184,7 @@ def test_alive_counts_the_micro_batches_that_a_stage_holds_at_once(lesson):
         ([8, 8, 8, 8], [4, 3, 2, 1]),
         cause=[
             (lambda got: got[1] == [8] * 4, "all forwards were counted, not those held at a time"),
-            (lambda got: got[0] == [0] * 4, "what is held at the end was counted"),
+            (lambda got: got[0] == [0] * 4, "the micro-batches held at the end were counted"),
         ],
     )
 
@@ -197,7 +197,7 @@ def test_alive_is_the_maximum_wherever_it_occurs_in_an_order(lesson):
     )
 
 
-# --- Step 3: what each stage runs, and what it sends
+# --- Step 3: the stages
 
 
 def chain(lesson, stages: int):
@@ -277,7 +277,7 @@ def test_a_value_goes_straight_to_each_stage_that_uses_it(lesson):
         [{1: ["submod_0"], 2: ["submod_0"]}, {2: ["submod_1"]}, {}],
         cause=[
             (lambda got: 2 not in got[0], "stage 0 doesn't send to stage 2"),
-            (lambda got: "submod_0" in got[1][2], "stage 1 sends on what it has received"),
+            (lambda got: "submod_0" in got[1][2], "stage 1 passes on a value that it has received"),
         ],
     )
     equal(
@@ -495,7 +495,7 @@ def test_values_arrive_in_another_process(lesson, tmp_path):
         [True, False, True],
         cause=(is_value([False] * 3), "no tensor that arrived requires a gradient"),
     )
-    holds(arrived[2].is_leaf, "what arrives to be a leaf", got=arrived[2])
+    holds(arrived[2].is_leaf, "a received tensor to be a leaf", got=arrived[2])
 
 
 # --- Step 6: the processes

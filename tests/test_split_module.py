@@ -67,7 +67,7 @@ def test_the_callback_is_called_for_calls_only(lesson):
         "no question about placeholders, get_attr nodes and the output",
         got=asked,
         cause=(lambda ops: len(ops) == len(graph.nodes), "it was asked about every node"),
-        hint="skip what computes nothing: it is brought in where it is used",
+        hint="skip these nodes: they become inputs of the partitions that use them",
     )
 
 
@@ -93,7 +93,7 @@ def test_partitions_come_in_the_order_in_which_the_graph_reaches_them(lesson):
         ["submod_7", "submod_3", "submod_5"],
         cause=[
             (is_value(["submod_3", "submod_5", "submod_7"]), "they were sorted by number"),
-            (is_value(["submod_0", "submod_1", "submod_2"]), "they were numbered afresh"),
+            (is_value(["submod_0", "submod_1", "submod_2"]), "they were given new numbers"),
         ],
         hint="leave them as they come: a dict keeps the order of first use",
     )
@@ -109,8 +109,8 @@ def test_a_value_used_elsewhere_is_an_output_here_and_an_input_there(lesson):
         (["outer_0_0"], ["outer_0_0"]),
         cause=[
             (lambda got: not all(got), "one end of the crossing was not recorded"),
-            (lambda got: len(got[0]) > 1, "a value that only its own partition uses goes out"),
-            (lambda got: len(got[1]) > 1, "a value comes in that the partition doesn't use"),
+            (lambda got: len(got[0]) > 1, "a value that only its own partition uses is an output"),
+            (lambda got: len(got[1]) > 1, "a value that the partition doesn't use is an input"),
         ],
         hint="record both ends at once, wherever maker and user differ",
     )
@@ -396,7 +396,7 @@ def test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple(lesson):
         [torch.Tensor, (), tuple],
         cause=[
             (lambda got: got[0] is tuple, "a single value is wrapped in a tuple"),
-            (lambda got: got[1] is None, "a submodule that gives nothing returns None"),
+            (lambda got: got[1] is None, "a submodule without outputs returns None"),
             (lambda got: got[2] is torch.Tensor, "of several values one is returned"),
         ],
         hint="ask partition.returns_single: no output is a tuple of none",
@@ -415,7 +415,7 @@ def test_a_nested_module_gets_a_flat_name(lesson):
             (lambda got: "outer" in got, "the path was kept"),
             (lambda got: "outer_0_0" in got, "the module was copied"),
         ],
-        hint="replace the dots of the path, and hand over the module as it is",
+        hint="replace the dots of the path, and pass on the module itself",
     )
 
 
@@ -460,10 +460,10 @@ def test_copies_keep_their_annotations(lesson):
 
 def test_copies_get_fresh_names_unless_they_are_to_keep_theirs(lesson):
     m = symbolic_trace(lambda x: torch.relu(x + 1) + 2)
-    afresh = built(lesson, m, "relu", "add_1", "add_1")
+    fresh = built(lesson, m, "relu", "add_1", "add_1")
     kept = built(lesson, m, "relu", "add_1", "add_1", keep_original_node_name=True)
     equal(
-        [calls(submodule.graph)[0].name for submodule in (afresh, kept)],
+        [calls(submodule.graph)[0].name for submodule in (fresh, kept)],
         ["add", "add_1"],
         cause=[
             (is_value(["add", "add"]), "keep_original_node_name changes nothing"),
@@ -622,7 +622,7 @@ def test_parameters_at_any_depth_are_shared_not_copied(lesson):
             ("inner.weight" not in found, "the parameter of the module inside was not found"),
             (lambda got: len(got) < 2, "a parameter was copied: training one leaves the other"),
         ],
-        hint="operator.attrgetter reads along a path with dots; hand over what it finds",
+        hint="operator.attrgetter reads along a path with dots; pass on that object itself",
     )
 
 
@@ -748,7 +748,7 @@ def test_every_graph_is_the_one_that_torch_makes(lesson, stages, option, make):
     same_split(
         lesson.split_module(m, model, in_stages(m, stages), **options),
         torch_split_module(theirs, model, in_stages(theirs, stages), **options),
-        hint=f"see what {option} asks for in the docstrings of build and stitch"
+        hint=f"the docstrings of build_submodule and stitch_graph say what {option} does"
         if option
         else "run the tests of the steps first: they look at one thing each",
     )
@@ -790,7 +790,7 @@ def test_the_original_is_not_changed(lesson):
     equal(
         [dict(node.meta) for node in m.graph.nodes],
         metas,
-        hint="what a step finds out belongs to the partition",
+        hint="store the findings of a step in the partition",
     )
     equal(dict(m.meta), meta, hint="partition_names belongs to the outer module")
     holds(
@@ -814,7 +814,7 @@ def test_the_tensors_of_the_result_are_those_of_the_model(lesson):
             (len(tensors) == 2, "a tensor, or the module with it, was copied"),
             (lambda _: plain == {"offset"}, "the buffer became a plain attribute"),
         ],
-        hint="hand over the originals (copies don't train); GraphModule registers tensors",
+        hint="pass on the originals, because copies don't train; GraphModule registers them",
     )
 
 

@@ -14,7 +14,7 @@ def replace(lesson, **functions):
     vars(lesson).update(functions)
 
 
-# --- wrong: what fits -----------------------------------------------------------------------------
+# --- wrong: which nodes fit -----------------------------------------------------------------------
 
 
 @wrong(fails="test_an_operand_is_read_at_its_place", says="expected: None")
@@ -30,7 +30,7 @@ def broadcasts_by_the_last_size_alone(lesson):
 
 @wrong(fails="test_any_other_node_stays_torch_s", says="expected: False")
 def asks_for_the_operator_alone(lesson):
-    """Looks the operator up, and not what it is called with."""
+    """Looks up the operator, and ignores its arguments."""
 
     def fits(node):
         return node.target in lesson.POINTWISE or node.target in lesson.REDUCTIONS
@@ -183,7 +183,7 @@ def searches_for_a_kernel_to_join(lesson):  # noqa: C901
 
 @right(core_only=True)
 def peels_phases_off(lesson):
-    """Takes away what can run, again and again."""
+    """Takes away the nodes that can run, again and again."""
 
     def phases(kernel):
         left, groups = list(kernel.nodes), []

@@ -113,7 +113,7 @@ def only_kernel(lesson, function, *args):
 
 
 def runs_as_eager(lesson, make, function, *args):
-    """A function that was made of the only kernel writes what eager computes."""
+    """Make a function of the only kernel, and compare its outputs with eager's."""
     kernel = only_kernel(lesson, function, *args)
     names = [node.target for node in flat(lesson, function, *args).graph.nodes]
     given = dict(zip([name for name in names if isinstance(name, str)], args, strict=False))
@@ -125,7 +125,7 @@ def runs_as_eager(lesson, make, function, *args):
 
 
 def compiled_by(backend, model):
-    """A compiled model; an error of the backend's own comes out as it was raised."""
+    """Compile a model; an error of the backend is raised as it is, not wrapped."""
     compiled = torch.compile(model, backend=backend)
 
     def run(*args):

@@ -7,7 +7,8 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,7 +86,7 @@ class Detached(Early):
 
 
 class Row(nn.Sequential):
-    """One tensor goes from layer to layer: all that torch's stages need no help with."""
+    """One tensor goes from layer to layer, so torch's own stages can run it."""
 
     def __init__(self):
         super().__init__(*(nn.Linear(4, 4) for _ in range(8)))
@@ -100,7 +101,7 @@ def loss_of(output: Any, targets: Tensor) -> Tensor:
 
 
 class Task(NamedTuple):
-    """A model, its inputs and targets, cut into micro-batches, and what one process makes of them.
+    """A cut model, its micro-batches, and the loss and gradients that one process computes.
 
     Attributes:
         cut: The cut model.
@@ -141,7 +142,7 @@ def whole(batch: Task) -> tuple[tuple[Tensor, ...], Tensor]:
 
 
 class Mailbox:
-    """A channel between threads: what arrives has the numbers, and no history."""
+    """A channel between threads: values arrive without their history."""
 
     def __init__(self, number: int, boxes: dict, stop: threading.Event) -> None:
         self.number, self.boxes, self.stop = number, boxes, stop
@@ -169,7 +170,7 @@ class Mailbox:
 
 
 class Stopped(Exception):
-    """A stage waits for a value that no other sends."""
+    """A stage waits for a value that no other stage sends."""
 
 
 def copied(tensor: Tensor) -> Tensor:
@@ -258,7 +259,7 @@ def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[A
 
 
 def exchanged(lesson, values: list[Any], folder: Path) -> list[Any]:
-    """Return what arrives in another process, which asks for the last value first."""
+    """Send values to another process, which receives the last first, and return the received."""
     make = lesson.Channel  # here: a process that skips its test would be lost
 
     def work(rank: int) -> Any:
@@ -283,13 +284,22 @@ def exchanged(lesson, values: list[Any], folder: Path) -> list[Any]:
 # --- torch
 
 
-def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str]]:
-    """Return what a schedule of torch's lets each stage run, printed as ours is."""
+@contextmanager
+def first_rank_of(count: int) -> Iterator[None]:
+    """Let this process be the first of some that aren't there, for torch's schedules."""
     fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    dist.init_process_group("fake", rank=0, world_size=count, store=fake.FakeStore())
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str]]:
+    """Return the order of each stage in a schedule of torch's, printed as ours is."""
     from torch.distributed.pipelining import PipelineStage
 
-    dist.init_process_group("fake", rank=0, world_size=stages, store=fake.FakeStore())
-    try:
+    with first_rank_of(stages):
         stage = PipelineStage(nn.Linear(2, 2), 0, stages, torch.device("cpu"))
         try:
             made = schedule(stage, microbatches, loss_fn=loss_of)
@@ -298,8 +308,6 @@ def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str
         if not hasattr(made, "_get_pipeline_order"):
             pytest.skip("this torch doesn't tell its order")
         orders = made._get_pipeline_order()
-    finally:
-        dist.destroy_process_group()
     return [
         [str(each).lstrip("0123456789") for each in orders[rank] if is_action(each)]
         for rank in range(stages)
@@ -307,18 +315,14 @@ def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str
 
 
 def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> list[list[str]]:
-    """Return what torch lets each process run that has several stages."""
-    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    """Return the order of each process in torch's interleaved schedule, printed as ours is."""
     from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
 
-    dist.init_process_group("fake", rank=0, world_size=processes, store=fake.FakeStore())
-    try:
-        count, device = processes * rounds, torch.device("cpu")
+    count, device = processes * rounds, torch.device("cpu")
+    with first_rank_of(processes):
         numbers = range(0, count, processes)
         own = [PipelineStage(nn.Linear(2, 2), number, count, device) for number in numbers]
         orders = ScheduleInterleaved1F1B(own, microbatches, loss_fn=loss_of).pipeline_order
-    finally:
-        dist.destroy_process_group()
     return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(processes)]
 
 

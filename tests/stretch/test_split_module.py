@@ -180,7 +180,7 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
 
 
 @pytest.mark.beyond("torch asks up to six times if autocast or gradients are switched")
-def test_the_callback_is_asked_once_per_call_also_if_the_graph_switches_autocast(lesson):
+def test_the_callback_is_called_once_per_node_even_in_an_autocast_region(lesson):
     m, asked = autocast_graph(), Counter()
     lesson.split_module(m, m, lambda node: asked.update([node.name]) or 0)
     equal(
@@ -250,7 +250,7 @@ def test_paths_that_are_equal_when_flattened_stay_apart(lesson):
 
 
 @pytest.mark.beyond("torch drops the star, so the model takes one argument")
-def test_starred_arguments_keep_their_star_with_keep_original_node_name(lesson):
+def test_starred_arguments_keep_their_star_under_original_names(lesson):
     m = symbolic_trace(Sum())
     split = lesson.split_module(m, m, in_stages(m, 2), keep_original_node_name=True)
     holds(
@@ -400,7 +400,7 @@ def test_no_node_moves_to_the_other_side_of_a_gradient_switch(lesson, gradients_
 
 
 @pytest.mark.beyond("torch raises an `AssertionError`")
-def test_partition_numbers_that_go_down_in_a_region_are_refused_by_name(lesson):
+def test_an_error_names_the_node_where_partition_numbers_go_down_in_a_region(lesson):
     m = autocast_graph()
     callback = numbered(_enter_autocast=1, mm=1, mm_1=0, mm_2=1, _exit_autocast=1, mul=1)
     with refuses(
