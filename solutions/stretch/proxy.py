@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import enum
 import sys
@@ -117,6 +118,12 @@ class Proxy(core.Proxy):
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:
         return super().refusal(error, reason, f"  {line_of_the_user()}\n{way_out}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+        """Copy the node and the tracer; without this, ``__getattr__`` would record a call."""
+        result = object.__new__(type(self))
+        vars(result).update(copy.deepcopy(vars(self), memo))
+        return result
 
 
 class Attribute(core.Attribute, Proxy):

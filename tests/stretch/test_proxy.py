@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 
 import pytest
@@ -191,7 +192,7 @@ def test_a_parameters_proxy_knows_its_shape(lesson):
     holds(x.tracer is tracer is (x + 1).tracer, "its tracer creates the nodes")
 
 
-# --- script methods -------------------------------------------------------------------------------
+# --- script methods, and copies -------------------------------------------------------------------
 
 
 class Scripted(nn.Module):
@@ -207,3 +208,11 @@ class Scripted(nn.Module):
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
 def test_a_script_method_is_a_method_call_of_its_owner(lesson):
     same_graph(plugged(lesson).trace(Scripted()), fx.Tracer().trace(Scripted()))
+
+
+@pytest.mark.unasked
+def test_copying_a_proxy_records_nothing(lesson):
+    x = proxy_of(lesson)
+    copied = copy.deepcopy(x)
+    holds(copied.node is not x.node, "a proxy of a copied node", got=copied)
+    equal((copied.node.name, len(x.node.graph.nodes)), ("x", 1))
