@@ -4,9 +4,7 @@
   of export takes. Buffers and inputs that the model writes are outputs of it: batch norm in
   training, a cache. The core's program drops these writes.
 - ``capture_joint`` records forward and backward in one graph, as AOTAutograd does for a compiler.
-- Operators that write several tensors, or to ``out=``, are recorded as values; the core refuses
-  them.
-- Inputs that a capture can't be true of are refused by name: sparse tensors, subclasses of
+- Inputs for which a capture would be wrong are refused by name: sparse tensors, subclasses of
   ``Tensor``, tensors with symbolic sizes.
 """
 
@@ -72,7 +70,7 @@ PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
 
 class Recorder(core.Recorder):
-    """Also records operators that write several tensors, and knows which inputs were written.
+    """Unlike the core's: it knows which inputs were written, and refuses special tensors.
 
     Attributes:
         state: The tensors of the parameters and buffers, by name. A buffer that the model replaces
@@ -81,7 +79,7 @@ class Recorder(core.Recorder):
     """
 
     def lift(self, name: str, value: Any) -> Any:
-        """Refuse a tensor of which a graph of plain tensors wouldn't be true."""
+        """Make a tensor an input, unless a graph of plain tensors would be wrong for it."""
         if isinstance(value, Tensor):
             refuse_special(name, value)
         return super().lift(name, value)
@@ -96,40 +94,6 @@ class Recorder(core.Recorder):
         lifted = super().lift_arguments(args, kwargs)
         self.leaves = tree_leaves(lifted)
         return lifted
-
-    def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Record what a call writes, to whichever arguments, and return what the call returns."""
-        if func._schema.returns and isinstance(args[0], Tensor) and not outputs_of(func):
-            return super().write(func, args, kwargs)
-        arguments, outputs = func._schema.arguments, outputs_of(func)
-        names = [each.name for each in arguments]
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        with self:
-            inputs = {name: each for name, each in kwargs.items() if name not in outputs}
-            values = tree_leaves(self.functional(func)(*args, **inputs))
-        targets = tree_leaves([given[each.name] for each in arguments if is_written(each)])
-        for target, value in zip(targets, values, strict=True):
-            if target.shape != value.shape:
-                raise failure(f"writes {func} to an output of another shape", "leave out= away")
-            self.store(target, value)
-        returned = len(func._schema.returns)
-        return tuple(targets) if returned > 1 else targets[0] if returned else None
-
-    def functional(self, func: OpOverload) -> OpOverload:
-        """Return the operator that returns what another one writes, to several tensors or ``out=``.
-
-        It has the name without ``_``, and takes the same but for the outputs.
-        """
-        if func._schema.returns and not outputs_of(func):
-            return super().functional(func)
-        packet = func.overloadpacket
-        if not outputs_of(func):
-            space = getattr(torch.ops, func.namespace)
-            packet = getattr(space, packet.__name__.removesuffix("_"), packet)
-        for pure in (getattr(packet, name) for name in packet.overloads()):
-            if not pure._schema.is_mutable and inputs_of(pure) == inputs_of(func):
-                return pure
-        raise failure(f"writes by {func}", "call the operator that returns the result instead")
 
     def written_inputs(self) -> list[tuple[signatures.OutputKind, str, Any]]:
         """Return the kind, the target and the new value of each input that was written."""
@@ -150,21 +114,6 @@ class Recorder(core.Recorder):
             for (kind, target, tensor), name in zip([*owned, *given], placeholders, strict=True)
             if isinstance(tensor, Tensor) and self.node_of(tensor).name != name
         ]
-
-
-def outputs_of(func: OpOverload) -> set[str]:
-    """Return the names of the arguments that are outputs, as ``out`` is."""
-    return {each.name for each in func._schema.arguments if each.is_out}
-
-
-def inputs_of(func: OpOverload) -> list[tuple[str, str]]:
-    """Return the names and types of the other arguments."""
-    return [(each.name, str(each.type)) for each in func._schema.arguments if not each.is_out]
-
-
-def is_written(argument: Any) -> bool:
-    """Return whether an operator writes this argument of its schema."""
-    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 def refuse_special(name: str, tensor: Tensor) -> None:

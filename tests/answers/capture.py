@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import operator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map, tree_map_only
+from torch.utils._pytree import tree_map
 
 from tests.suite.answers import right, wrong
 
@@ -64,20 +63,6 @@ def reads_a_constant_each_time(lesson):
     overriding(lesson, known=known_anew)
 
 
-@wrong(fails="test_two_constants_are_two_nodes", says="numbers that the eager model gives")
-def gives_constants_one_name(lesson):
-    """Calls every constant ``_tensor_constant0``."""
-    known = lesson.Recorder.known
-
-    def one_name(self, tensor):
-        others, self.constants = self.constants, {}
-        fake = known(self, tensor)
-        self.constants = {**others, **self.constants}
-        return fake
-
-    overriding(lesson, known=one_name)
-
-
 # --- wrong: decompose -----------------------------------------------------------------------------
 
 
@@ -100,17 +85,6 @@ def decomposes_one_level(lesson):
             self.inside = False
 
     overriding(lesson, decompose=once)
-
-
-@wrong(fails="test_a_rule_takes_the_place_of_an_operator", says="the rule wasn't called")
-def ignores_the_table(lesson):
-    """Asks torch alone."""
-
-    def decompose(self, func, args, kwargs):
-        with self:
-            return func.decompose(*args, **kwargs)
-
-    overriding(lesson, decompose=decompose)
 
 
 # --- wrong: writes --------------------------------------------------------------------------------
@@ -162,26 +136,6 @@ def compares_the_target_with_the_base_alone(lesson):
     overriding(lesson, store=store)
 
 
-@wrong(fails="test_an_operator_without_a_pure_one_is_refused", says="of the same name was taken")
-def looks_in_aten_alone(lesson):
-    """Looks for the pure operator in ``aten``, whatever the operator's own namespace."""
-
-    def functional(self, func):
-        name = func.overloadpacket.__name__.removesuffix("_")
-        packet = getattr(aten, name)
-        found = [getattr(packet, each) for each in packet.overloads()]
-        same = [each for each in found if lesson.takes(each) == lesson.takes(func)]
-        return (same or found)[0]
-
-    def write(self, func, args, kwargs):
-        if func.namespace != "aten":
-            return args[0] if func._schema.returns else None
-        return lesson_write(self, func, args, kwargs)
-
-    lesson_write = lesson.Recorder.write
-    overriding(lesson, functional=functional, write=write)
-
-
 # --- wrong: modules, inputs, questions ------------------------------------------------------------
 
 
@@ -190,25 +144,6 @@ def leaves_out_the_hook_after_an_error(lesson):
     """Registers the second hook as it is called by default."""
     register = lesson.register_module_forward_hook
     lesson.register_module_forward_hook = lambda hook, **options: register(hook)
-
-
-@wrong(fails="test_no_hook_stays_after_an_error", says="remove the hooks in a `finally`")
-def removes_hooks_at_the_end(lesson):
-    """Removes the hooks where an error never comes."""
-    manager = lesson.Recorder.module_stacks
-
-    abandoned: list = []
-    lesson.abandoned = abandoned
-
-    @contextmanager
-    def keeping(self, model):
-        inside = manager(self, model)
-        abandoned.append(inside)
-        inside.__enter__()
-        yield
-        inside.__exit__(None, None, None)
-
-    overriding(lesson, module_stacks=keeping)
 
 
 @wrong(fails="test_a_second_call_has_a_number", says="expected:")
@@ -259,30 +194,6 @@ def maps_by_hand(lesson):
 
 
 @right(core_only=True)
-def reads_items_last(lesson):
-    """Binds the items of a result after all their nodes are made."""
-
-    def bind(self, result, node):
-        node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
-        if isinstance(result, Tensor):
-            number = lesson.storage_id(result)
-            if number not in self.memories:
-                self.memories[number] = lesson.Memory(result)
-            memory = self.memories[number]
-            self.values[id(result)] = lesson.Value(result, node, memory, memory.writes)
-        elif isinstance(result, tuple | list):
-            tensors = [(n, each) for n, each in enumerate(result) if isinstance(each, Tensor)]
-            parts = [
-                self.add_node("call_function", operator.getitem, (node, n)) for n, _ in tensors
-            ]
-            for (_, each), part in zip(tensors, parts, strict=True):
-                self.bind(each, part)
-        return result
-
-    overriding(lesson, bind=bind)
-
-
-@right(core_only=True)
 def looks_the_rule_up_first(lesson):
     """Asks the table, then torch, and returns early."""
 
@@ -308,36 +219,3 @@ def collects_state_in_a_loop(lesson):
         return state
 
     overriding(lesson, lift_state=lift_state)
-
-
-@right(core_only=True)
-def leaves_the_last_item_be(lesson):
-    """Keeps one stack per call in a list, in the place of one item."""
-
-    @contextmanager
-    def module_stacks(self, model):
-        found = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-        paths = {id(module): path for path, module in found.items()}
-        counted: dict[str, int] = {}
-        self.running = [lesson.stack_item("", 0, model)]
-        saved: list = []
-
-        def enter(module, args):
-            saved.append(list(self.running))
-            path = paths.get(id(module))
-            if path:
-                counted[path] = counted.get(path, -1) + 1
-                self.running.append(lesson.stack_item(path, counted[path], module))
-
-        def leave(module, args, result):
-            self.running[:] = saved.pop()
-
-        first = lesson.register_module_forward_pre_hook(enter)
-        second = lesson.register_module_forward_hook(leave, always_call=True)
-        try:
-            yield
-        finally:
-            first.remove()
-            second.remove()
-
-    overriding(lesson, module_stacks=module_stacks)
