@@ -6,7 +6,6 @@ import contextlib
 import html
 import os
 import re
-import resource
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,19 +14,15 @@ from pathlib import Path
 import pytest
 
 from kata.grading.container import Container
-from kata.grading.report import Grade, Limits, Person, State, clipped, grade_of
+from kata.grading.report import Grade, Limits, State, clipped, grade_of
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
 from kata.judging import End, Ending, Report, Request, Verdict
-from kata.lesson_names import NAMES
 from tests.project.stage import a_learner, play
-from tests.project.submissions import ENDLESS, hand_in, solved, thirty_people, wrong_answers
+from tests.project.submissions import ENDLESS, NAMES_THE_LAST, hand_in, solved
 
 ONE = ("path_of_module",)
 FILE = "path_of_module.py"
-SECONDS_FOR_THIRTY = 180
-# A test beside this one may take the processor for a while.
-PATIENT = Limits(seconds=30, total=300)
 
 
 def said(outcome: str, *, is_stretch: bool = False) -> Report:
@@ -74,7 +69,7 @@ def states(session: Session) -> dict[str, str]:
 def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monkeypatch):
     handed_in = {
         "solved": solved(*ONE),
-        "<b>=1[blink]": wrong_answers(*ONE)["the_last_of_two_names_wins"],
+        "<b>=1[blink]": {FILE: NAMES_THE_LAST},
         "untouched": {},
         "endless": {FILE: ENDLESS},
         "delegating": {FILE: DELEGATES},
@@ -178,39 +173,3 @@ def test_an_error_of_one_run_is_that_grades_alone(tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr("kata.grading.session.Judge", lambda: Answering(broken))
     assert states(Session(find_submissions(tmp_path), ONE)) == {"ada": "not judged"}
-
-
-@pytest.mark.slow
-def test_a_wrong_answer_is_never_starred(tmp_path: Path):
-    for lesson in NAMES:
-        for name, files in list(wrong_answers(lesson).items())[:2]:
-            hand_in(tmp_path, f"{lesson} {name}", files)
-    session = Session(find_submissions(tmp_path), limits=PATIENT)
-    list(session.judge_everybody())
-    states = {person.name: graded(person).state for person in session.summary().people}
-    # A mistake in the stretch alone leaves the core green.
-    assert set(states.values()) <= {State.RED, State.DONE}, states
-
-
-def graded(person: Person) -> Grade:
-    lesson = person.name.split()[0]
-    return next(grade for grade in person.grades if grade.lesson == lesson)
-
-
-@pytest.mark.slow
-def test_thirty_people_are_graded_in_three_minutes_on_two_cores(tmp_path: Path):
-    thirty_people(tmp_path)
-    before = seconds_of_children()
-    session = Session(find_submissions(tmp_path), limits=PATIENT)
-    list(session.judge_everybody())
-    people = session.summary().people
-    # Of the processor, not of the clock: other tests may run beside this one.
-    assert (seconds_of_children() - before) / 2 < SECONDS_FOR_THIRTY
-    assert len(people) == 30
-    assert all(person.count(State.WAITING, State.NOT_JUDGED) == 0 for person in people)
-
-
-def seconds_of_children() -> float:
-    """The processor time of all processes that were started here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -82,14 +82,6 @@ def test_check_shows_the_milestone_of_a_green_core(learner, judge: Judge):
     assert "`kata run examples/code.py`" in " ".join(rest)
 
 
-def test_check_shows_no_milestone_while_a_piece_is_lent(learner, judge: Judge):
-    write_cores("interpreter")
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        screen = play("check", "interpreter").screen
-    assert "kata run" not in screen
-    assert "lent by the reference: code, graph, proxy" in screen
-
-
 def watched(*verdicts: Verdict) -> list[str]:
     """Return what a watch prints for each verdict."""
     shown = []

@@ -28,18 +28,6 @@ class PathOfModule:
             paths.update({module: path for path, module in self.root.named_modules()})
         return paths[mod]
 """
-ELSEWHERE = """
-import math
-
-class PathOfModule:
-    def path_of_module(self, mod):
-        try:
-            return torch_paths[mod]
-        except NameError:
-            import builtins
-            builtins.torch_paths = {each: path for path, each in self.root.named_modules()}
-            return torch_paths[mod]
-"""
 WRONG = """
 class PathOfModule:
     asked = []
@@ -52,16 +40,6 @@ NAMES_THE_LAST = """
 class PathOfModule:
     def path_of_module(self, mod):
         return {m: path for path, m in self.root.named_modules(remove_duplicate=False)}[mod]
-"""
-HANGS_ALONE = """
-class PathOfModule:
-    asked = []
-
-    def path_of_module(self, mod):
-        self.asked.append(mod)
-        while len(self.asked) == 1 and mod is not self.root:
-            pass
-        return "wrong" if len(self.asked) > 1 else ""
 """
 
 
@@ -82,8 +60,8 @@ def text(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize(
     "source",
-    [ON_THE_CLASS, IN_A_DEFAULT, ELSEWHERE],
-    ids=["on the class", "in a default", "elsewhere"],
+    [ON_THE_CLASS, IN_A_DEFAULT],
+    ids=["on the class", "in a default"],
 )
 def test_state_of_an_earlier_test_is_told(source, judge, lessons):
     verdict = judged(judge, lessons, source)
@@ -106,11 +84,3 @@ def test_the_reds_after_it_are_asked_too(judge, lessons):
     told = [each for each in verdict.failures if "alone, this test is green" in each.text]
     assert len(told) > 3
     assert len(told) < len(verdict.failures)  # some look at two models, and are red alone too
-
-
-@pytest.mark.slow
-def test_a_test_that_hangs_alone_keeps_its_own_cause(judge, lessons):
-    verdict = judged(judge, lessons, HANGS_ALONE)
-    assert verdict.is_finished
-    assert "'wrong'" in text(verdict)
-    assert "alone" not in text(verdict)

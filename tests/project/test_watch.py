@@ -183,10 +183,3 @@ def test_a_save_by_rename_is_one_save(folder: Folder):
     folder.tracer.write_text("two")
     aside.unlink()
     assert folder.told() == ["tracer"]
-
-
-def test_several_files_at_once_are_all_told(folder: Folder):
-    folder.tracer.write_text("two")
-    (folder.path / "unflatten.py").write_text("new")
-    (folder.path / "notes.py").write_text("no lesson")
-    assert folder.told() == ["tracer", "unflatten"]
