@@ -123,7 +123,7 @@ def test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down(lesson)
     )
 
 
-def test_a_name_without_a_module_is_passed_over(lesson):
+def test_a_name_without_a_module_is_skipped(lesson):
     root = nn.Module()
     root.register_module("nothing", None)
     root.something = nn.ReLU()

@@ -102,7 +102,7 @@ def test_unwritten_siblings_are_lent_and_written_ones_are_not(tmp_path: Path):
 STEPS = {
     "test_a_tensor_that_the_model_holds_has_a_path",
     "test_a_tensor_that_the_model_does_not_hold_has_no_path",
-    "test_an_attribute_of_any_kind_is_one",
+    "test_an_attribute_of_any_kind_is_found",
     "test_an_attribute_is_found_without_being_read",
     "test_a_function_has_these_inputs",
     "test_any_other_function_can_be_called_by_position",

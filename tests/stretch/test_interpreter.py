@@ -37,7 +37,7 @@ def test_variadic_parameters_take_what_is_left(lesson):
     same_numbers(result, run.expected[0])
 
 
-@pytest.mark.beyond("both are lists")
+@pytest.mark.beyond("torch makes lists of both")
 def test_variadic_parameters_are_what_python_makes_of_them(lesson):
     module = traced(lambda x, *args, **kwargs: (x, args, kwargs))
     equal(lesson.Interpreter(module).run(1, 2, 3), (1, (2, 3), {}))
@@ -65,7 +65,7 @@ def test_values_that_are_given_are_not_computed(lesson):
     same_numbers(result, torch.tensor([2.0, 7.0]))
 
 
-@pytest.mark.beyond("the run works in the dict that it is given")
+@pytest.mark.beyond("torch works in the dict that it is given")
 def test_the_values_given_stay_as_they_are(lesson):
     module = traced(lambda x: x * 2)
     x = node_of(module, "x")
@@ -111,7 +111,7 @@ def extended(values):
 fx.wrap("extended")
 
 
-@pytest.mark.beyond("it has no last use, so it is kept")
+@pytest.mark.beyond("torch keeps it, because it has no last use")
 def test_an_unused_value_is_freed_at_once(lesson):
     def function(x):
         x.neg()
@@ -188,12 +188,12 @@ def test_a_transformer_keeps_metadata(lesson):
         node.stack_trace = f"line of {node.name}"
     transformed = lesson.Transformer(module).transform()
     for node in transformed.graph.nodes:
-        if node.op != "placeholder":  # torch records it past its tracer
+        if node.op != "placeholder":  # torch's tracer doesn't make it
             equal(node.meta["nn_module_stack"], {node.name: ("a", nn.Module)})
             equal(node.stack_trace, f"line of {node.name}")
 
 
-@pytest.mark.beyond("it creates placeholders past its tracer")
+@pytest.mark.beyond("torch creates placeholders without its tracer")
 def test_a_transformer_keeps_metadata_of_placeholders(lesson):
     module = small()
     node_of(module, "x").stack_trace = "line of x"

@@ -54,12 +54,12 @@ def test_a_concrete_none_is_checked(lesson):
     same_trace(lesson, lambda: function, concrete_args={"mask": None})
 
 
-def test_a_value_that_cannot_be_checked_is_warned_of(lesson):
+def test_a_value_that_cannot_be_checked_causes_a_warning(lesson):
     with warns_of("flag"):
         graph_module(lesson, branching, concrete_args={"flag": torch.tensor(data=True)})
 
 
-def test_concrete_arguments_are_those_of_one_trace(lesson):
+def test_concrete_arguments_belong_to_one_trace(lesson):
     tracer = plugged(lesson)
     tracer.trace(branching, {"flag": True})
     graphs = [each.trace(lambda x, flag: x + flag) for each in (tracer, plugged(lesson))]
