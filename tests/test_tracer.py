@@ -301,6 +301,18 @@ def test_the_graph_knows_its_tracer_class(lesson):
     )
 
 
+def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
+    passed = []
+
+    class Watching(lesson.Tracer):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            passed.append(concrete_args)
+            return super().create_args_for_root(root_fn, is_module)
+
+    Watching().trace(lambda x: x, {"x": 1})
+    equal(passed, [{"x": 1}])
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: x if x.sum() > 0 else -x, lambda x: [y for y in x], lambda x: torch.add(*x)],
@@ -617,7 +629,7 @@ def test_a_subclass_sees_every_call_of_a_module(lesson):
             (lambda got: got[0][0] == "", "the root's own call is among them"),
             (lambda got: not got[0][2], "keyword arguments are lost"),
         ],
-        hint="the patched `nn.Module.__call__` calls `self.call_module(mod, forward, args, kwargs)`",
+        hint="the patched `nn.Module.__call__` calls `self.call_module(m, forward, args, kwargs)`",
     )
 
 
