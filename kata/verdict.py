@@ -40,7 +40,6 @@ class Report:
         outcome: ``passed``, ``failed``, ``todo`` or ``skipped``.
         is_stretch: Whether the test asks for more than the core.
         text: The explanation of a failure, the reason for a skip, the task of a todo.
-        seconds: How long the test took.
         printed: The end of what the judged code printed meanwhile.
         title: What failed before the test could ask anything, if it was that.
     """
@@ -50,7 +49,6 @@ class Report:
     outcome: str
     is_stretch: bool
     text: str = ""
-    seconds: float = 0.0
     printed: str = ""
     title: str = ""
 
@@ -136,7 +134,6 @@ class Verdict:
         planned: How many tests were to run, of the core and of the stretch.
         lent: The pieces that came from the reference.
         borrowed: What in the lesson is the reference's own, or torch's.
-        seconds: How long the run took.
         step: The step whose tests alone were to run; 0 for all tests.
     """
 
@@ -146,7 +143,6 @@ class Verdict:
     planned: tuple[int, int] = (0, 0)
     lent: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
-    seconds: float = 0.0
     step: int = 0
 
     def of(self, outcome: str) -> tuple[Report, ...]:

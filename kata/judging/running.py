@@ -63,7 +63,6 @@ class Running:
         self.verdict: Verdict | None = None
 
     def begin_timers(self) -> None:
-        self.began = time.monotonic()
         warm_up = (self.worker.once and seconds_computed(self.worker.process.pid)) or 0.0
         self.test_timer = Timer(self.request.seconds, computed_before=warm_up)
         self.total_timer = Timer(self.request.total or float("inf"), computed_before=warm_up)
@@ -175,6 +174,5 @@ class Running:
             planned=self.log.planned,
             lent=self.log.lent,
             borrowed=self.log.borrowed,
-            seconds=time.monotonic() - self.began,
             step=self.request.step,
         )

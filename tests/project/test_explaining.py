@@ -137,7 +137,6 @@ def test_an_error_with_a_strange_text_is_one_failure(source, words, judge: Judge
     assert (verdict.is_finished, len(verdict.reports)) == (True, sum(verdict.planned))
     assert words in verdict.first_failure.text
     assert all(len(report.text) < 5000 for report in verdict.reports)
-    assert verdict.seconds < 20
 
 
 def test_what_is_known_is_shown_before_the_end_that_cut_it_short(capsys):

@@ -8,8 +8,8 @@ from tests.suite.cost import growth, lines_run
 from tests.suite.expect import barred, equal, holds, is_value, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 from tests.suite.implementations import star_import
-from tests.suite.marks import asking_more
 from tests.suite.notes import noting
+from tests.suite.versions import asking_more
 
 __all__ = [
     "asking_more",

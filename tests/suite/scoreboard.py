@@ -69,7 +69,6 @@ def content_of(report: pytest.TestReport) -> dict[str, Any]:
         "outcome": outcome,
         "is_stretch": report.is_stretch,
         "text": text_of(report)[:LONGEST_TEXT],
-        "seconds": round(report.duration, 4),
         "printed": printed_end(report.capstdout),
         "title": getattr(report, "title", ""),
     }

@@ -31,3 +31,8 @@ def that_run(names: Collection[str]) -> list[Any]:
     """Parameters of a test that runs the graphs of these models, each where torch can."""
     since = {name: pytest.mark.since(*RUNS_SINCE[name]) for name in names if name in RUNS_SINCE}
     return [pytest.param(name, marks=since.get(name, ())) for name in names]
+
+
+def asking_more(value: object) -> object:
+    """A parameter whose tests are stretch."""
+    return pytest.param(value, marks=pytest.mark.stretch)
