@@ -1,4 +1,4 @@
-"""What the tests of ``create_arg`` are written with: models, odd values, a tracer to plug into."""
+"""Models, odd values and tracers for the tests of ``create_arg``."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class Model(nn.Module):
 
 
 def plugged(lesson) -> torch.fx.Tracer:
-    """torch's ``Tracer`` with the lesson's method in front."""
+    """Return torch's ``Tracer`` with the lesson's class as its first base."""
     return type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
 
 
 def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
-    """A tracer with the lesson's method in front, at the beginning of a trace."""
+    """Return a tracer with the lesson's class as its first base, at the beginning of a trace."""
     return standing(type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})(), root)
 
 
 def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
-    """The tracer, as a trace of ``root`` would set it up."""
+    """Set the tracer up as a trace of ``root`` would, and return it."""
     tracer.scope, tracer.module_stack, tracer.node_name_to_scope = Scope("", None), {}, {}
     tracer.root, tracer.graph = root, Graph()
     vars(tracer).pop("tensor_attrs", None)  # a trace begins without
@@ -68,7 +68,7 @@ def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
 
 
 def target_of(tracer, value: object) -> str | NameError:
-    """The path that the node for ``value`` reads, or the refusal that came instead."""
+    """Return the path that the node for ``value`` reads, or the ``NameError`` raised instead."""
     try:
         node = tracer.create_arg(value)
     except NameError as error:

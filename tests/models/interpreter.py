@@ -38,7 +38,7 @@ def run_of(specimen: zoo.Specimen) -> Run:
 
 
 def plain(value: Any) -> Any:
-    """A value with lists and dicts of Python's own types: torch's interpreter has others."""
+    """Return a value with ordinary lists and dicts: those in a graph are immutable."""
     if isinstance(value, type):
         return next((each for each in (list, dict) if issubclass(value, each)), value)
     if isinstance(value, tuple | list):
@@ -95,7 +95,7 @@ def traced(function: Callable[..., object]) -> fx.GraphModule:
 
 
 def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> list[Any]:
-    """Return what each node says of its value, after a run of its own."""
+    """Return the shape and type that each node has for its value, after a run."""
     run = build()
     shape_prop(run.module, *options).propagate(*run.values)
     keys = "tensor_meta", "type"
@@ -106,12 +106,12 @@ def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> li
 
 
 def keeping(lesson: Any, module: Any) -> Any:
-    """An interpreter that keeps all values: it asks for no ``last_uses``."""
+    """Return an interpreter that keeps all values: it asks for no ``last_uses``."""
     return lesson.Interpreter(module, garbage_collect_values=False)
 
 
 def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
-    """Run twice, once by torch, and compare what each node says of its value."""
+    """Run twice, once by torch, and compare the shape and type in each node."""
     ours, theirs = (
         described(each, lambda: run_of(build())) for each in (lesson.ShapeProp, ShapeProp)
     )
@@ -125,7 +125,7 @@ def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
 
 
 def node_of(module: Any, name: str) -> fx.Node:
-    """The node of that name."""
+    """Return the node of that name."""
     (node,) = [each for each in module.graph.nodes if each.name == name]
     return node
 

@@ -1,4 +1,4 @@
-"""What the tests of ``path_of_module`` are written with."""
+"""Modules and tracers for the tests of ``path_of_module``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tests.suite import own
 
 
 def plugged(lesson) -> torch.fx.Tracer:
-    """torch's ``Tracer`` with the lesson's method in front."""
+    """Return torch's ``Tracer`` with the lesson's class as its first base."""
     return type("Plugged", (own(lesson.PathOfModule, "path_of_module"), torch.fx.Tracer), {})()
 
 
 def tracer_at(lesson, root: nn.Module) -> torch.fx.Tracer:
-    """A tracer with the lesson's method, whose root is ``root``."""
+    """Return a tracer with the lesson's method, whose root is ``root``."""
     tracer = plugged(lesson)
     tracer.root = root
     return tracer
 
 
 def path_of(tracer: torch.fx.Tracer, mod: nn.Module) -> str | NameError | KeyError:
-    """The path, or the refusal that came instead: a comparison tells the cause of that too."""
+    """Return the path, or the error raised instead, so that a test can name the cause."""
     try:
         return tracer.path_of_module(mod)
     except NameError as error:

@@ -1,4 +1,4 @@
-"""What the tests of ``placeholders`` are written with."""
+"""Functions and tracers for the tests of ``placeholders``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.suite.expect import Cause
 
 
 def plugged(lesson) -> torch.fx.Tracer:
-    """torch's ``Tracer`` with the lesson's methods in front."""
+    """Return torch's ``Tracer`` with the lesson's class as its first base."""
     mixin = own(lesson.Placeholders, "create_args_for_root")
     return type("Plugged", (mixin, torch.fx.Tracer), {})()
 
