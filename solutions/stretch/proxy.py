@@ -125,6 +125,10 @@ class Proxy(core.Proxy):
         vars(result).update(copy.deepcopy(vars(self), memo))
         return result
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Fill a copy or an unpickled proxy; until then, ``__getattr__`` has no tracer to ask."""
+        vars(self).update(state)
+
 
 class Attribute(core.Attribute, Proxy):
     """``x.name`` of a proxy. In torch: ``torch.fx.proxy.Attribute``."""

@@ -600,6 +600,8 @@ def test_print_readable_shows_shapes(lesson):
     text = module.print_readable(print_output=False)
     holds('sin: "f32[2, 3]" = torch.sin(x)' in text, "shape and type of each value", got=text)
     ast.parse(text)
+    strides = module.print_readable(print_output=False, include_stride=True, include_device=True)
+    holds('"f32[2, 3][3, 1]cpu"' in strides, "stride and device", got=strides)
 
 
 def test_print_readable_shows_graph_modules_inside(lesson):
@@ -610,6 +612,13 @@ def test_print_readable_shows_graph_modules_inside(lesson):
 
 
 # --- names and places -----------------------------------------------------------------------------
+
+
+@pytest.mark.beyond("the parameter hides the builtin, and a tensor is called")
+def test_a_parameter_may_be_named_like_a_builtin_that_is_called(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_function(len, (graph.placeholder("len"),)))
+    equal(runnable(lesson, graph)([1, 2]), 2)
 
 
 def test_a_node_may_be_named_like_a_keyword(lesson):

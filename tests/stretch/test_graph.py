@@ -395,6 +395,20 @@ def test_lint_finds_two_nodes_of_one_name(lesson):
 # --- printing and code ----------------------------------------------------------------------------
 
 
+@pytest.mark.beyond("only with the package `tabulate`")
+def test_a_graph_is_printed_as_a_table(lesson, capsys):
+    graph = lesson.Graph()
+    graph.output([graph.placeholder("x")])
+    graph.print_tabular()
+    expected = """
+opcode       name    target  args    kwargs
+-----------  ------  ------  ------  ------
+placeholder  x       x       ()      {}
+output       output  output  ([x],)  {}
+"""
+    equal(capsys.readouterr().out, expected.lstrip())
+
+
 @pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
 def test_graphs_of_models_are_printed_as_torch_prints_them(lesson, name):
     model = torchvision.models.resnet18() if name == "ResNet18" else zoo.SMALL[name]().model

@@ -213,6 +213,7 @@ def test_a_script_method_is_a_method_call_of_its_owner(lesson):
 @pytest.mark.unasked
 def test_copying_a_proxy_records_nothing(lesson):
     x = proxy_of(lesson)
-    copied = copy.deepcopy(x)
-    holds(copied.node is not x.node, "a proxy of a copied node", got=copied)
-    equal((copied.node.name, len(x.node.graph.nodes)), ("x", 1))
+    copied, deeply_copied = copy.copy(x), copy.deepcopy(x)
+    holds(copied.node is x.node, "a proxy of the same node", got=copied)
+    holds(deeply_copied.node is not x.node, "a proxy of a copied node", got=deeply_copied)
+    equal((deeply_copied.node.name, len(x.node.graph.nodes)), ("x", 1))

@@ -144,24 +144,34 @@ class GraphModule(core.GraphModule):
     def __str__(self) -> str:
         return f"{super().__str__()}\n{self.code}\n# print_readable() shows shapes as well"
 
-    def print_readable(self, print_output: bool = True) -> str:
+    def print_readable(
+        self,
+        print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
+    ) -> str:
         """Print the code of this module and of graph modules inside, with shapes; return the text.
 
         The shapes are those of ``node.meta["val"]``, ``"tensor_meta"`` or ``"example_value"``.
+
+        Args:
+            print_output: Whether to print the text.
+            include_stride: Whether the text has strides as well.
+            include_device: Whether the text has devices as well.
         """
-        text = self.readable(self._get_name())
+        text = self.readable(self._get_name(), include_stride, include_device)
         if print_output:
             print(text)
         return text
 
-    def readable(self, name: str) -> str:
+    def readable(self, name: str, *details: bool) -> str:
         """Return the text of ``print_readable``, with a name for the class."""
-        writer = ReadableWriter(self.graph)
+        writer = ReadableWriter(self.graph, *details)
         body = "\n    ".join(writer.lines()) or "pass"
         parts = [f"{writer.signature()}\n    {body}"]
         for child, module in self.named_children():
             if isinstance(module, GraphModule):
-                parts.append(module.readable(child))
+                parts.append(module.readable(child, *details))
         body = indent("\n\n".join(parts), "    ")
         return f"class {name}(torch.nn.Module):\n{body}"
 

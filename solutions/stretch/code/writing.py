@@ -85,7 +85,8 @@ class CodeWriter(core.CodeWriter):
         self.globals |= PYTREES | dict(self.codegen.additional_globals())
         namespace = Namespace()  # a node may be called `None`, or have the name of another one
         self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
-        self.node_names = {*self.names.values()}
+        parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
+        self.node_names = {*self.names.values(), *parameters}  # a parameter `len` hides the builtin
 
     def source(self) -> str:
         """Return the text of the whole function, and the statements before it."""
@@ -162,7 +163,19 @@ class CodeWriter(core.CodeWriter):
 
 
 class ReadableWriter(CodeWriter):
-    """Writes types and shapes from the nodes' metadata instead of annotations."""
+    """Writes types and shapes from the nodes' metadata instead of annotations.
+
+    Args:
+        graph: The graph.
+        include_stride: Whether to write strides as well.
+        include_device: Whether to write devices as well.
+    """
+
+    def __init__(
+        self, graph: core_graph.Graph, include_stride: bool = False, include_device: bool = False
+    ) -> None:
+        super().__init__(graph)
+        self.include_stride, self.include_device = include_stride, include_device
 
     def annotated(self, name: str, node: Node, mark: str = " : ") -> str:
         known = (node.meta.get(key) for key in ("val", "tensor_meta", "example_value"))
@@ -170,7 +183,12 @@ class ReadableWriter(CodeWriter):
         if node.op == "output" or not hasattr(value, "dtype"):
             return super().annotated(name, node, mark)
         abbreviation = torch_fx.dtype_abbrs[value.dtype]  # type: ignore[attr-defined]
-        return f'{name}: "{abbreviation}{[*value.shape]}"'
+        text = f"{abbreviation}{[*value.shape]}"
+        if self.include_stride:
+            text += str([*(value.stride() if callable(value.stride) else value.stride)])
+        if self.include_device and hasattr(value, "device"):
+            text += str(value.device)
+        return f'{name}: "{text}"'
 
 
 def is_identifier(name: Any) -> bool:

@@ -242,6 +242,23 @@ class Graph(core.Graph):
         self.lint()
         return super().eliminate_dead_code(is_impure_node)
 
+    def print_tabular(self) -> None:
+        """Print the nodes as a table. torch's needs the package ``tabulate``; this one doesn't.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> graph.print_tabular()
+        opcode       name  target  args  kwargs
+        -----------  ----  ------  ----  ------
+        placeholder  x     x       ()    {}
+        """
+        head = ("opcode", "name", "target", "args", "kwargs")
+        rows = [[str(getattr(node, name)) for name in ("op", *head[1:])] for node in self.nodes]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        for row in (head, ["-" * width for width in widths], *rows):
+            cells = zip(row, widths, strict=True)
+            print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
+
     # Code
 
     def set_codegen(self, codegen: Any) -> None:
