@@ -135,7 +135,7 @@ def records_a_module_after_its_call(lesson):
 @wrong(
     fails="test_the_record_equals_torchs",
     says="usages are missing from the list of (root)",
-    never="another",
+    never="another module",
 )
 def notes_no_calls(lesson):
     """Notes the parameters of operations, but not those of modules that are called."""
