@@ -160,22 +160,19 @@ class Shaped(nn.Module):
         return x * self.weight if self.weight.dim() == 1 else x
 
 
-OWN: dict[str, Callable[[], nn.Module]] = {
-    model.__name__: model
-    for model in (Mixed, Tied, Outer, ByKeyword, InAList, LooksLikeAParameter, FeedsALayer)
-} | {"Reused": Reused}
-# The parameters that these models use. torch's watcher misses some, and counts an input as one.
+# The parameters that some models use. torch's watcher misses some, and counts an input as one.
 MISREAD = {
     "ByKeyword": ["weight", "bias"],
     "InAList": ["left", "right"],
     "LooksLikeAParameter": [],
     "FeedsALayer": ["linear.weight", "linear.bias", "query"],
 }
-SMALL: dict[str, Callable[[], nn.Module]] = {
-    f"zoo {name}": lambda name=name: zoo.SMALL[name]().model for name in zoo.SMALL
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    **{model.__name__: model for model in (Mixed, Tied, Outer, ByKeyword, InAList)},
+    **{model.__name__: model for model in (LooksLikeAParameter, FeedsALayer, Reused)},
+    **{f"zoo {name}": lambda name=name: zoo.SMALL[name]().model for name in zoo.SMALL},
+    "resnet18": lambda: zoo.resnet18().model,
 }
-RESNET18: dict[str, Callable[[], nn.Module]] = {"resnet18": lambda: zoo.resnet18().model}
-MODELS = OWN | SMALL | RESNET18
 
 
 def watched(watcher, model: nn.Module, tracer=None, **options: object):
