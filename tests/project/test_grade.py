@@ -90,7 +90,7 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
         "<b>=1[blink]": "red",
         "untouched": "todo",
         "endless": "hung",
-        "delegating": "red",
+        "delegating": "done",  # and flagged
         "spawning": "red",
         "broken": "unreadable",
     }

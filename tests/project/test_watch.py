@@ -77,16 +77,6 @@ def test_a_lesson_from_todo_over_red_to_green(watch: Terminal, lessons: Path):
 
 
 @pytest.mark.slow
-def test_each_line_that_is_typed_is_a_hint(watch: Terminal):
-    watch.until("path_of_module  not started", "Ctrl-C: quit")
-    for _ in range(4):
-        watch.until("Ctrl-C: quit")
-        watch.screen.reset()  # what comes is told from what was there
-        watch.type("")
-    watch.until("There are no more hints", "kata solution path_of_module --show-me")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 12)])
 def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
     columns: int, rows: int, lessons: Path
