@@ -94,7 +94,6 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
         "spawning": "red",
         "broken": "unreadable",
     }
-    assert "the first of two names is the path" in page
     assert "PermissionError" in page
     assert "unreadable: broken" in played.screen
     assert "look at delegating: path_of_module: torch's own" in played.screen
