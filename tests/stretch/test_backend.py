@@ -1,4 +1,4 @@
-"""``backend``: memory, half precision, Triton, and more functions and programs."""
+"""``backend``: memory, half precision, reductions, Triton, and more functions and programs."""
 
 from __future__ import annotations
 
@@ -226,6 +226,115 @@ def test_a_graph_of_two_dtypes_computes_what_eager_does(lesson):
     same_numbers(lesson.lower(module)(x), function(x))
     after = [node.meta["val"].dtype for node in module.graph.nodes if "val" in node.meta]
     equal(after, before)
+
+
+# --- more reductions ------------------------------------------------------------------------------
+
+REDUCED = {
+    "sum": lambda x: (x * 2).sum(-1) + 1,
+    "mean": lambda x: (x * 2).mean([2]),
+    "amax": lambda x: (x * 2).amax(-1).neg(),
+    "the last two": lambda x: (x * 2).sum((-1, 1)) + 1,
+    "the last two, kept": lambda x: (x * 2).mean((1, 2), keepdim=True) + 1,
+    "layer norm": lambda x: F.layer_norm(x, x.shape[1:]),
+    "layer norm with weights": lambda x: F.layer_norm(x, x.shape[1:], x[0], x[1]),
+}
+
+
+def operators(module):
+    """Return what a lowered graph calls: kernels, and operators that aren't views."""
+    views = {"view", "_unsafe_view", "squeeze", "unsqueeze", "getitem"}
+    names = [each.target.__name__ for each in module.graph.nodes if each.op == "call_function"]
+    return [name for name in names if name.split(".")[0] not in views]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", REDUCED)
+def test_a_reduction_over_the_last_dimensions_joins_a_loop(lesson, name):
+    module = lesson.lower(flat(lesson, REDUCED[name], x := inputs(3, 4, 5, count=1)[0]))
+    equal([each for each in operators(module) if each != "select.int"], ["kernel"])
+    same_numbers(module(x), REDUCED[name](x))
+
+
+OVER_OTHERS = {
+    "the first": lambda x: (x * 2).sum(0) + 1,
+    "the middle one": lambda x: (x * 2).sum(1) + 1,
+    "the first two": lambda x: (x * 2).sum((0, 1)) + 1,
+    "all": lambda x: (x * 2).sum() + 1,
+    "all by number": lambda x: (x * 2).sum((0, 1, 2)) + 1,
+    "a single number's": lambda x: (x * 2).sum().sum(0) + 1,
+    "none": lambda x: (x * 2).sum([]) + 1,
+    "in another dtype": lambda x: (x * 2).sum(-1, dtype=torch.float64) + 1,
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", OVER_OTHERS)
+def test_a_reduction_over_other_dimensions_stays_torchs(lesson, name):
+    module = flat(lesson, OVER_OTHERS[name], x := inputs(3, 4, 5, count=1)[0])
+    equal(lesson.kernels(module.graph), [])
+    same_numbers(lesson.lower(module)(x), OVER_OTHERS[name](x))
+
+
+# --- views between loops --------------------------------------------------------------------------
+
+SEPARATED = {
+    "a view": lambda x: (x * 2).exp().view(6, 10).relu() + 1,
+    "two views": lambda x: (x * 2).view(60).exp().view(6, 10).relu() + 1,
+    "a dimension more": lambda x: (x * 2).exp().unsqueeze(1).relu(),
+    "a dimension less": lambda x: (x[:1] * 2).exp().squeeze(0).relu(),
+    "a norm and a residual": lambda x: F.gelu(F.layer_norm(x * 2, x.shape[1:])) + x,
+    "a factor of one element": lambda x: (x * 2 * x[:1, :1, :1]).view(6, 10).relu(),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", SEPARATED)
+def test_a_view_does_not_separate_two_loops(lesson, name):
+    given = flat(lesson, SEPARATED[name], x := inputs(3, 4, 5, count=1)[0])
+    before = str(given.graph)
+    module = lesson.lower(given)
+    equal([each for each in operators(module) if each != "slice.Tensor"], ["kernel"])
+    same_numbers(module(x), SEPARATED[name](x))
+    equal(str(given.graph), before)
+
+
+NEEDED_IN_BOTH = {
+    "two users": lambda x: (y := (x * 2).exp(), y.view(60) + 1),
+    "two shapes": lambda x: (y := (x * 2).exp()).view(60).relu() + y.view(3, 20).sum(),
+    "rows": lambda x: (x.softmax(-1) * x[0, 0]).view(60).relu() * 2,
+    "returned": lambda x: (x * 2).exp().view(60),
+    "transposed": lambda x: (x.transpose(0, 1).unsqueeze(0) * 2).exp(),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", NEEDED_IN_BOTH)
+def test_a_value_that_is_needed_in_its_shape_is_computed_once(lesson, name):
+    function = NEEDED_IN_BOTH[name]
+    given = flat(lesson, function, x := inputs(3, 4, 5, count=1)[0])
+    moved = lesson.views_moved(given)
+    before, after = (
+        [node.target for node in each.graph.nodes if node.target in lesson.POINTWISE]
+        for each in (given, moved)
+    )
+    equal(after, before)
+    for ours, eagers in zip(
+        tree_leaves(lesson.lower(given)(x)), tree_leaves(function(x)), strict=True
+    ):
+        same_numbers(ours, eagers)
+
+
+@pytest.mark.compiler
+def test_a_write_whose_result_is_not_used_stays(lesson):
+    def function(x):
+        x.add_(1)
+        return (x * 2).exp().view(60) + 1
+
+    module = flat(lesson, function, *inputs(3, 4, 5, count=1))
+    ours, theirs = (inputs(3, 4, 5, count=1)[0] for _ in range(2))
+    same_numbers(lesson.lower(module)(ours), function(theirs))
+    same_numbers(ours, theirs)
 
 
 # --- memory that is used again --------------------------------------------------------------------

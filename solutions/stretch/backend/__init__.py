@@ -1,6 +1,8 @@
-"""Unlike the core: half precision, a GPU, and less memory.
+"""Unlike the core: half precision, more reductions, a GPU, and less memory.
 
 - Loops work on half precision too: they compute in float32 and round each result once.
+- Reductions over the last dimensions join a loop, kept or not, and so does LayerNorm over several.
+- A view no longer separates nodes that one loop could run.
 - On a GPU, the same kernels are printed for Triton.
 - A kernel writes over an input that isn't needed any more, instead of into new memory.
 - ``plan`` gives each value of a graph a place in one block of memory, the *arena*.
@@ -23,7 +25,6 @@ from ...backend import (
     POINTWISE,
     PREAMBLE,
     REDUCTIONS,
-    RULES,
     Kernel,
     Loop,
     ahead_of_time,
@@ -62,7 +63,9 @@ from ...backend import (
 )
 from .dtypes import ELEMENTS, cpp_function, may_share
 from .planning import Life, Plan, lives, plan
+from .rules import RULES
 from .triton import LONGEST_ROW, TritonWriter, triton_function
+from .views import views_moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,6 +125,7 @@ __all__ = [
     "softmax_backward",
     "triton_function",
     "value",
+    "views_moved",
     "with_calls",
     "with_tensors",
 ]
@@ -156,6 +160,7 @@ def lower(gm: GraphModule) -> GraphModule:
     calls. Where kernels can't be compiled, a warning says why: float32 on the CPU runs as Python,
     and any other graph is returned as it is.
     """
+    gm = views_moved(gm)
     kind = kind_of(gm.graph)
     with seen_by_the_core(gm.graph, kind):
         found = [each for each in kernels(gm.graph) if kind[0] == "cpu" or fits_a_block(each)]
