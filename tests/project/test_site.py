@@ -82,39 +82,13 @@ def test_a_page_gives_the_commands_and_what_the_first_one_says_before_you_start(
 
 
 @every_lesson
-def test_exercise_and_solution_lie_in_two_tabs_whole_and_from_the_tested_files(lesson, page):
-    exercise, solution = tabs(page.sections["The exercise"])
-    stubs, reference = files_of(lesson.name)
-    assert Counter(included(exercise)) == Counter(stubs)
-    assert set(reference) <= set(included(solution))
-    assert len(included(solution)) == len(set(included(solution)))
-
-
-@every_lesson
-def test_stub_and_solution_are_closed_until_they_are_asked_for(page):
-    for tab in tabs(page.sections["The exercise"]):
-        assert not [line for line in tab.splitlines() if re.match(r" {4}[^ ?]", line)]
-
-
-def tabs(section: str) -> tuple[str, str]:
-    """The text of the two tabs."""
-    found = re.search(
-        r'^=== "Exercise"\n(.*)^=== "Solution"\n(.*)', section, re.DOTALL | re.MULTILINE
-    )
-    assert found, "no tabs"
-    return found[1], found[2]
-
-
-def included(tab: str) -> list[str]:
-    return re.findall(r"^ +((?:lessons|solutions)/[\w/]+\.py)$", tab, re.MULTILINE)
-
-
-def files_of(lesson: str) -> tuple[list[str], list[str]]:
-    """The stub of a lesson, and those files of its reference, both layers, that say more."""
-    stubs = [f"lessons/{lesson}.py"]
-    texts = {(ROOT / stub).read_text() for stub in stubs}
-    files = [*lesson_files(CORES, lesson), *lesson_files(SOLUTIONS, lesson)]
-    return stubs, [str(each.relative_to(ROOT)) for each in files if each.read_text() not in texts]
+def test_a_page_shows_the_files_of_its_lesson_folded_up(lesson, page):
+    shown = signposted(f"# {lesson.title}\n{page.text}")
+    labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
+    files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
+    expected = ["the stub", *(file.relative_to(CORES).as_posix() for file in files)]
+    assert labels[: len(expected)] == expected
+    assert set(labels[len(expected) :]) <= {"stretch/_paths.py"}
 
 
 @every_lesson

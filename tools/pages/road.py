@@ -1,8 +1,8 @@
 """The place of a page in the course, from the table of lessons.
 
-A title that names a lesson gets the lesson's number, which navigation and browser then show as
-well. The line below it says what the lesson takes, and links to its other pages. A lesson's page
-ends with a link to the next lesson.
+A title that names a lesson gets the lesson's number, which navigation and browser then show too.
+The line below it says how much work the lesson is, and links to its other pages. A lesson's page
+shows the lesson's files, and ends with a link to the next lesson.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kata.stubs import stubs
 from lessons import LESSONS, Lesson
+from tools.pages.files import with_files
 
 
 class Kind(NamedTuple):
@@ -45,8 +46,9 @@ def signposted(text: str) -> str:
         for folder, kind in KINDS.items():
             if heading == kind.heading.format(lesson):
                 title = f"# {kind.title.format(lesson, number)}"
-                end = next_step(number) if folder == "lessons" else ""
-                return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}\n\n{end}"
+                if folder == "lessons":
+                    rest = f"{with_files(rest, lesson.name)}\n\n{next_step(number)}"
+                return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}"
     return text
 
 
