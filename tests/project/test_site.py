@@ -86,9 +86,9 @@ def test_a_page_shows_the_files_of_its_lesson_folded_up(lesson, page):
     shown = signposted(f"# {lesson.title}\n{page.text}")
     labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
     files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
-    expected = ["the stub", *(file.relative_to(CORES).as_posix() for file in files)]
+    expected = ["the stub", *(f"`{file.relative_to(CORES).as_posix()}`" for file in files)]
     assert labels[: len(expected)] == expected
-    assert set(labels[len(expected) :]) <= {"stretch/_paths.py"}
+    assert set(labels[len(expected) :]) <= {"`stretch/_paths.py`"}
 
 
 @every_lesson

@@ -26,8 +26,8 @@ def with_files(text: str, lesson: str) -> str:
     >>> page = with_files(HEADING, "path_of_module")
     >>> [line.strip() for line in page.splitlines() if "Show" in line]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['??? example "Show the stub"', '??? success "Show path_of_module.py"',
-     '??? success "Show stretch/path_of_module.py"', '??? success "Show stretch/_paths.py"']
+    ['??? example "Show the stub"', '??? success "Show `path_of_module.py`"',
+     '??? success "Show `stretch/path_of_module.py`"', '??? success "Show `stretch/_paths.py`"']
     """
     return text.replace(HEADING, f"{HEADING}\n\n{files_of(lesson)}")
 
@@ -36,7 +36,7 @@ def files_of(lesson: str) -> str:
     """Return the two tabs, and the command that times the learner's code."""
     stub = FILE.format(box="example", label="the stub", path=f"lessons/{lesson}.py")
     solution = "".join(
-        FILE.format(box="success", label=path.relative_to("solutions"), path=path)
+        FILE.format(box="success", label=f"`{path.relative_to('solutions')}`", path=path)
         for path in paths_of(lesson)
     )
     return (
