@@ -19,7 +19,8 @@ from kata.verdict import CodeLine, End, Ending, Report
 LAST_LINES, LAST_BYTES = 5, 2000
 # pytest's exit codes: all passed, some failed, none were there to run.
 THROUGH = (0, 1, 5)
-INTERRUPTED = 2
+# And those of a run that was interrupted: `pytest.exit` may choose any.
+EARLY = (*THROUGH, 2)
 SIGKILL = 9
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 
@@ -77,6 +78,11 @@ class EventLog:
         return next((t["sentence"] for t in self.tests if t["nodeid"] == self.running), "")
 
     @property
+    def is_whole(self) -> bool:
+        """Whether every test has a report."""
+        return all(test["nodeid"] in self.reports for test in self.tests)
+
+    @property
     def planned(self) -> tuple[int, int]:
         stretch = sum(test["is_stretch"] for test in self.tests)
         return len(self.tests) - stretch, stretch
@@ -105,11 +111,11 @@ def ending_of(
     is_full = files.output.exists() and files.output.stat().st_size >= FILE_BYTES
     could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
     table = (
-        (log.code in THROUGH, End.FINISHED, ""),
+        (log.code in THROUGH and log.is_whole, End.FINISHED, ""),
         (is_stopped, End.STOPPED, "stopped before its end"),
         (overdue, End.TIME, overdue),
         (is_full, End.CRASHED, "it printed more than a run may write"),
-        (log.code == INTERRUPTED, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
+        (log.code in EARLY, End.INTERRUPTED, "the code interrupted the tests (pytest.exit?)"),
         (log.code is not None or not log.tests, End.BROKEN, could_not),
         (code is None, End.CRASHED, "the code killed the process that runs the tests"),
         # A run that meets its limit ends itself; a kill that we didn't send is the system's.

@@ -141,9 +141,11 @@ def test_a_kill_that_nobody_sent_is_taken_for_want_of_memory(judge: Judge, lesso
     assert judged(judge, lessons).ending.how is End.MEMORY
 
 
-def test_a_keyboard_interrupt_of_the_codes_own_is_told(judge: Judge, lessons: Path):
-    misbehave(lessons, "raise KeyboardInterrupt")
-    assert judged(judge, lessons).ending.how is End.INTERRUPTED
+@pytest.mark.parametrize("body", ["raise KeyboardInterrupt", "pytest.exit('', returncode=0)"])
+def test_an_interrupt_of_the_codes_own_is_told(judge: Judge, lessons: Path, body: str):
+    misbehave(lessons, body, head="import pytest\n")
+    verdict = judged(judge, lessons)
+    assert (verdict.ending.how, verdict.state) == (End.INTERRUPTED, "red")
 
 
 @pytest.mark.parametrize("take", ["bytearray(10 << 30)", "torch.ones(10 << 28)"])
