@@ -106,7 +106,7 @@ def about_exception(error: BaseException, folder: Path) -> Iterator[str]:
         yield labelled("likely cause", "more memory was asked for than a run may have")
     elif is_reading(error):
         yield from about_reading(short_path(frames[-1].filename, folder) if frames else "")
-    elif is_skip(error) and frames:
+    elif is_skip(error):
         yield labelled("likely cause", "the lesson's own code skipped the test")
         yield labelled("try", "answer it: only a test that passes is green")
     elif not frames:
