@@ -1,9 +1,9 @@
 """Record the operators that torch runs, below the modules.
 
-``symbolic_trace`` calls a model with proxies, so an ``if x.shape[0] > 2`` ends it. Here the model
-gets tensors, only without data: *fake* tensors have a shape, a dtype and strides. The model runs as
-always, and torch's dispatcher hands each operation to a dispatch mode: below modules and autograd,
-as one operator of ``aten``. The mode makes a node of it.
+``symbolic_trace`` calls a model with proxies, so it fails at ``if x.shape[0] > 2``. Here you call
+the model with *fake* tensors, which have a shape, a dtype and strides, but no data. The model runs
+as usual, and torch's dispatcher passes each operation to your dispatch mode: below modules and
+autograd, as one operator of ``aten``. The mode adds a node for it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ aten = torch.ops.aten
 
 
 def storage_id(tensor: Tensor) -> int:  # given
-    """Return a number for the memory that a tensor shows; tensors that share it have the same."""
+    """Return a number for a tensor's memory; tensors that share memory have the same number."""
     return tensor.untyped_storage()._cdata
 
 
 def window(tensor: Tensor) -> tuple[Any, ...]:  # given
-    """Return which part of its memory a tensor shows: its shape, its strides and its offset.
+    """Return the part of its memory that a tensor covers: its shape, its strides and its offset.
 
     >>> window(torch.zeros(4, 6)[1:, ::2])
     ([3, 3], [6, 2], 6)
@@ -86,7 +86,7 @@ def capture(
 
 
 def as_module(recorder: Recorder) -> GraphModule:  # given
-    """Return a module that runs the recorded graph; it has the constants."""
+    """Return a module that runs the recorded graph and holds its constants."""
     root: Any = SimpleNamespace(**recorder.constants)
     return GraphModule(root, recorder.graph)
 
@@ -97,11 +97,11 @@ class CaptureError(RuntimeError):  # given
 
 @dataclass(eq=False)
 class Memory:  # given
-    """Some memory that tensors share.
+    """A piece of memory that tensors share.
 
     Attributes:
-        base: The tensor that showed it first. The graph has its value; views are read from it.
-        writes: How often the model has written it.
+        base: The first tensor that used the memory. The graph has its value; views read from it.
+        writes: How often the model has written to it.
     """
 
     base: Tensor
@@ -113,9 +113,9 @@ class Value:  # given
     """A tensor of the run, and the node that has its value.
 
     Attributes:
-        tensor: The tensor. Holding it keeps its ``id`` from being given to another one.
+        tensor: The tensor. While it is held, its ``id`` can't belong to another one.
         node: The node.
-        memory: The memory that the tensor shows.
+        memory: The tensor's memory.
         writes: The value of ``memory.writes`` when the node was up to date.
     """
 
@@ -140,7 +140,7 @@ class Recorder(TorchDispatchMode):
         values: The ``Value`` of each tensor, by the tensor's ``id``.
         memories: The ``Memory`` of each storage, by the ``storage_id`` of its tensors.
         constants: The tensors that are neither inputs nor state, by the target of their node.
-        running: The modules that run now, outermost first, as items of ``nn_module_stack``.
+        running: The modules that are running, outermost first, as items of ``nn_module_stack``.
 
     In torch: ``torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode``.
     """
@@ -164,7 +164,7 @@ class Recorder(TorchDispatchMode):
     ) -> Any:  # given
         """Decompose an operator, or turn its write into a value, or record it.
 
-        While this runs the mode is off, so that ``func(*args)`` computes, on fake tensors.
+        While this runs, the mode is off, so ``func(*args)`` computes, on fake tensors.
         """
         if func.namespace == "prim":  # a question, such as which device; an error would end Python
             return func(*args, **(kwargs or {}))
@@ -181,8 +181,8 @@ class Recorder(TorchDispatchMode):
     def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:
         """Add a node, with a dict of the items of ``running`` as its ``nn_module_stack``.
 
-        A node of an operator is called like it, without its overload: ``add`` for
-        ``aten.add.Tensor``, which is the ``__name__`` of its ``overloadpacket``.
+        A node for an operator has the operator's name, without the overload: ``add`` for
+        ``aten.add.Tensor``. That is the ``__name__`` of the operator's ``overloadpacket``.
         """
         raise NotImplementedError(
             "capture: add a node, with a dict of the items of ``running`` as its ``nn_module_stack``"
@@ -191,8 +191,8 @@ class Recorder(TorchDispatchMode):
     def record(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:
         """Add a node for a call, and return the call's result.
 
-        The arguments of the node have nodes in the place of tensors (``as_nodes``). ``compute``
-        computes the result, which is bound to the node.
+        The node's arguments have nodes in place of tensors (``as_nodes``). ``compute`` computes
+        the result; bind it to the node.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -203,12 +203,12 @@ class Recorder(TorchDispatchMode):
         raise NotImplementedError("capture: add a node for a call, and return the call's result")
 
     def bind(self, result: Any, node: Node) -> Any:
-        """Say that a node has this result, and return the result.
+        """Bind a result to its node, and return the result.
 
-        ``meta["val"]`` becomes a copy of it, in which each tensor is detached: the model may change
-        a tensor's shape in place, or its place in autograd's graph. A tensor gets its entry in
-        ``values``. Its memory is the one that is known under ``storage_id``, or a new one.
-        For each tensor in a tuple or list a node of ``operator.getitem`` is added, and bound.
+        ``meta["val"]`` becomes a copy of the result with each tensor detached, because the model
+        may later change a tensor's shape in place, or its place in autograd's graph. Add an entry
+        in ``values`` for a tensor. Its memory is the one known under its ``storage_id``, or a new
+        one. For each tensor in a tuple or list, add a node of ``operator.getitem``, and bind it.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -216,41 +216,41 @@ class Recorder(TorchDispatchMode):
         >>> recorder.node_of(high), recorder.node_of(high).args, recorder.node_of(high).meta["val"]
         (getitem_1, (aminmax, 1), FakeTensor(..., size=()))
         """
-        raise NotImplementedError("capture: say that a node has this result, and return the result")
+        raise NotImplementedError("capture: bind a result to its node, and return the result")
 
     def known(self, tensor: Tensor) -> Tensor:
         """Return the fake tensor for a tensor that an operator is called with.
 
-        A tensor that has an entry in ``values`` is already a fake one: return it. Any other was
-        made outside of the run: it is a constant. It is kept in ``constants``, as
-        ``_tensor_constant0`` and so on, and a ``get_attr`` node reads it. Its fake tensor is
-        ``fake_mode.from_tensor(tensor)``, which returns the same one each time. So a constant has
-        one node, however often it is used.
+        A tensor that has an entry in ``values`` is already a fake one: return it. Any other tensor
+        was made outside the run, so it is a constant. Keep it in ``constants``, as
+        ``_tensor_constant0`` and so on, and add a ``get_attr`` node that reads it. Its fake tensor
+        is ``fake_mode.from_tensor(tensor)``, which returns the same one each time. So a constant
+        has one node, however often it is used.
 
         Raises:
-            CaptureError: A fake tensor of which nothing is known.
+            CaptureError: The tensor is a fake one without an entry in ``values``.
         """
         raise NotImplementedError(
             "capture: return the fake tensor for a tensor that an operator is called with"
         )
 
     def node_of(self, tensor: Tensor) -> Node:  # given
-        """Return the node that has a tensor's present value."""
+        """Return the node that has a tensor's current value."""
         value = self.values[id(self.known(tensor))]
         if value.writes != value.memory.writes:
             self.read_again(value)
         return value.node
 
     def as_nodes(self, arguments: Any) -> Any:  # given
-        """Return arguments with nodes in the place of tensors."""
+        """Return arguments with nodes in place of tensors."""
         return tree_map_only(Tensor, self.node_of, arguments)
 
     def decompose(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Compute a call by smaller operators, which are recorded; else return ``NotImplemented``.
+        """Compute a call with smaller operators, which are recorded, or return ``NotImplemented``.
 
-        The rule is the table's. For an operator that isn't in the table, ``func.decompose`` knows
-        what torch itself computes by others, such as ``aten.reshape``; it returns
-        ``NotImplemented`` for one that has a kernel of its own. So may a rule of the table.
+        Look up the rule in the table. For an operator that isn't there, use ``func.decompose``: it
+        decomposes operators that torch itself computes by calling others, such as
+        ``aten.reshape``. It returns ``NotImplemented`` for the rest, and a rule may do so too.
 
         The mode must be on while a rule runs: ``with self``.
 
@@ -261,15 +261,15 @@ class Recorder(TorchDispatchMode):
         ['aten.ones.default', 'aten.view.default', 'aten.sum.dim_IntList']
         """
         raise NotImplementedError(
-            "capture: compute a call by smaller operators, which are recorded; else return ``NotImplemented``"
+            "capture: compute a call with smaller operators, which are recorded, or return ``NotImplemented``"
         )
 
     def lift(self, name: str, value: Any) -> Any:
         """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
 
-        Anything but a tensor is returned as it is, so the run treats it as a constant. It gets a
-        placeholder too, bound to it. In the name of a placeholder, ``_`` takes the place of each
-        character that is illegal in Python.
+        Return any other value as it is: the run treats it as a constant. Add a placeholder for it
+        too, bound to the value. In a placeholder's name, replace each character that Python doesn't
+        allow there with ``_``.
 
         >>> recorder = Recorder({})
         >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
@@ -284,9 +284,8 @@ class Recorder(TorchDispatchMode):
     def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
         """Lift a model's parameters and buffers; return their fake tensors by name.
 
-        First the parameters, then the buffers, in the model's order. A tensor that is tied is
-        lifted once. The placeholders are called ``p_`` or ``b_`` and the path. A function has no
-        state.
+        Lift the parameters first, then the buffers, in the model's order, and a tied tensor only
+        once. A placeholder's name is ``p_`` or ``b_`` and then the path. A function has no state.
 
         >>> recorder = Recorder({})
         >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
@@ -299,8 +298,8 @@ class Recorder(TorchDispatchMode):
     def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
 
-        The leaves are those of the pytree ``(args, kwargs)``. The placeholders are called
-        ``input_0``, ``input_1`` and so on.
+        These are the leaves of the pytree ``(args, kwargs)``. Their placeholders are ``input_0``,
+        ``input_1`` and so on.
 
         >>> recorder = Recorder({})
         >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
@@ -331,31 +330,33 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
-        """While the block runs, keep ``running`` at the modules that run, outermost first.
+        """While the block runs, keep in ``running`` the modules that are running, outermost first.
 
         ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
-        The item of the root is there from the beginning, for a function too. Calls of a path are
-        counted from 0. A module that isn't below the root repeats the last item. An item goes when
-        its call ends, even with an error, which the model may catch.
+        The root's item is there from the beginning, even for a function. Count the calls of each
+        path from 0. For a module that isn't below the root, repeat the last item. Remove an item
+        when its call ends, even with an error, because the model may catch it.
 
         ``torch.nn.modules.module`` has hooks for all modules:
         ``register_module_forward_pre_hook(hook)``, and
-        ``register_module_forward_hook(hook, always_call=True)``, which is called after an error,
-        too. They are removed after the block, even after an error.
+        ``register_module_forward_hook(hook, always_call=True)``, which is called even after an
+        error. Remove both after the block, even after an error.
         """
         raise NotImplementedError(
-            "capture: while the block runs, keep ``running`` at the modules that run, outermost first"
+            "capture: while the block runs, keep in ``running`` the modules that are running, outermost first"
         )
 
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Record what a call writes to its first argument as a new value; return that argument.
+        """Record a call's write to its first argument as a new value; return that argument.
 
-        ``functional(func)`` computes the value, with ``defaults`` besides the arguments. It runs
-        with the mode on, for the table may know it. Then ``compute`` runs ``func`` itself, which
-        refuses what eager refuses, and which isn't recorded. Then the value is stored.
+        Compute the value with ``functional(func)``, and pass it the ``defaults`` besides the
+        arguments. Run it with the mode on, because the table may have a rule for it. Then
+        ``compute`` the call of ``func`` itself, unrecorded: it refuses any write that eager
+        refuses. Finally, store the value.
 
-        An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write memory:
-        it changes which part of it a tensor shows. For these, bind the tensor to the value's node.
+        An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write to
+        memory: it changes which part of its memory a tensor covers. After such an operator, bind
+        the tensor to the value's node instead.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -364,34 +365,33 @@ class Recorder(TorchDispatchMode):
         (relu, ['aten.zeros.default', 'aten.add.Tensor', 'aten.relu.default'])
         """
         raise NotImplementedError(
-            "capture: record what a call writes to its first argument as a new value; return that argument"
+            "capture: record a call's write to its first argument as a new value; return that argument"
         )
 
     def functional(self, func: OpOverload) -> OpOverload:
-        """Return the operator that returns what another one writes to its first argument.
+        """Return the operator that returns the value which ``func`` writes to its first argument.
 
-        Its name is the same without the ``_`` at the end. Of its overloads it is the first that
-        writes nothing and ``takes`` the same. So no operator is found for one that writes several
-        tensors, or to ``out=``.
+        It has the same name, without the ``_`` at the end. Of the overloads of that name, it is the
+        first that writes nothing and ``takes`` the same. So there is no such operator if ``func``
+        writes to several tensors, or to ``out=``.
 
         Raises:
-            CaptureError: There is none.
+            CaptureError: There is no such operator.
 
         >>> str(Recorder({}).functional(aten.transpose_.default))
         'aten.transpose.int'
         """
         raise NotImplementedError(
-            "capture: return the operator that returns what another one writes to its first argument"
+            "capture: return the operator that returns the value which ``func`` writes to its first argument"
         )
 
     def store(self, target: Tensor, value: Tensor) -> None:
-        """Write a value into the part of memory that a tensor shows.
+        """Write a value into the part of memory that a tensor covers.
 
-        The value gets the dtype of the target (``aten._to_copy``), as it does in eager. If target,
-        value and base show their memory in the same ``window``, the value is the base's new one.
-        Otherwise ``aten.as_strided_scatter`` writes the value into the base's, at the target's
-        window. In both cases the memory has one write more, and the base is refreshed with the
-        new node.
+        First convert the value to the dtype of the target (``aten._to_copy``), as eager does. If
+        target, value and base have the same ``window``, the value is the base's new one. Otherwise
+        ``aten.as_strided_scatter`` writes the value into the base's, at the target's window. In
+        both cases, count one more write of the memory, and refresh the base with the new node.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -401,14 +401,14 @@ class Recorder(TorchDispatchMode):
         (as_strided_scatter, (zeros, fill, [3], [1], 0))
         """
         raise NotImplementedError(
-            "capture: write a value into the part of memory that a tensor shows"
+            "capture: write a value into the part of memory that a tensor covers"
         )
 
     def read_again(self, value: Value) -> None:
-        """Give a value the node of its current value, after its memory was written.
+        """Refresh a value with the node that has its current value, after a write to its memory.
 
-        If the tensor shows all that the base shows (``window``), that is the node of the base.
-        Otherwise ``aten.as_strided`` reads the tensor's window of the base.
+        If the tensor has the same ``window`` as the base, that is the base's node. Otherwise
+        ``aten.as_strided`` reads the tensor's window of the base.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -419,23 +419,23 @@ class Recorder(TorchDispatchMode):
         (as_strided, (add, [3], [1], 3))
         """
         raise NotImplementedError(
-            "capture: give a value the node of its current value, after its memory was written"
+            "capture: refresh a value with the node that has its current value, after a write to its memory"
         )
 
     def base_of(self, tensor: Tensor) -> Tensor:
-        """Return the base of the memory that a tensor shows.
+        """Return the base of a tensor's memory.
 
         Raises:
             CaptureError: The tensor and its base read the bytes of the memory differently, so
-                ``as_strided`` of the base isn't the tensor. They have two dtypes, or only one has
-                the conjugate bit or the negative bit (``is_conj()``, ``is_neg()``). Raise what
-                ``failure`` returns.
+                ``as_strided`` of the base isn't the tensor. Their dtypes differ, or only one of
+                them has the conjugate bit or the negative bit (``is_conj()``, ``is_neg()``). Raise
+                the error that ``failure`` returns.
         """
-        raise NotImplementedError("capture: return the base of the memory that a tensor shows")
+        raise NotImplementedError("capture: return the base of a tensor's memory")
 
 
 def takes(func: OpOverload) -> list[Any]:  # given
-    """Return the names and types of what an operator takes, and how many results it returns."""
+    """Return the names and types of an operator's arguments, and its number of results."""
     arguments = [(each.name, str(each.type)) for each in func._schema.arguments]
     return [*arguments, len(func._schema.returns)]
 
@@ -458,7 +458,7 @@ def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:
 def batch_norm(
     x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *options: Any
 ) -> tuple[Tensor, ...]:  # given
-    """Compute ``aten._native_batch_norm_legit``, which writes two tensors at once, in steps."""
+    """Compute ``aten._native_batch_norm_legit``, but write its two tensors one at a time."""
     norm = aten._native_batch_norm_legit_functional.default
     *results, new_mean, new_variance = norm(x, weight, bias, mean, variance, *options)
     mean.copy_(new_mean)
@@ -496,13 +496,13 @@ def unchanged(model: Any) -> Iterator[None]:  # given
 
 @contextmanager
 def no_fast_path() -> Iterator[None]:
-    """While the block runs, attention is made of small operators, as export records it.
+    """While the block runs, make attention run as small operators, as export records it.
 
-    ``torch.backends.mha`` has ``get_fastpath_enabled()`` and ``set_fastpath_enabled(value)``. After
-    the block the value is what it was before, even after an error.
+    ``torch.backends.mha`` has ``get_fastpath_enabled()`` and ``set_fastpath_enabled(value)``.
+    Restore the value after the block, even after an error.
     """
     raise NotImplementedError(
-        "capture: while the block runs, attention is made of small operators, as export records it"
+        "capture: while the block runs, make attention run as small operators, as export records it"
     )
 
 
@@ -512,7 +512,7 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
     Raises:
         CaptureError: The result, or its shape, depends on the data that fake tensors don't have.
             torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``, of
-            ``torch._subclasses.fake_tensor``; raise what ``failure`` returns instead.
+            ``torch._subclasses.fake_tensor``; raise the error that ``failure`` returns instead.
 
     >>> with FakeTensorMode():
     ...     compute(aten.sum.default, (torch.ones(2),), {})
@@ -522,7 +522,7 @@ def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
 
 def failure(fault: str, way_out: str) -> CaptureError:  # given
-    """Return an error that names the innermost line of the model, which is outside of torch."""
+    """Return an error that names the model's innermost line: the innermost outside torch."""
     inside = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))
     for frame, line in walk_stack(None):
         place = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
@@ -538,10 +538,10 @@ class Program:  # given
     Attributes:
         graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
         graph_signature: What each placeholder and each output is.
-        state_dict: The parameters and the buffers by name, but for buffers that aren't persistent.
-        constants: Those buffers, and the constants.
+        state_dict: The parameters and the persistent buffers, by name.
+        constants: The other buffers, and the constants.
         module_call_graph: The root's calling convention, then the paths of all modules.
-        range_constraints: Empty, for all sizes are numbers.
+        range_constraints: Empty, because all sizes are numbers.
 
     In torch: ``torch.export.ExportedProgram``.
     """
@@ -607,15 +607,15 @@ def lift_constants(graph: Graph) -> None:
 
 
 def input_specs(recorder: Recorder, model: nn.Module) -> list[signatures.InputSpec]:
-    """Say of each placeholder what it is.
+    """Return a spec for each placeholder, which says what it is.
 
-    The constants come first, then parameters, buffers, and the user's inputs. The kinds are those
-    of ``signatures.InputKind``: ``CONSTANT_TENSOR``, ``PARAMETER``, ``BUFFER``, ``USER_INPUT``. The
-    ``arg`` is a ``signatures.TensorArgument`` with the node's name. The ``target`` is the name of
-    the constant, parameter or buffer, and ``None`` for an input; ``persistent`` says of a buffer
+    The constants come first, then parameters, buffers, and the user's inputs. A spec's kind is one
+    of ``signatures.InputKind``: ``CONSTANT_TENSOR``, ``PARAMETER``, ``BUFFER``, ``USER_INPUT``. Its
+    ``arg`` is a ``signatures.TensorArgument`` with the node's name. Its ``target`` is the name of
+    the constant, parameter or buffer, and ``None`` for an input. For a buffer, ``persistent`` says
     whether it belongs to the ``state_dict``.
     """
-    raise NotImplementedError("capture: say of each placeholder what it is")
+    raise NotImplementedError("capture: return a spec for each placeholder, which says what it is")
 
 
 def module_calls(model: nn.Module, root: ModuleCallSignature) -> list[ModuleCallEntry]:  # given

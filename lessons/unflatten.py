@@ -1,8 +1,8 @@
 """Give a flat exported graph its module tree back.
 
 ``torch.export`` records a model as one flat graph: no modules, every parameter an input. But each
-node remembers in which calls of which modules it was recorded, so a call is a slice of the graph.
-``unflatten`` cuts the slices out and makes a module of each, under the eager model's names.
+node remembers which module calls it was recorded in, so a call is a slice of the graph. You cut
+these slices out and turn each into a module, with the name that it had in the eager model.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .graph import Graph, Node, map_arg
 
 
 def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
-    """Make a tree of modules of an exported program.
+    """Turn an exported program into a tree of modules.
 
-    It shares no tensor with the program, which isn't changed.
+    The tree shares no tensors with the program, and the program isn't changed.
 
     In torch: ``torch.export.unflatten``.
 
@@ -48,7 +48,7 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
 
 
 class Level(NamedTuple):  # given
-    """One entry of a node's module stack: the call with that number of the module at ``path``."""
+    """One entry of a node's module stack: one call, by number, of the module at ``path``."""
 
     path: str
     call: int
@@ -67,11 +67,11 @@ class ModuleCall:  # given
         type_name: The class of the eager module.
         first: The first node of the slice.
         body: The nodes and the calls that the module itself makes, in order.
-        inputs: Values from before the call that the caller hands in.
+        inputs: Values made before the call, which the caller passes in.
         state: Values that the module reads from itself, and their names below it.
-        outputs: Values made in the call that are still needed after it.
-        module: The module that does the call.
-        caller: The call that makes this one, and ``call_node``, the node in its graph that does.
+        outputs: Values made in the call and used after it.
+        module: The module that runs the call.
+        caller: The call that makes this one, and ``call_node``, the node in its graph that does so.
     """
 
     path: str
@@ -88,7 +88,7 @@ class ModuleCall:  # given
 
     @property
     def name(self) -> str:
-        """The name of this very call: ``path``, then ``path@1``, ``path@2``, and so on."""
+        """The name of this call: ``path`` for the first, then ``path@1``, ``path@2``, and so on."""
         return f"{self.path}@{self.index}" if self.index else self.path
 
     @property
@@ -99,7 +99,7 @@ class ModuleCall:  # given
 
     @property
     def calls(self) -> list[ModuleCall]:
-        """The calls that this one makes itself."""
+        """The calls that this one makes directly."""
         return [item for item in self.body if isinstance(item, ModuleCall)]
 
     def walk(self) -> Iterator[ModuleCall]:
@@ -109,7 +109,7 @@ class ModuleCall:  # given
         yield self
 
     def redirect(self, index: int) -> None:
-        """Let the caller's graph call the module that does the call of this number."""
+        """Make the caller's graph call the module of the call with this index."""
         self.index = index
         self.call_node.target = relative_to(self.caller.path, self.name)
 
@@ -145,15 +145,14 @@ def outline(graph: Graph) -> ModuleCall:
     """Read the tree of module calls off a flat graph.
 
     ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. Neighbours whose stacks agree up to some depth are in the same call at
-    that depth.
+    ``{key: (path, class)}``. If the stacks of neighbouring nodes agree up to some depth, the nodes
+    are in the same call at that depth.
 
     - The first path is empty: the root.
-    - The key of a module's second call ends in ``@1``, and so on. A path may end like that too:
-      cut the ``@1`` off.
-    - A path that isn't below the one before it ends the stack: such a node belongs to the
-      caller.
-    - Placeholders belong to no call, and the ``output`` node to the root.
+    - The key of a module's second call ends in ``@1``, and so on. If a path ends like that too, cut
+      the ``@1`` off.
+    - A path that isn't below the one before it ends the stack: the node belongs to the caller.
+    - Placeholders don't belong to any call, and the ``output`` node belongs to the root.
     - A node with the key ``NO_MODULE`` belongs to the same call as the node before it, or to the
       root if it is the first.
 
@@ -161,7 +160,8 @@ def outline(graph: Graph) -> ModuleCall:
         The root's call.
 
     Raises:
-        RuntimeError: A node has no ``nn_module_stack``, or an empty one; the message names both.
+        RuntimeError: A node has no ``nn_module_stack``, or an empty one. The message names the node
+            and ``nn_module_stack``.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -175,16 +175,16 @@ def outline(graph: Graph) -> ModuleCall:
 def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
     """Fill in the ``inputs`` and the ``state`` of every call.
 
-    A call needs the values from before it that its nodes use, and those that are inputs of the
-    calls inside it; each once, in the order of first use. Such a value is *state* if one of its
-    names is below the call's path: the module reads it from itself, under the rest of the
-    first such name. Otherwise it is an *input*. The inputs of the root are those of the program:
-    all placeholders that have no names, used or not, in the graph's order.
+    A call needs the earlier values that its nodes use, and the earlier values that calls inside it
+    take as inputs. List each of them once, in the order of first use. Such a value is *state* if
+    one of its names is below the call's path: the module reads it from itself, under the rest of
+    the first such name. Otherwise it is an *input*. The inputs of the root are those of the
+    program: all placeholders that have no names, used or not, in the graph's order.
 
     Args:
         root: The outline.
-        names: What ``state_names`` returns: for the placeholder of a parameter, buffer or
-            constant the fully qualified names of that tensor.
+        names: The result of ``state_names``: for the placeholder of each parameter, buffer or
+            constant, the fully qualified names of that tensor.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(2, 2))
@@ -197,16 +197,16 @@ def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
 
 
 def state_values(program: ExportedProgram) -> dict[str, Any]:  # given
-    """Everything the eager model owned, by its fully qualified name, in the model's order."""
+    """Return everything the eager model owned, by fully qualified name, in the model's order."""
     return {**program.state_dict, **program.constants}
 
 
 def state_names(program: ExportedProgram) -> dict[str, list[str]]:
     """Return all names of each placeholder that is state.
 
-    First the ``target`` of its input spec in the program's ``graph_signature``, then every name
-    in ``state_values`` of the very same object, so the target once more. The name of the
-    placeholder is ``spec.arg.name``.
+    The first name is the ``target`` of the placeholder's input spec in the program's
+    ``graph_signature``. Then come all names that the same object has in ``state_values``, so the
+    target is there twice. The name of the placeholder is ``spec.arg.name``.
 
     >>> import torch
     >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -219,7 +219,7 @@ def state_names(program: ExportedProgram) -> dict[str, list[str]]:
 
 
 def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
-    """Run a plain program call by call, with the first two steps alone.
+    """Return a function that runs a plain program call by call, with only the first two steps.
 
     It makes two assumptions that the later steps drop: each module is called once, and returns its
     last value. The function takes the leaves of the arguments and returns a tuple of leaves.
@@ -251,8 +251,8 @@ def _run_plain(call: ModuleCall, state: Mapping[str, Any], *inputs: Any) -> Any:
 def infer_outputs(root: ModuleCall) -> None:
     """Fill in the ``outputs`` of every call.
 
-    A call returns those values, made by its own nodes or returned by the calls inside it, that a
-    node after the call's last one uses; in the order in which they were made.
+    A call returns each value that a node after the call's last one uses, if the call's own nodes
+    made it or a call inside it returned it. The values are in the order in which they were made.
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
@@ -265,10 +265,10 @@ def infer_outputs(root: ModuleCall) -> None:
 
 
 class CallGraph:
-    """Builds ``graph``, the graph of one call: what it takes, its body, what it returns.
+    """Builds ``graph``, the graph of one call: its inputs and state, its body, its outputs.
 
     Raises:
-        RuntimeError: A value is needed that the call neither makes nor gets.
+        RuntimeError: The call needs a value that it neither makes nor receives.
 
     >>> import torch
     >>> root = outline(torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),)).graph)
@@ -292,7 +292,7 @@ class CallGraph:
             self.add_output()
 
     def value(self, node: Node) -> Node:  # given
-        """What a node of the flat graph is in this one."""
+        """Return the node of this graph that stands for a node of the flat one."""
         if node not in self.copies:
             raise RuntimeError(
                 f"the call {self.call.name!r} needs {node.name!r}, but neither makes nor gets it: "
@@ -301,38 +301,39 @@ class CallGraph:
         return self.copies[node]
 
     def add_inputs(self) -> None:
-        """Add the nodes for what the call takes, and note them in ``copies``.
+        """Add the nodes for the call's inputs and state, and note them in ``copies``.
 
-        First a placeholder for each input, with its ``name`` and ``type``; then a ``get_attr``
-        for each piece of state. All have a copy of the value's ``meta``.
+        First add a placeholder for each input, with the ``name`` and ``type`` of the value; then a
+        ``get_attr`` for each piece of state. Each node has a copy of the value's ``meta``.
         """
         raise NotImplementedError(
-            "unflatten: add the nodes for what the call takes, and note them in ``copies``"
+            "unflatten: add the nodes for the call's inputs and state, and note them in ``copies``"
         )
 
     def add_call(self, callee: ModuleCall) -> None:
         """Add a ``call_module`` node for a call in the body.
 
-        The target is the callee's name below this call's path, the arguments are its inputs. A
-        single output is the node itself; of none or several each is an item of it. These nodes
-        need no ``meta``. The callee's ``call_node`` becomes the node, and its ``caller`` this call.
+        The target is the callee's name below this call's path, and the arguments are its inputs. If
+        the callee has a single output, the node itself has its value. If it has several, they
+        are a list: add a node for each item. These nodes need no ``meta``. The node becomes
+        the callee's ``call_node``, and this call its ``caller``.
         """
         raise NotImplementedError("unflatten: add a ``call_module`` node for a call in the body")
 
     def add_output(self) -> None:
-        """Add the ``output`` node: one output bare, none or several as a list."""
+        """Add the ``output`` node: a single output as it is, none or several as a list."""
         raise NotImplementedError(
-            "unflatten: add the ``output`` node: one output bare, none or several as a list"
+            "unflatten: add the ``output`` node: a single output as it is, none or several as a list"
         )
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """What one name of the eager model's state held, and how it was registered.
+    """The value that one name of the eager model's state had, and how it was registered.
 
     Attributes:
         kind: ``InputKind.PARAMETER``, ``BUFFER``, or anything else for a plain attribute.
-        value: Our copy.
+        value: A copy of the value.
         persistent: Whether a buffer belongs to the ``state_dict``.
     """
 
@@ -341,8 +342,10 @@ class Attribute:
     persistent: bool = True
 
     def register(self, module: nn.Module, name: str) -> None:
-        """Put it on a module, as the kind of thing it is."""
-        raise NotImplementedError("unflatten: put it on a module, as the kind of thing it is")
+        """Register the value on a module under a name, as its ``kind``."""
+        raise NotImplementedError(
+            "unflatten: register the value on a module under a name, as its ``kind``"
+        )
 
 
 def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
@@ -351,10 +354,10 @@ def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
     Every name of ``state_values`` is restored, used or not, in that order. A tensor with two
     names remains one tensor. No copy shares memory with the program, and ``requires_grad`` is kept.
 
-    The program's ``graph_signature.input_specs`` know the ``kind`` of a name, their ``target``,
-    and whether a buffer is ``persistent``. A name that isn't listed there is a parameter if it
-    holds one; if not, a buffer if it is in the ``state_dict``, and a constant
-    (``InputKind.CONSTANT_TENSOR``) if it doesn't.
+    Each of the program's ``graph_signature.input_specs`` has a name as its ``target``, the ``kind``
+    of that name, and whether a buffer is ``persistent``. A name that isn't the target of any is a
+    parameter if its value is one. Otherwise it is a buffer if it is in the ``state_dict``, and a
+    constant (``InputKind.CONSTANT_TENSOR``) if not.
 
     >>> import torch
     >>> linear = nn.Linear(2, 2, bias=False).requires_grad_(False)
@@ -371,7 +374,7 @@ class InterpreterModule(nn.Module):
     Args:
         graph: The graph; its placeholders are the module's parameters.
         ty: The class of the eager module that it replaces, as ``type_name()`` returns it.
-        owner: The module whose attributes the graph reads, if it isn't this one: ``_owner``.
+        owner: The module whose attributes the graph reads: ``_owner``. Without it, this module.
 
     In torch: the class of the same name; there, a module owns what its graph reads.
 
@@ -400,7 +403,7 @@ class InterpreterModule(nn.Module):
         return self._owners[0]
 
     def type_name(self) -> str | None:  # given
-        """The class of the eager module, as export wrote it down."""
+        """Return the class of the eager module, as export recorded it."""
         return self._ty
 
     def finalize(self) -> None:
@@ -412,12 +415,12 @@ class InterpreterModule(nn.Module):
         raise NotImplementedError("unflatten: check the graph, and note its parameters")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph, with a value for each placeholder, by position or by name.
+        """Run the graph with a value for each placeholder, passed by position or by name.
 
-        Submodules and state are those of ``self._owner``.
+        Take submodules and state from ``self._owner``.
         """
         raise NotImplementedError(
-            "unflatten: run the graph, with a value for each placeholder, by position or by name"
+            "unflatten: run the graph with a value for each placeholder, passed by position or by name"
         )
 
 
@@ -443,7 +446,7 @@ class UnflattenedModule(InterpreterModule):
         Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
 
         Raises:
-            TypeError: The arguments have another structure than ``in_spec``.
+            TypeError: The structure of the arguments isn't ``in_spec``.
             ValueError: A keyword argument that the program doesn't have.
         """
         raise NotImplementedError("unflatten: return the leaves of the arguments, with their paths")
@@ -451,8 +454,8 @@ class UnflattenedModule(InterpreterModule):
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
         """Return the leaves of the arguments, and refuse those that the program can't take.
 
-        ``torch._export.utils._check_input_constraints_for_graph`` wants the placeholders of the
-        graph, the leaves with their paths, and the range constraints.
+        ``torch._export.utils._check_input_constraints_for_graph`` checks them. It takes the
+        placeholders of the graph, the leaves with their paths, and the range constraints.
 
         Raises:
             RuntimeError: A shape or value that the program wasn't exported for.
@@ -473,10 +476,10 @@ def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
 
     ``tree.module_for`` makes each module.
 
-    The first call of a module in the graph owns what its graph reads. Its ``index`` becomes 0:
-    export also counts calls that left no node, so it may be 1. A later call is done by a module
-    that owns nothing; the first call's module is its ``owner``. Callees come before callers, whose
-    graphs name them.
+    The module of the first call in the graph owns the state that its graph reads. The ``index`` of
+    that call becomes 0: export also counts calls that left no node, so it may be 1. The module of a
+    later call owns nothing; its ``owner`` is the first call's module. Make the modules of callees
+    before those of their callers, because a caller's graph names its callees.
     """
     raise NotImplementedError(
         "unflatten: give every call a module with its graph and type name; the root's is the tree"
@@ -486,15 +489,15 @@ def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
 def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str]) -> None:
     """Register all modules and all state below the tree, ``root.module``.
 
-    Each call's module is registered under the ``name`` of the call. If a name in ``paths`` has no
-    call, or a parent is missing, register a plain ``nn.Module``. Children are registered in the
-    order of ``paths``; those that aren't listed come after.
+    Register each call's module under the ``name`` of the call. If a name in ``paths`` has no call,
+    or a parent is missing, register a plain ``nn.Module``. Register children in the order of
+    ``paths``, and then those that aren't listed.
 
     Args:
         root: The outline, with a module for every call.
         state: What to register, by fully qualified name.
-        paths: The modules of the eager model, in its order. Names with an ``@`` are export's: they
-            are left out.
+        paths: The modules of the eager model, in its order. Names with an ``@`` come from export:
+            leave them out.
     """
     raise NotImplementedError(
         "unflatten: register all modules and all state below the tree, ``root.module``"
@@ -502,10 +505,10 @@ def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str
 
 
 def graph_key(graph: Graph) -> Hashable:
-    """Return what a graph does, as a key: graphs that do the same have equal ones.
+    """Return a key for what a graph does: graphs that do the same thing have equal keys.
 
-    They agree node for node: operation, function, attribute or submodule, and arguments, in
-    which 1, 1.0 and True are three things. Names of nodes and metadata don't count.
+    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
+    in the arguments, where 1, 1.0 and True are different. Names of nodes and metadata don't count.
 
     >>> import torch
     >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
@@ -513,16 +516,18 @@ def graph_key(graph: Graph) -> Hashable:
     True
     """
     raise NotImplementedError(
-        "unflatten: return what a graph does, as a key: graphs that do the same have equal ones"
+        "unflatten: return a key for what a graph does: graphs that do the same thing have equal keys"
     )
 
 
 def share_equal_bodies(root: ModuleCall) -> None:
-    """Let calls of one module that do the same share a module.
+    """Let calls of one module that do the same thing share a module.
 
-    They do the same if their graphs have equal keys. The earliest module stays. A later one
-    leaves the tree: its call gets the module of the earliest, and is redirected to the index of
-    that. Callees come first, so that callers that differed only in which of two equal bodies
-    they call become equal.
+    They do the same thing if their graphs have equal keys. Keep the earliest module. Remove a later
+    one from the tree, give its call the earliest module, and redirect the call to that module's
+    index. Start with the callees: then callers that differed only in which of two equal bodies
+    they call have become equal.
     """
-    raise NotImplementedError("unflatten: let calls of one module that do the same share a module")
+    raise NotImplementedError(
+        "unflatten: let calls of one module that do the same thing share a module"
+    )

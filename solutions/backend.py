@@ -1,10 +1,10 @@
 """A compiler for ``torch.compile``: fuse elementwise operations, print them, compile them.
 
-``torch.compile`` passes a graph to a function, the *backend*, and calls the function that this
-returns instead of the model. Your backend looks for nodes that compute element by element. Eager
-runs them one after the other, and each of them reads and writes whole tensors. A *kernel* is one
-loop that runs all of them for one element, then for the next, so memory is read and written once.
-You print such loops as Python and as C++, and build a graph that calls them.
+``torch.compile`` passes a graph to a function, the *backend*, and calls the function that the
+backend returns instead of the model. Your backend looks for nodes that compute element by element.
+Eager runs them one after the other, and each of them reads and writes whole tensors. A *kernel* is
+one loop that runs all of them for one element, then for the next, so memory is read and written
+once. You print such loops as Python and as C++, and build a graph that calls them.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def ahead_of_time(lowering: Any, table: dict[Any, Any]) -> Callable[..., Any]:  
 
 
 def lower(gm: GraphModule) -> GraphModule:
-    """Return a module that runs a flat graph with a call of a kernel for each group of nodes.
+    """Return a module that runs a flat graph with one kernel call for each group of nodes.
 
-    Each kernel of the graph has a function, and the function a ``launcher``; ``with_calls`` builds
-    the new graph. The module given isn't changed.
+    Make a function for each kernel of the graph, and a ``launcher`` for each function. Then
+    ``with_calls`` builds the new graph. Don't change the module that was passed.
 
     Args:
         gm: The module. Its graph has operators of ``aten``, and each node knows its result, as
@@ -202,7 +202,7 @@ def is_dense(value: Any) -> bool:  # given
 
 
 def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:  # given
-    """Normalise each row; for more dimensions than the last, the operator stays as it is."""
+    """Normalise each row. Over more than the last dimension, the operator stays as it is."""
     if len(shape) != 1:
         return NotImplemented
     mean = x.mean(-1, keepdim=True)
@@ -214,7 +214,7 @@ def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any
 
 
 def softmax(x: Tensor, dim: int, half_to_float: bool) -> Any:  # given
-    """Return the softmax of each row; along another dimension, the operator stays as it is."""
+    """Return the softmax of each row. Along another dimension, the operator stays as it is."""
     if dim not in (-1, x.dim() - 1):
         return NotImplemented
     powers = torch.exp(x - torch.amax(x, [-1], True))
@@ -229,7 +229,7 @@ def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: Any) -> Any:
 
 
 def power(x: Tensor, exponent: Any) -> Any:  # given
-    """Return a square or a cube; another power stays as it is."""
+    """Return a square or a cube. Any other power stays as it is."""
     if exponent not in (2, 3):
         return NotImplemented
     return x * x if exponent == 2 else x * x * x
@@ -244,7 +244,7 @@ RULES: dict[Any, Callable[..., Any]] = {
 
 
 def guarded(is_right: Any, rule: Callable[..., Any]) -> Callable[..., Any]:  # given
-    """Return a rule for tensors that are right; for any other, the operator stays as it is."""
+    """Return a rule for the tensors that ``is_right`` accepts; others keep their operator."""
 
     def decided(x: Any, *args: Any, **kwargs: Any) -> Any:
         return rule(x, *args, **kwargs) if is_right(x) else NotImplemented
@@ -273,7 +273,7 @@ class Kernel:  # given
 
     @property
     def inputs(self) -> list[Node]:
-        """The values that are made outside and used inside; each once, in the order of use."""
+        """The values that are made outside and used inside, each once, in the order of use."""
         used = [each for node in self.nodes for each in node.all_input_nodes]
         inside = set(self.nodes)
         return [each for each in dict.fromkeys(used) if each not in inside]
@@ -286,7 +286,7 @@ class Kernel:  # given
 
     @property
     def is_flat(self) -> bool:
-        """Whether no element needs to know its row or column, so that rows may be cut anywhere."""
+        """Whether no element needs to know its row or column, so rows may be cut anywhere."""
         whole = all(shape_of(node) == self.shape for node in self.nodes)
         places = {place(self.shape, shape_of(node)) for node in self.inputs}
         return whole and places <= {"whole", "single"}
@@ -345,8 +345,8 @@ def fits(node: Node) -> bool:
     It can if the node calls an operator of ``POINTWISE`` or ``REDUCTIONS``, its result is plain and
     has at least one dimension, and the loop can read the arguments. An operator of ``POINTWISE``
     takes plain tensors that have a ``place`` in the result's shape, integers and floats except
-    ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor, the last dimension
-    alone, in a list, and ``True`` to keep it; a row has at least two elements.
+    ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor with at least two
+    elements per row, a list that has only the last dimension, and ``True`` to keep that dimension.
 
     >>> from solutions.capture import capture
     >>> def function(x):
@@ -385,7 +385,7 @@ class Loop(NamedTuple):  # given
     """The loop that a node runs in: nodes with equal loops form a kernel.
 
     Attributes:
-        epoch: The number of barriers before it. It is different for a barrier's two sides.
+        epoch: The number of barriers before it, so it differs on the two sides of a barrier.
         level: How often, on the way from an input of the graph to the node, the loop changes.
         shape: The shape that the loop runs over; ``None`` for a node that doesn't fit.
     """
@@ -408,10 +408,10 @@ def is_barrier(node: Node) -> bool:  # given
 def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
     """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
 
-    A reduction runs over the shape of its input. A node that follows it, with one number per
-    row, stays in its loop: if an input's loop has another shape, and that shape's ``row_shape`` is
-    the node's, the node runs over that shape too. If there are several such inputs, the one with
-    the highest level decides. Otherwise it is the node's own shape.
+    A reduction runs over the shape of its input. A node that follows the reduction, with one
+    number per row, stays in the same loop: if an input's loop has another shape, and that shape's
+    ``row_shape`` is the node's shape, the node runs over the loop's shape too. If there are several
+    such inputs, the one with the highest level decides. Any other node runs over its own shape.
 
     Args:
         node: The node.
@@ -431,11 +431,12 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:
 
     A kernel runs without a break: it can't wait in the middle until other nodes have used its
     results. So no value may leave a kernel and come back. Levels make sure of that: a node's level
-    is the highest of its inputs' levels, plus one for an input whose loop has another shape. So a
-    value that leaves a kernel is used at a higher level. An input of the graph has level 0.
+    is the highest of its inputs' levels, where an input whose loop has another shape counts one
+    more. So a value that leaves a kernel is used at a higher level. An input of the graph has level
+    0.
 
-    Then, from the last node to the first: if all users of a node that fits are in one loop, and
-    that loop has the node's shape and epoch, the node moves there.
+    Then go from the last node to the first: if all users of a node that fits are in one loop, and
+    that loop has the node's shape and epoch, move the node there.
 
     >>> from solutions.capture import capture
     >>> def function(x, y):
@@ -510,11 +511,11 @@ def out_variant(target: Any) -> tuple[str, str]:  # given
 def python_source(kernel: Kernel) -> str:
     """Return a function ``run`` that computes a kernel chunk by chunk.
 
-    It takes the inputs and then the outputs, which it writes. They are seen as rows: ``whole`` as
-    ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. In a flat kernel
-    a row is a single element. A chunk has as many rows as fit into ``CHUNK`` elements, but at
-    least one. For a chunk each operator runs once, as its ``out_variant``: it writes an output's
-    rows, or else a buffer that has the size of a chunk and is used again for the next one.
+    ``run`` takes the inputs and then the outputs, which it writes. It views them as rows:
+    ``whole`` as ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. In a
+    flat kernel, a row is a single element. A chunk has as many rows as fit into ``CHUNK`` elements,
+    but at least one. For each chunk, each operator runs once, as its ``out_variant``. It writes to
+    an output's rows, or else to a buffer of the size of a chunk, which the next chunk uses again.
 
     >>> from solutions.capture import capture
     >>> graph = capture(lambda x: (x * 2 + 1), (torch.ones(100000),)).graph
@@ -586,7 +587,7 @@ def phases(kernel: Kernel) -> list[list[Node]]:
 
     A reduction has its result only after a pass over all columns of a row. So a node with a value
     per column needs another pass if it uses a value per row of this kernel. A node with one value
-    per row is computed at the end of a pass, and needs no other one.
+    per row is computed at the end of a pass, so it doesn't need another one.
 
     >>> from solutions.capture import capture
     >>> def softmax(x):
@@ -622,9 +623,9 @@ INDEX = {"whole": "i * columns + j", "single": "0", "row": "i", "column": "j"}
 class CppWriter:
     """Writes the C++ of one kernel.
 
-    A value per column is a variable ``v_…`` inside the loop over the columns, and one per row a
-    variable outside of it. ``p_…`` are the inputs, ``o_…`` the outputs, ``s_…`` the state of a
-    reduction, and ``b_…`` buffers of one row: for values that a later pass needs.
+    A value per column is a variable ``v_…`` inside the loop over the columns, and a value per row
+    is one outside the loop. ``p_…`` are the inputs, ``o_…`` the outputs, and ``s_…`` the states of
+    the reductions. ``b_…`` are buffers of one row, for the values that a later pass needs.
 
     Args:
         kernel: The kernel.
@@ -663,7 +664,7 @@ class CppWriter:
         return inputs + [f"float* __restrict o_{node.name}" for node in self.kernel.outputs]
 
     def is_kept(self, node: Node) -> bool:
-        """Return whether a later phase needs a value for each column of this node."""
+        """Return whether a later phase needs the value of this node for each column."""
         later = [self.phase.get(user, 0) > self.phase[node] for user in node.users]
         return any(later) and not is_per_row(self.kernel, node)
 
@@ -683,16 +684,17 @@ class CppWriter:
         ]
 
     def start(self, node: Node) -> str:  # given
-        """Return the line that a reduction has before the loop; a long sum needs more digits."""
+        """Return the line of a reduction before the loop. A long sum needs more digits."""
         reduction = REDUCTIONS[node.target]
         is_long = reduction.kind == "+" and self.kernel.shape[-1] > CHUNK
         return f"{'double' if is_long else 'float'} s_{node.name} = {reduction.start};"
 
     def in_loop(self, node: Node) -> list[str]:
-        """Return the lines of a node for a column: none if it has one value per row.
+        """Return the lines of a node inside the loop over the columns.
 
-        A reduction takes a step. Any other node computes its variable, and stores it in its buffer
-        if it is kept, and in its output if it is one.
+        A reduction takes a step. Any other node with one value per row has no lines here. A node
+        with a value per column computes its variable, and stores it in its buffer if the node is
+        kept, and in its output if the node is an output.
         """
         name = node.name
         if node.target in REDUCTIONS:
@@ -723,9 +725,9 @@ class CppWriter:
     def operand(self, node: Node, argument: Any) -> str:
         """Return an expression for an argument of a node.
 
-        A node of the same kernel is a variable; but one with a value per column, of an earlier
-        phase, is in its buffer. An input is read at its place. Numbers and booleans become floats,
-        infinity ``inf_``, and ``None`` ``none_``.
+        A node of the same kernel is a variable, unless it has a value per column and belongs to an
+        earlier phase: then read it from its buffer. Read an input at its ``place``. Numbers and
+        booleans become floats, infinity becomes ``inf_``, and ``None`` becomes ``none_``.
         """
         if not is_node(argument):
             return _constant(argument)
@@ -749,7 +751,7 @@ FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping
 
 
 def find_compiler() -> str:  # given
-    """Return the C++ compiler: the environment's ``CXX``, or the first that is there.
+    """Return the C++ compiler: the environment's ``CXX``, or the first one that is installed.
 
     Raises:
         OSError: There is none.
@@ -762,11 +764,11 @@ def find_compiler() -> str:  # given
 
 
 def compiled(source: str) -> Callable[..., None]:
-    """Return the function ``run`` of some C++, compiled.
+    """Compile C++, and return its function ``run``.
 
-    The library is named after its content, so the same source is compiled once. The content is
-    everything that affects the result: the compiler, ``FLAGS``, ``PREAMBLE`` and the source. If the
-    library isn't in ``library_folder`` yet, ``build`` makes it. ``ctypes.CDLL`` opens it.
+    Name the library after everything that affects it: the compiler, ``FLAGS``, ``PREAMBLE`` and the
+    source. So the same source is compiled only once. If the library isn't in ``library_folder``
+    yet, ``build`` it. Open it with ``ctypes.CDLL``.
 
     Raises:
         OSError: There is no compiler, or it failed.
@@ -781,7 +783,7 @@ def compiled(source: str) -> Callable[..., None]:
 
 
 def library_folder() -> Path:  # given
-    """Return the folder of compiled kernels: of this machine and this user."""
+    """Return the folder with the compiled kernels of this user on this machine."""
     folder = Path(tempfile.gettempdir(), f"fx-kata-kernels-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
@@ -790,7 +792,7 @@ def library_folder() -> Path:  # given
 
 
 def build(compiler: str, text: str, library: Path) -> None:  # given
-    """Compile C++ to a library; with threads, where the compiler knows OpenMP."""
+    """Compile C++ to a library, with threads if the compiler supports OpenMP."""
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         source, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
         source.write_text(text, encoding="utf-8")
@@ -837,9 +839,9 @@ def with_tensors(kernel: Kernel, run: Callable[..., None]) -> Callable[..., None
 
 
 def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
-    """Return a function for each kernel: compiled from C++, or else all of them in Python.
+    """Return a function for each kernel: all compiled from C++, or else all in Python.
 
-    If there is no compiler, or it fails, one warning (``RuntimeWarning``) says so, with the
+    If there is no compiler, or it fails, give a single warning (``RuntimeWarning``) with the
     message of the error.
     """
     try:
@@ -852,9 +854,9 @@ def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
 def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tuple[Tensor, ...]]:
     """Return a function that runs a kernel on its inputs and returns its outputs.
 
-    The function makes the outputs, empty, and calls ``function(*inputs, *outputs)``. The loop
-    itself can't check the inputs, so the function first refuses, with ``checked``, those that the
-    kernel wasn't made for.
+    The function allocates the outputs, empty, and calls ``function(*inputs, *outputs)``. The loop
+    itself can't check its inputs, so first pass them through ``checked``, which refuses those that
+    the kernel wasn't made for.
     """
 
     def run(*inputs: Tensor) -> tuple[Tensor, ...]:
@@ -868,7 +870,7 @@ def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tup
 
 
 def checked(node: Node, tensor: Tensor) -> Tensor:  # given
-    """Return a tensor, contiguous, if it has the properties that the graph knows of the node.
+    """Return a contiguous tensor, if it has the properties that the graph expects of the node.
 
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.
@@ -894,11 +896,12 @@ def checked(node: Node, tensor: Tensor) -> Tensor:  # given
 def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) -> GraphModule:
     """Return a module like ``gm`` in which each kernel is a call of its launcher.
 
-    Nodes outside the kernels are copied. A kernel becomes a call of its launcher, which returns a
-    tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node whose
-    value it is. ``in_order`` returns the order.
+    Copy the nodes outside the kernels. A kernel becomes a call of its launcher, which returns a
+    tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node that
+    computed it before. ``in_order`` yields the order.
 
-    Like in, like out: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of the lesson ``code``.
+    The result has the classes of ``gm``: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of
+    the lesson ``code``.
     """
     graph = type(gm.graph)()
     copies: dict[Node, Node] = {}
@@ -917,7 +920,7 @@ def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) 
 
 
 def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given
-    """Yield kernels and other nodes, each after those that it needs, else in the graph's order.
+    """Yield kernels and other nodes in the graph's order, but each after those that it needs.
 
     Raises:
         graphlib.CycleError: A kernel depends on its own results.

@@ -1,10 +1,10 @@
 """Train a model that is cut into stages, each stage in a process of its own.
 
 You cut a batch into micro-batches. The work of a stage is a list of actions: forward of micro-batch
-0 (``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ in these lists
-alone. There are six steps: write the lists, compare them with a clock, find out what each stage
-sends to each other, run the list of one stage, send values between processes, and start the
-processes.
+0 (``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ only in
+these lists. There are six steps: write the lists, time them with a clock, find out which values
+the stages send to each other, run the list of one stage, send values between processes, and start
+the processes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
 
     Args:
         stages: The number of stages.
-        microbatches: The number of micro-batches; it may be smaller than that of the stages.
+        microbatches: The number of micro-batches, which may be smaller than ``stages``.
 
     Returns:
         One order per stage.
@@ -119,7 +119,7 @@ def _alternating(ahead: int, microbatches: int) -> Order:
 
 
 class Run(NamedTuple):
-    """An action and the time in which it runs."""
+    """An action, with the times at which it starts and ends."""
 
     action: Action
     start: float
@@ -143,7 +143,7 @@ class Timeline:  # given
 
     @property
     def bubble(self) -> float:
-        """The share of the time, of all stages together, in which a stage has nothing to do."""
+        """The share of the time of all stages that they spend waiting."""
         busy = sum(run.end - run.start for runs in self.stages for run in runs)
         return 1 - busy / (self.end * len(self.stages))
 
@@ -239,10 +239,10 @@ def _deadlock(orders: list[Order], timeline: Timeline) -> RuntimeError:
 
 
 def alive(orders: list[Order]) -> list[int]:
-    """Count the micro-batches that each stage holds at most.
+    """Return the largest number of micro-batches that each stage holds at once.
 
     A stage holds the activations of a micro-batch from its forward to its backward. 1F1B takes as
-    long as GPipe, but it holds fewer of them.
+    long as GPipe, but holds fewer of them.
 
     Args:
         orders: One order per stage.
@@ -280,14 +280,14 @@ class Stage:  # given
 
 
 def cut_evenly(gm: GraphModule, stages: int) -> GraphModule:
-    """Cut a traced model into stages that have equally many calls, give or take one.
+    """Cut a traced model into stages whose numbers of calls differ by at most one.
 
     Args:
         gm: The traced model.
         stages: How many stages to make; at most as many as there are calls.
 
     Returns:
-        What ``split_module`` returns, with the submodules ``submod_0``, ``submod_1``, and so on.
+        The result of ``split_module``, with the submodules ``submod_0``, ``submod_1``, and so on.
 
     Raises:
         ValueError: ``stages`` isn't from 1 to the number of calls. The message has both numbers.
@@ -311,8 +311,8 @@ def stages_of(gm: GraphModule) -> list[Stage]:
     and the ``getitem`` nodes that take the call's result apart. Placeholders and ``get_attr`` nodes
     cost nothing, so every stage runs all of them for itself. The last stage also runs the output.
 
-    A value goes straight from the stage that makes it to each stage that uses it, also past the
-    stages between them. Both list it once, in the same order: that of the first use.
+    A value goes straight from the stage that makes it to each stage that uses it, skipping the
+    stages between them. Both stages list it once, in the same order: that of first use.
 
     Args:
         gm: What ``split_module`` returned.
@@ -321,8 +321,8 @@ def stages_of(gm: GraphModule) -> list[Stage]:
         The stages, in the order of the graph.
 
     Raises:
-        ValueError: The graph calls something else than submodules: it isn't cut. The message names
-            that node.
+        ValueError: The graph calls something that isn't a submodule, so it isn't cut. The message
+            names that node.
 
     >>> from solutions.tracer import symbolic_trace
     >>> gm = cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh()), 3)
@@ -415,7 +415,7 @@ class Engine:
         self.losses: list[Tensor] = []
 
     def run(self, order: Iterable[Action]) -> None:
-        """Run the actions one after the other, then wait until all that was sent has left."""
+        """Run the actions one after the other, then wait until all messages have left."""
         for action in order:
             (self.forward if action.kind == "F" else self.backward)(action.microbatch)
         self.channel.flush()
@@ -423,9 +423,9 @@ class Engine:
     def forward(self, microbatch: int) -> None:
         """Receive the stage's values, compute, and send the values that other stages need.
 
-        One list of values arrives from each stage in ``receives``, and one leaves for each in
-        ``sends``. The last stage computes the loss. Afterwards, ``held`` has everything that the
-        backward needs.
+        Receive one list of values from each stage in ``receives``, and send one to each stage in
+        ``sends``. The last stage computes the loss. Keep in ``held`` everything that the backward
+        needs.
         """
         received = {maker: self.channel.receive(maker, microbatch) for maker in self.stage.receives}
         values, output = self.compute(microbatch, received)
@@ -443,11 +443,11 @@ class Engine:
     ) -> tuple[dict[Node, Any], Any]:
         """Run the nodes of the stage.
 
-        A model may write to a value in place, which autograd refuses for a value that it has only
-        received. So the nodes get a clone of each received tensor that requires a gradient.
+        A model may write to a value in place, which autograd refuses for a received tensor, because
+        that is a leaf. So pass the nodes a clone of each received tensor that requires a gradient.
 
         Args:
-            microbatch: Whose inputs the placeholders take.
+            microbatch: The micro-batch whose inputs the placeholders take.
             received: For each stage in ``receives``, the values that it sent.
 
         Returns:
@@ -466,9 +466,9 @@ class Engine:
     def backward(self, microbatch: int) -> None:
         """Receive the gradients of the sent values, run autograd, send those of the received ones.
 
-        The gradients that a stage sends are a list: one entry for each tensor that it received from
-        that stage and that requires a gradient, in order; ``None`` if the tensor has none. Where
-        several stages use a value, their gradients add up. Parameters gather theirs in ``grad``,
+        To each stage that it received values from, a stage sends a list of gradients: one for each
+        received tensor that requires a gradient, in order, or ``None`` if the tensor has none. If
+        several stages use a value, their gradients add up. Parameters add theirs up in ``grad``,
         over all micro-batches.
         """
         held = self.held.pop(microbatch)
@@ -485,7 +485,7 @@ class Engine:
 
 
 def differentiable(value: Any) -> list[Tensor]:  # given
-    """Return the tensors in a value, also nested ones, that require a gradient.
+    """Return the tensors that require a gradient in a value, including nested ones.
 
     >>> differentiable([torch.ones(1), {"weight": torch.ones(2, requires_grad=True)}])
     [tensor([1., 1.], requires_grad=True)]
@@ -503,7 +503,7 @@ def _clone(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Description:  # given
-    """The facts about a tensor that a stage must know before it can receive it."""
+    """The facts that a stage must know about a tensor before it can receive the tensor."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -524,11 +524,11 @@ class Channel:
 
     A stage's number is its rank. A value is anything that pickles, with tensors in it. It travels
     as several messages, all with the micro-batch as their tag: the number of bytes of the header,
-    the header (the pickled value, with a ``Description`` in the place of each tensor), and the data
+    the header (the pickled value, with a ``Description`` in place of each tensor), and the data
     of each tensor.
 
     Attributes:
-        leaving: The sends that may not be done yet, each with its tensor, which must stay alive.
+        leaving: The sends that may not be finished, each with its tensor, which must stay alive.
 
     In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
     """
@@ -615,7 +615,7 @@ class Step:  # given
 
     @contextmanager
     def process_group(self, number: int) -> Iterator[None]:
-        """Let the process of a stage join the others, and leave them at the end."""
+        """Let the process of a stage join the others, and leave them after the block."""
         torch.set_num_threads(1)
         store, patience = (self.folder / "store").as_uri(), timedelta(seconds=self.timeout)
         size = len(self.orders)
@@ -647,8 +647,8 @@ def train_step(
 ) -> tuple[Tensor, dict[str, Tensor]]:  # given
     """Run a batch through a cut model forwards and backwards, one process per stage.
 
-    The parameters stay as they are: give the gradients to an optimizer. If a stage writes to a
-    buffer, only its own process sees that. No process is left afterwards, even after an error.
+    The parameters don't change: pass the gradients to an optimizer. If a stage writes to a buffer,
+    only its own process sees that. All processes have ended afterwards, even after an error.
 
     Args:
         gm: What ``split_module`` returned.
@@ -657,9 +657,9 @@ def train_step(
         targets: The second argument of the loss, cut in the same way.
         loss_fn: Takes the model's output and the targets of a micro-batch; returns the mean over
             its examples.
-        order: ``gpipe``, ``one_f_one_b``, or any function of the same form.
-        microbatches: Into how many equal parts to cut the batch.
-        world_size: The number of processes, which is that of the stages.
+        order: ``gpipe``, ``one_f_one_b``, or any function with the same signature.
+        microbatches: The number of equal parts to cut the batch into.
+        world_size: The number of processes, which must be the number of stages.
         timeout: For how many seconds a process waits for another.
 
     Returns:
@@ -671,7 +671,7 @@ def train_step(
         ValueError: ``world_size`` isn't the number of stages, or the batch can't be cut into equal
             parts.
         RuntimeError: The orders deadlock, which is found before anything starts.
-        torch.multiprocessing.spawn.ProcessException: A stage failed, died, or waited for too long.
+        torch.multiprocessing.spawn.ProcessException: A stage failed, died, or waited too long.
             The message has the number of the first one that ended, and its traceback.
 
     In torch: ``Schedule1F1B.step``, called by each process for itself.
@@ -699,7 +699,7 @@ def train_step(
 
 
 def orders_for(gm: GraphModule, order: Schedule, microbatches: int, world_size: int) -> list[Order]:
-    """Return the order of each stage of a cut model, checked.
+    """Return the order of each stage of a cut model, after checking the orders.
 
     Raises:
         ValueError: ``world_size`` isn't the number of stages. The message has both numbers.

@@ -234,7 +234,7 @@ class Process:
         self.engines = engines
 
     def run(self, order: list[StageAction]) -> None:
-        """Run the actions one after the other, then wait until all that was sent has left."""
+        """Run the actions one after the other, then wait until all messages have left."""
         for stage, kind, microbatch in order:
             engine = self.engines[stage]
             (engine.forward if kind == "F" else engine.backward)(microbatch)
