@@ -100,15 +100,15 @@ LESSONS = (
         title="Decide what is recorded",
         minutes=25,
         needs=("proxy", "graph", "tracer"),
-        summary="decide what is recorded, and what about it",
+        summary="decide what a tracer records",
     ),
     Lesson(
         name="inlining",
         part="transforms",
-        title="Replace a call by what it does",
+        title="Replace a call with the operations inside it",
         minutes=45,
         needs=("proxy", "graph", "code", "tracer"),
-        summary="replace a call by the callee's nodes",
+        summary="replace a call with the callee's nodes",
     ),
     Lesson(
         name="inversion",

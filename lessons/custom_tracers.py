@@ -1,9 +1,9 @@
-"""Decide what is recorded, and what about it.
+"""Decide what a tracer records, and what it remembers about each node.
 
 A tracer makes each of its decisions in a small method, so that a subclass can change one of them
 and leave the rest to ``super()``. Here are three subclasses:
 
-- ``LowerReluTracer`` records what ``nn.ReLU`` does instead of a call of the module;
+- ``LowerReluTracer`` records the operations of ``nn.ReLU`` instead of a call of the module;
 - ``TaggingTracer`` puts a tag on every node;
 - ``ModulePathTracer`` records which module each node comes from.
 """
@@ -21,10 +21,10 @@ from .tracer import Tracer
 
 
 class LowerReluTracer(Tracer):
-    """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``.
+    """Trace through every ``nn.ReLU``; ``Tracer`` decides about all other modules.
 
-    Modules of ``torch.nn`` are leaves: each call is one ``call_module`` node. This tracer records
-    what the ``forward`` of ``nn.ReLU``, and of its subclasses, does.
+    Usually, each call of a module of ``torch.nn`` is one ``call_module`` node. For ``nn.ReLU`` and
+    its subclasses, this tracer records the operations of ``forward`` instead.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -53,12 +53,12 @@ class LowerReluTracer(Tracer):
 class TaggingTracer(Tracer):
     """Put a tag on every node: placeholders, attributes and the output included.
 
-    The tag is the attribute ``node.tag``, also in a ``GraphModule`` made of the graph. Everything
-    else on a node is kept, such as its annotation.
+    The tag is the attribute ``node.tag``, also in a ``GraphModule`` made from the graph. Everything
+    else about a node, such as its annotation, is kept.
 
     Args:
-        tag: What to put on the nodes; each tracer has its own.
-        **options: What ``Tracer`` takes.
+        tag: The tag; each tracer has its own.
+        **options: The options of ``Tracer``.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -74,7 +74,8 @@ class TaggingTracer(Tracer):
         """Create the node as ``Tracer`` does, and put the tag on it.
 
         Args:
-            *args: What ``Tracer.create_node`` takes: kind, target, args, kwargs, name, type_expr.
+            *args: The arguments of ``Tracer.create_node``: kind, target, args, kwargs, name,
+                type_expr.
             **kwargs: The same, by name.
 
         In torch: ``torch.fx.proxy.TracerBase.create_node``.
@@ -85,22 +86,22 @@ class TaggingTracer(Tracer):
 
 
 class ModulePathTracer(Tracer):
-    """Record, for each node, the path of the module whose ``forward`` made it.
+    """Record the path of the module whose ``forward`` made each node.
 
     A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
     can trace more than once.
 
     Args:
-        **options: What ``Tracer`` takes.
+        **options: The options of ``Tracer``.
 
     Attributes:
         current_module_qualified_name: The path of the module whose ``forward`` is running; ``""``
             for the root.
-        node_to_originating_module: The path for each node that ``create_proxy`` made: inputs,
-            operations, parameters that are read. The output has no entry. Each tracer has its own
-            dict.
+        node_to_originating_module: Maps each node that ``create_proxy`` made to a path: inputs,
+            operations, and parameters that are read. The output has no entry. Each tracer has its
+            own dict.
 
-    In torch: ``node.meta["nn_module_stack"]`` has all modules that are running, outermost first.
+    In torch: ``node.meta["nn_module_stack"]`` holds all modules that are running, outermost first.
 
     >>> model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sigmoid())
     >>> tracer = ModulePathTracer()
@@ -129,7 +130,7 @@ class ModulePathTracer(Tracer):
         """Call ``m`` as ``Tracer`` does, with its path as the current one.
 
         Afterwards the caller's path is the current one again, even if the call raised an error: a
-        model may catch the error and go on.
+        model may catch the error and carry on.
 
         Args:
             m: The module that is called; its path is what ``path_of_module`` returns, whatever name
@@ -151,7 +152,7 @@ class ModulePathTracer(Tracer):
         """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
         Args:
-            *args: What ``Tracer.create_proxy`` takes: kind, target, args, kwargs, name, …
+            *args: The arguments of ``Tracer.create_proxy``: kind, target, args, kwargs, name, …
             **kwargs: The same, by name.
 
         Returns:

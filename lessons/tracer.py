@@ -2,8 +2,8 @@
 
 A tracer calls the model with proxies, and every operation on a proxy adds a node. Two things that
 a model does are not operations on a proxy: it calls submodules (``nn.Module.__call__``) and reads
-parameters (``nn.Module.__getattr__``). During a trace, both methods are replaced by functions that
-call ``Tracer.call_module`` and ``Tracer.getattr``. You have written everything else already.
+parameters (``nn.Module.__getattr__``). During a trace, both methods are replaced with functions
+that call ``Tracer.call_module`` and ``Tracer.getattr``. You have written everything else already.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
-    """Traces a module or function: records the operations on its arguments as a graph.
+    """A tracer: it runs a module or a function with proxies and records the operations as a graph.
 
     ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
-    ``GraphModule``. To change what is recorded, override a method. Two tracers share nothing.
+    ``GraphModule``. To change what is recorded, override a method. Two tracers share no state.
 
     Attributes:
         scope: The module whose call is in progress.
         module_stack: The module calls in progress, outermost first; see ``call_module``.
-        num_calls: How often the module at each path was called. ``trace`` doesn't reset it.
+        num_calls: How often the module at each path has been called. ``trace`` doesn't reset it.
         node_name_to_scope: The scope in which each node was created, by the node's name.
-        traced_func_name: Which method of a module is traced.
+        traced_func_name: The name of the method that is traced if the root is a module.
         proxy_buffer_attributes: Whether reading a buffer returns a proxy, as for a parameter.
 
     In torch: ``torch.fx.Tracer``.
@@ -65,25 +65,24 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         """Trace ``root`` and return the graph.
 
         Args:
-            root: A function, or a module, whose method ``self.traced_func_name`` (``"forward"``) is
-                traced.
+            root: A function, or a module, whose method named ``self.traced_func_name``
+                (``"forward"``) is traced.
             concrete_args: Fixed values for some of the arguments; passed to
                 ``create_args_for_root``.
 
         Returns:
-            The graph of placeholders, the recorded operations, and an ``output`` node. The argument
-            of the output is the result of the call, converted by ``create_arg``; its type is the
-            return annotation. The graph is a ``new_graph``. The paths in it start at ``self.root``:
-            ``root`` itself if it is a module, otherwise a new empty module, which stores the
-            constants of the function.
+            A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
+            ``output`` node. The output's argument is the result of the call, converted by
+            ``create_arg``; its type is the return annotation. The paths in the graph start at
+            ``self.root``: ``root`` itself if it is a module, otherwise a new empty module, which
+            stores the constants of the function.
 
         Raises:
             TraceError: The code branches on a proxy, which has no value.
 
-        A module is traced in the mode that it is in (``training``), and may be a ``GraphModule``.
-        If ``root`` is a module, ``type(root).forward(root, ...)`` is called, not ``root(...)``. So
-        there is no node for the call of the root, and its hooks don't run. In torch:
-        ``torch.fx.Tracer.trace``.
+        A module is traced in its current mode (``training``), and may be a ``GraphModule``. For
+        a module, ``type(root).forward(root, ...)`` is called, not ``root(...)``. So there is no
+        node for the call of the root, and its hooks don't run. In torch: ``torch.fx.Tracer.trace``.
 
         >>> class Block(nn.Module):
         ...     def __init__(self):
@@ -114,13 +113,15 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         In the block, calling any module calls ``self.call_module(module, forward, args, kwargs)``.
         There ``forward(*args, **kwargs)`` is the original call, including hooks. Reading a
         parameter, buffer or submodule calls ``self.getattr(name, value, cache)``. (Other attributes
-        don't: Python calls ``__getattr__`` only for what is not in the instance's ``__dict__`` or
-        its class.) The ``cache`` is one dict for the whole block, empty at first. Torch's own flag
-        for a running trace is set; ``tracing_flag()`` returns where it is.
+        aren't affected: Python calls ``__getattr__`` only for a name that is neither in the
+        instance's ``__dict__`` nor in its class.) The ``cache`` is one dict for the whole block,
+        empty at first. Torch's own flag for a running trace is set to True; ``tracing_flag()``
+        returns where it is.
 
-        After the block, also after an error, all three are restored to their values from before it.
-        Blocks may be nested. In torch these are ``module_call_wrapper`` and
-        ``module_getattr_wrapper`` inside ``Tracer.trace``, and ``_Patcher``.
+        After the block, even after an error, ``nn.Module.__call__``, ``nn.Module.__getattr__`` and
+        the flag have the values from before the block again. Blocks may be nested. In torch:
+        ``module_call_wrapper`` and ``module_getattr_wrapper`` inside ``Tracer.trace``, and
+        ``_Patcher``.
 
         >>> class Loud(Tracer):
         ...     def call_module(self, m, forward, args, kwargs):
@@ -145,20 +146,21 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         Args:
             m: The module that the traced code calls.
             forward: Runs the module, including its hooks, with the given arguments.
-            args: Its arguments, in which proxies may occur.
-            kwargs: Its keyword arguments.
+            args: Its positional arguments, which may contain proxies.
+            kwargs: Its keyword arguments, likewise.
 
         Returns:
-            The proxy of a new ``call_module`` node, or what ``forward`` returns.
+            For a leaf, the proxy of a new ``call_module`` node; otherwise the result of
+            ``forward``.
 
         Raises:
-            NameError: The root doesn't hold ``m``.
+            NameError: ``m`` is neither the root nor inside it.
 
-        It may also be called outside of ``trace``, where ``self.root`` and ``self.graph`` are set.
-        A leaf is not run. During the call, ``self.scope`` is the module's path and class, and the
-        last entry of ``self.module_stack`` is ``path: (path, class)``. For the second call of the
-        same module its key is ``path@1``, for the third ``path@2``. Both are restored afterwards,
-        also after an error. In torch: ``torch.fx.Tracer.call_module``.
+        It may also be called outside of ``trace``, once ``self.root`` and ``self.graph`` are set.
+        A leaf isn't run. During the call, ``self.scope`` is the module's path and class, and the
+        last entry of ``self.module_stack`` is ``path: (path, class)``. On the second call of the
+        same module its key is ``path@1``, on the third ``path@2``. Both are restored afterwards,
+        even after an error. In torch: ``torch.fx.Tracer.call_module``.
 
         >>> tracer = Tracer()
         >>> nodes = tracer.trace(nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())).nodes
@@ -178,19 +180,19 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Create a node, and write down the module call in which it was recorded.
+        """Create a node, and record the module call in which it was created.
 
         Args:
             kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``.
             target: What it calls, or a name.
-            args: The arguments, in which nodes may occur.
-            kwargs: The keyword arguments.
+            args: The positional arguments, which may contain nodes.
+            kwargs: The keyword arguments, likewise.
             name: A candidate for its name.
             type_expr: The annotation of the result.
 
-        ``node_name_to_scope`` gets the scope under the node's name. If a module call is in
-        progress, ``node.meta["nn_module_stack"]`` is a copy of the module stack as it is now. In
-        torch: ``TracerBase.create_node``.
+        ``node_name_to_scope`` stores the current scope under the node's name. If a module call is
+        in progress, ``node.meta["nn_module_stack"]`` is a copy of the module stack as it is now.
+        In torch: ``TracerBase.create_node``.
 
         >>> tracer = Tracer()
         >>> tracer.graph = tracer.new_graph()
@@ -200,7 +202,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         'layer1'
         """
         raise NotImplementedError(
-            "tracer: create a node, and write down the module call in which it was recorded"
+            "tracer: create a node, and record the module call in which it was created"
         )
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
@@ -222,23 +224,24 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         )
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Return the value for an attribute that the traced code reads from a module.
+        """Return what the traced code receives when it reads an attribute of a module.
 
         Args:
             attr: The attribute's name.
             attr_val: Its value.
-            parameter_proxy_cache: The proxies returned so far in this trace, by path, so that a
+            parameter_proxy_cache: The proxies returned so far in this trace, by path. With it, a
                 parameter that is read twice is one node.
 
         Returns:
-            The proxy of a ``get_attr`` node for a parameter that the root or one of its submodules
-            holds (found by identity) and, with ``self.proxy_buffer_attributes``, for such a buffer.
-            Otherwise ``attr_val`` itself; if it is used as an argument, ``create_arg`` converts it.
+            The proxy of a ``get_attr`` node if ``attr_val`` is a parameter of the root or of one of
+            its submodules (found by identity), or, with ``self.proxy_buffer_attributes``, such a
+            buffer. Otherwise ``attr_val`` itself; if it is used as an argument, ``create_arg``
+            converts it.
 
         In torch: ``torch.fx.Tracer.getattr``.
         """
         raise NotImplementedError(
-            "tracer: return the value for an attribute that the traced code reads from a module"
+            "tracer: return what the traced code receives when it reads an attribute of a module"
         )
 
 
@@ -262,8 +265,8 @@ def symbolic_trace(
         concrete_args: Fixed values for some of the arguments; passed to ``trace``.
 
     Returns:
-        A ``GraphModule``, named after the class or function ``root``. The parameters and modules in
-        it are those of ``root``, not copies, and only those that the graph refers to.
+        A ``GraphModule`` whose class is named after the class of ``root``, or after the function.
+        It holds those parameters and modules of ``root`` that the graph refers to, not copies.
 
     In torch: ``torch.fx.symbolic_trace``.
 

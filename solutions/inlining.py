@@ -32,15 +32,15 @@ class Call(NamedTuple):
 
 
 class CallRecorder(Tracer):
-    """A tracer that runs the callees of some calls and adds nodes to an existing graph.
+    """A tracer that runs the callees of given calls and records them in an existing graph.
 
-    ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` are there already, so only
+    ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` already exist, so only
     ``patched_modules`` is needed: in its block, modules and parameters are recorded as in a trace.
 
     Args:
         gm: The module whose graph has the calls: one of yours, or one of torch's.
-        calls: What to record, in the graph's order.
-        is_leaf: Whether a module may be a leaf; ``Tracer.is_leaf_module`` has to agree.
+        calls: The calls to record, in the graph's order.
+        is_leaf: Returns whether a module may be a leaf; ``Tracer.is_leaf_module`` has to agree.
     """
 
     # Record buffer reads as nodes. Otherwise an in-place update of a buffer would run right now.
@@ -58,8 +58,8 @@ class CallRecorder(Tracer):
     def record(self) -> list[Any]:
         """Record all callees; if one fails, leave the graph unchanged.
 
-        The calls are recorded in the block of ``patched_modules``. If one raises anything, the
-        added nodes are erased and the exception is raised again.
+        The calls are recorded in the block of ``patched_modules``. If anything is raised, the added
+        nodes are erased and the exception is raised again.
 
         Returns:
             The result of ``record_call`` for each call, in order.
@@ -77,19 +77,19 @@ class CallRecorder(Tracer):
     def record_call(self, call: Call) -> Any:
         """Run one callee with proxies of its node's arguments; add its operations before the node.
 
-        Nodes among ``args`` and ``kwargs``, also inside containers, are passed as proxies, other
-        values unchanged.
+        Nodes in ``args`` and ``kwargs``, also inside containers, are passed as proxies; other
+        values are passed unchanged.
 
         Args:
-            call: What to record.
+            call: The call to record.
 
         Returns:
-            What the callee returns, converted to a node argument by ``create_arg``.
+            The result of the callee, converted to a node argument by ``create_arg``.
 
         Raises:
             TraceError: The callee raised an error, usually because it needs the value of a proxy.
-                The message names the callee (a function's name, a module's class), the node, and
-                what was raised.
+                The message contains the callee (a function's name, a module's class), the node,
+                and the error.
         """
         node, callee = call
         with self.graph.inserting_before(node):
@@ -131,7 +131,7 @@ class CallRecorder(Tracer):
             kwargs: Its keyword arguments.
 
         Returns:
-            What the call returns.
+            The result of the call.
         """
         with patch.object(m, "_check_input_dim", lambda _: None, create=True):
             return super().call_module(m, forward, args, kwargs)
@@ -175,7 +175,7 @@ def _has(result: Any, index: Any) -> bool:
 
 
 def call_in(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Call:  # given
-    """Return the call of a node that ``fn`` is to replace.
+    """Return a ``Call`` that puts ``fn`` in place of a node.
 
     Raises:
         ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
@@ -197,8 +197,8 @@ def module_calls(gm: GraphModule, target: str | None = None) -> list[Call]:  # g
 def inline(recorder: CallRecorder) -> GraphModule:
     """Replace all calls of a recorder with what it records, and recompile its module.
 
-    The last call is replaced first: a callee may return its argument, so a result may be the node
-    of an earlier call, and that node must not be erased before it has replaced the later one.
+    The last call is replaced first. A callee may return its argument, so the result of one call may
+    be the node of an earlier call, and that node must not be erased before the result is used.
 
     Returns:
         The recorder's module.
@@ -213,7 +213,7 @@ def inline(recorder: CallRecorder) -> GraphModule:
 def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
     """Replace one node with the operations that ``fn`` performs on the node's arguments.
 
-    ``fn`` gets a proxy for each node among the arguments, and other values unchanged. It may read
+    ``fn`` receives a proxy for each node in the arguments, and other values unchanged. It may read
     parameters of ``gm`` and call its submodules; a call of a leaf module becomes one node, as in
     any trace. If ``fn`` raises an error, the graph is left unchanged.
 
@@ -229,8 +229,8 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
 
     Raises:
         ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
-        TraceError: ``fn`` needs a value that isn't known before it runs. The error names ``fn``
-            and the node.
+        TraceError: ``fn`` needs a value that isn't known until the graph runs. The error names
+            ``fn`` and the node.
 
     >>> import torch
     >>> from solutions.tracer import symbolic_trace
@@ -246,7 +246,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
     """Replace every call of one submodule with the operations in its ``forward``.
 
     The submodule is traced as a root would be: leaf modules inside it become ``call_module`` nodes
-    with their full path, other modules inside it are inlined, too. Parameters and buffers are read
+    with their full path, and other modules inside it are inlined. Parameters and buffers are read
     by ``get_attr`` nodes and are not moved, so ``state_dict`` keeps its keys. The graph is edited
     in place, and its other nodes are kept. If the graph never calls the target, nothing changes. If
     the callee raises an error, the graph is left unchanged.
@@ -264,8 +264,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
 
     Raises:
         AttributeError: ``gm`` has no submodule of that name.
-        TraceError: The callee's ``forward`` needs a value that isn't known before it runs. The
-            error names the callee's class and the node.
+        TraceError: The callee's ``forward`` needs a value that isn't known until the graph runs.
+            The error names the callee's class and the node.
 
     >>> from solutions.tracer import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
@@ -293,8 +293,8 @@ def inline_all(gm: GraphModule) -> GraphModule:
         ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
 
     Raises:
-        TraceError: Some module's ``forward`` needs a value that isn't known before it runs. The
-            error names the module's class and the node.
+        TraceError: Some module's ``forward`` needs a value that isn't known until the graph runs.
+            The error names the module's class and the node.
 
     >>> from solutions.tracer import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))

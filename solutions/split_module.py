@@ -80,8 +80,8 @@ def split_module(
     """Split a traced model into submodules, and return the model that calls them in turn.
 
     Every call in the graph belongs to the partition whose number the callback returns for it. Each
-    partition becomes a submodule, ``submod_<number>``. The result computes what ``m`` computes,
-    with the same modules and parameters, and ``m`` itself stays as it is.
+    partition becomes a submodule, ``submod_<number>``. The result computes the same as ``m``, with
+    the same modules and parameters, and ``m`` itself isn't changed.
 
     This function calls the five steps below in order. Write it last.
 
@@ -156,8 +156,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
     Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not
-    called for them. Call it exactly once per node: it may keep a count or be random, and return
-    something else the second time.
+    called for them. Call it exactly once per node: it may keep a count or use random numbers, so
+    a second call may return something else.
 
     Args:
         graph: The graph to split; not modified.
@@ -165,8 +165,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
-        (the number as text) and its ``nodes``, in the graph's order. Without calls there
-        are none.
+        (the number as text) and its ``nodes``, in the graph's order. A graph without calls has no
+        partitions.
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 
@@ -198,7 +198,7 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
 
     Args:
         m: The traced model; it is only read.
-        partitions: What ``assign_nodes`` returned. Their ``inputs`` and ``outputs`` are filled in,
+        partitions: The result of ``assign_nodes``. Their ``inputs`` and ``outputs`` are filled in,
             in the order of first use.
 
     Hint: ``node.all_input_nodes`` lists the nodes in a node's arguments, also nested ones.
@@ -245,21 +245,21 @@ def order_partitions(
     """Sort the partitions so that each runs after all those it depends on.
 
     Args:
-        partitions: What ``assign_nodes`` returned, after ``collect_crossings``.
+        partitions: The result of ``assign_nodes``, after ``collect_crossings``.
         keep_original_order: Return them in the given order, which is not checked.
 
     Returns:
         The same partitions, each after those it depends on, unless ``keep_original_order``.
 
     Raises:
-        RuntimeError: Partitions depend on each other in a cycle, also with ``keep_original_order``.
-            The message contains the ``submod_name`` of the partitions in the cycle, and of no
+        RuntimeError: Partitions depend on each other in a cycle, even with ``keep_original_order``.
+            The message contains the ``submod_name`` of each partition in the cycle, and of no
             others.
 
     Hint: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
 
     In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
-    can run, it runs the one that became ready last. Its error doesn't name the partitions.
+    are ready, it runs the one that became ready last. Its error doesn't name the partitions.
 
     >>> from solutions.tracer import symbolic_trace
     >>> def f(x):
@@ -308,8 +308,8 @@ def build_submodule(
        no default: a submodule is always given all of its inputs;
     2. the nodes. Their arguments are the new graph's nodes. The submodule is flat: the module at
        ``a.b.c`` is called as ``a_b_c``, its ``partition.flat_name``;
-    3. the output, in the order of ``partition.outputs``: the value itself where
-       ``partition.returns_single``, otherwise a tuple of all, which may be empty.
+    3. the output, in the order of ``partition.outputs``: the value itself if
+       ``partition.returns_single``, otherwise a tuple of all values, which may be empty.
 
     Every new node has the type of its original, and a copy of its ``meta``. The modules are the
     original ones, not copies; the submodule holds those that it calls, and no others.
@@ -317,15 +317,15 @@ def build_submodule(
     Args:
         partition: A partition, after ``collect_crossings``. Its ``graph`` and its
             ``environment`` are filled in.
-        m: The traced model, for the modules it holds.
+        m: The traced model, which holds the modules.
         keep_original_node_name: Give the copies the names of their originals. Otherwise the new
             graph names them itself.
 
     Returns:
         The submodule.
 
-    Like in, like out: graph and module are of the classes that ``m`` and its graph have, whether
-    yours or torch's: ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
+    The new graph and module have the classes of ``m`` and its graph, whether yours or torch's:
+    ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
 
     Hint: ``map_arg`` of the lesson ``graph``, which replaces nodes in arguments, also nested ones;
     ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
@@ -392,21 +392,21 @@ def stitch_graph(
 
     The graph holds, in this order:
 
-    1. the placeholders of the original, with their defaults and annotations, and a ``get_attr`` for
-       each of the original's. With ``keep_original_order`` only the placeholders: each ``get_attr``
-       is placed right before the first submodule call that uses it, or before the output;
+    1. the placeholders of the original, with their defaults and annotations, and then all of its
+       ``get_attr`` nodes. With ``keep_original_order`` only the placeholders: each ``get_attr`` is
+       placed right before the first submodule call that uses it, or before the output;
     2. a call of each submodule with its partition's inputs, even if its result isn't used;
        and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
        for each value in the tuple;
-    3. the original's output, of the same structure but without its type annotation.
+    3. the output, with the structure of the original's but without its type annotation.
 
-    Placeholders and ``get_attr`` nodes get a copy of the original's ``meta``. Parameters and
+    Placeholders and ``get_attr`` nodes have a copy of the original's ``meta``. Parameters and
     buffers are the original ones, not copies.
 
     Args:
         m: The traced model; it is only read.
-        submodules: What ``build_submodule`` returned for each partition, in the order in which to
-            call them.
+        submodules: Maps each partition to its submodule from ``build_submodule``, in the order in
+            which to call them.
         keep_original_order: Read a parameter where it is first needed, not at the start.
         keep_original_node_name: Name the arguments of ``forward`` after the placeholder nodes
             (``input_1``), not after their targets (``input``).

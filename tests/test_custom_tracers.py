@@ -52,7 +52,7 @@ def test_subclasses_of_relu_are_traced_through_too(lesson):
         [node.op for node in graph.nodes],
         ["placeholder", "call_function", "output"],
         cause=(lambda ops: "call_module" in ops, "a subclass of ReLU is still a leaf"),
-        hint="`isinstance` knows subclasses",
+        hint="`isinstance` is also true for subclasses",
     )
 
 
@@ -108,8 +108,8 @@ def test_two_tagging_tracers_keep_their_own_tags(lesson):
     equal(
         tags,
         {"one"},
-        cause=(is_value({"other"}), "the tag belongs to the class: the last tracer's wins"),
-        hint="keep it on the instance, in `__init__`",
+        cause=(is_value({"other"}), "the tag belongs to the class, so the last tracer's tag wins"),
+        hint="store it on the instance, in `__init__`",
     )
 
 
@@ -123,7 +123,7 @@ def test_annotations_are_kept(lesson):
         [node.type for node in lesson.TaggingTracer().trace(Annotated()).nodes],
         [node.type for node in plain(Annotated()).nodes],
         cause=(lambda types: not any(types), "`create_node` drops `type_expr`"),
-        hint="pass on all that you get",
+        hint="pass on every argument",
     )
 
 
@@ -141,7 +141,7 @@ def test_tagging_does_not_change_the_graph(lesson, name):
 PATHS_HINT = "set the path before the call, and restore the caller's after it"
 UNSET = (
     lambda found: not any(found),
-    "every node has the root's path, which never changes",
+    "every node has the root's path: the current path never changes",
 )
 
 
@@ -151,7 +151,7 @@ def test_placeholders_belong_to_the_root_and_the_output_has_no_entry(lesson):
         (found["x"], found["output"]),
         ("", None),
         cause=(is_value(("", "")), "the output has a path, though no proxy was made for it"),
-        hint="record the path where proxies are created, not where nodes are",
+        hint="record the path where proxies are created, not where nodes are created",
     )
 
 
@@ -162,7 +162,10 @@ def test_functions_between_modules_belong_to_the_root(lesson):
         ["first", "", "", "second"],
         cause=[
             UNSET,
-            (is_value(["first", "first", "first", "second"]), "it isn't restored"),
+            (
+                is_value(["first", "first", "first", "second"]),
+                "the path isn't restored after a call",
+            ),
         ],
         hint=PATHS_HINT,
     )
@@ -175,10 +178,16 @@ def test_an_operation_after_a_call_belongs_to_the_caller_again(lesson):
         ["", "child", "child.child", "child", ""],
         cause=[
             UNSET,
-            (lambda found: found[3] == found[2], "after a call the callee's path is still there"),
-            (lambda found: found[3] == "", "after a call the root's path is restored"),
+            (
+                lambda found: found[3] == found[2],
+                "after a call, the callee's path is still the current one",
+            ),
+            (
+                lambda found: found[3] == "",
+                "after a call, the root's path is restored, not the caller's",
+            ),
         ],
-        hint="remember the path before the call, and restore that one after it",
+        hint="save the current path before the call, and restore that one after it",
     )
 
 
@@ -195,7 +204,7 @@ def test_a_shared_module_has_its_first_name_at_each_call(lesson):
         ["0", "0"],
         cause=[
             UNSET,
-            (lambda found: "1.0" in found, "a later name of the module was taken"),
+            (lambda found: "1.0" in found, "a later name of the module was used"),
             (
                 lambda found: "0@1" in found,
                 "`0@1` is a key of the module stack, where calls are numbered",
@@ -222,10 +231,10 @@ def test_two_tracers_share_nothing(lesson):
     holds(
         not any(node in theirs for node in graph.nodes)
         and not any(node in ours for node in other.nodes),
-        "each tracer to know the nodes of its own trace alone",
+        "each tracer to know only the nodes of its own trace",
         cause=(
             ours is theirs,
-            "the dictionary belongs to the class: all write into it",
+            "the dictionary belongs to the class, so all tracers write to it",
         ),
         hint="create it in `__init__`",
     )

@@ -1,4 +1,4 @@
-"""``inlining``: a call replaced by what it does gives the same numbers, from the same state."""
+"""``inlining``: with its calls inlined, a graph computes the same numbers from the same state."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from tests.suite import equal, holds, is_value, refuses, rows, same_numbers
 from tests.suite.engine import symbolic_trace
 from tests.suite.versions import that_run
 
-LEFT = (bool, "calls of the target are left")
-LEFT_HINT = "look at every `call_module` node with that target"
+LEFT = (bool, "some calls of the target are left")
+LEFT_HINT = "replace every `call_module` node with that target"
 UNNAMED = (lambda error: error is not None, "the error doesn't name the node")
 
 # --- step 1: inline_function, one node ------------------------------------------------------------
 
 
-def test_a_function_is_replaced_by_another(lesson):
+def test_a_call_is_replaced_with_another_function(lesson):
     gm = symbolic_trace(lambda x: torch.square(torch.exp(x)) + 1)
     lesson.inline_function(gm, node_of(gm, "square"), lambda x: x * x)
     equal(
@@ -59,7 +59,7 @@ def test_a_function_is_replaced_by_another(lesson):
             (lambda names: "square" in names, "the node to replace is still there"),
             (
                 lambda names: sorted(names) == ["add", "exp", "mul", "output", "x"],
-                "another place",
+                "the new nodes are in the wrong place",
             ),
         ],
         hint="insert before the node: `graph.inserting_before(node)`",
@@ -92,7 +92,7 @@ def test_arguments_inside_structures_become_proxies_too(lesson):
     lesson.inline_function(
         gm, node_of(gm, "cat"), lambda tensors, dim: torch.stack(tensors, dim).flatten(0, 1)
     )
-    same_numbers(gm(X, X + 1), torch.cat([X, X + 1]), hint="`map_arg` looks inside")
+    same_numbers(gm(X, X + 1), torch.cat([X, X + 1]), hint="`map_arg` looks inside structures")
 
 
 def test_a_method_call_and_a_module_call_can_be_replaced(lesson):
@@ -106,7 +106,7 @@ def test_a_node_that_is_not_a_call_is_refused(lesson):
     gm, runs = symbolic_trace(lambda images: torch.exp(images)), []
     with refuses(ValueError, "images", cause="a placeholder was replaced"):
         lesson.inline_function(gm, node_of(gm, "images"), lambda: runs.append("run"))
-    equal(runs, [], cause=(bool, "the function was run, though there is nothing to replace"))
+    equal(runs, [], cause=(bool, "the function was run, although there is nothing to replace"))
 
 
 def test_a_node_of_another_graph_is_refused(lesson):
@@ -128,7 +128,7 @@ def test_the_function_may_read_parameters_and_call_submodules(lesson):
         [targets(gm.graph), targets(gm.graph, "get_attr")],
         [["act"], ["child.weight", "child.bias"]],
         cause=(lambda got: got[0] == [], "a leaf module was traced through"),
-        hint="record the function as a trace would: in the block of `patched_modules`",
+        hint="record the function as a trace does, in the block of `patched_modules`",
     )
     same_as(gm, model, X)
 
@@ -148,7 +148,7 @@ def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
             lambda error: error is not None,
             "the error doesn't say which function failed, at which node, or why",
         ),
-        hint="a `TraceError` in place of any `Exception` that the function raises",
+        hint="raise a `TraceError` for any `Exception` that the function raises",
     ):
         lesson.inline_function(gm, node_of(gm, "child"), missing)
 
@@ -166,7 +166,7 @@ def test_after_a_refusal_another_function_can_be_inlined(lesson):
         [(node.op, node.target) for node in expected.graph.nodes],
         cause=(
             lambda nodes: len(nodes) > len(expected.graph.nodes),
-            "what the refused function recorded is still there",
+            "the nodes that the refused function recorded are still there",
         ),
         hint="erase the new nodes before you raise the error again",
     )
@@ -182,7 +182,7 @@ def test_relu_is_replaced_by_the_function_it_calls(lesson):
         [node.name for node in gm.graph.nodes],
         ["x", "relu", "add", "output"],
         cause=(lambda names: "child" in names, "the call is still there"),
-        hint="erase the call when its users have the result",
+        hint="erase the call once its users have the result",
     )
     same_as(gm, model, X)
 
@@ -207,7 +207,7 @@ def test_the_code_is_generated_again(lesson):
         got=gm.code,
         cause=(
             "child" not in targets(gm.graph),
-            "the graph was edited, but its code wasn't generated again",
+            "the graph was edited, but the code wasn't generated again",
         ),
         hint="`gm.recompile()`",
     )
@@ -229,8 +229,14 @@ def test_calls_of_other_modules_are_left_alone(lesson):
         targets(gm.graph),
         ["act2", "other.act"],
         cause=[
-            (lambda left: "act2" not in left, "`act2`, which only begins with `act`, was inlined"),
-            (lambda left: "other.act" not in left, "`other.act`, in another place, was inlined"),
+            (
+                lambda left: "act2" not in left,
+                "`act2`, which only begins with `act`, was inlined too",
+            ),
+            (
+                lambda left: "other.act" not in left,
+                "`other.act`, a different module, was inlined too",
+            ),
         ],
         hint="a call belongs to the target if `node.target == target`",
     )
@@ -239,7 +245,9 @@ def test_calls_of_other_modules_are_left_alone(lesson):
 
 def test_a_target_that_the_module_does_not_have_is_refused(lesson):
     _, gm = parent_of(nn.ReLU())
-    with refuses((AttributeError, NameError), "nope", cause="nothing was replaced"):
+    with refuses(
+        (AttributeError, NameError), "nope", cause="no error, although nothing was replaced"
+    ):
         lesson.inline_module(gm, "nope")
 
 
@@ -248,7 +256,7 @@ def test_a_target_that_is_never_called_changes_nothing(lesson):
     gm.spare = nn.ReLU()
     before = rows(gm.graph)
     lesson.inline_module(gm, "spare")
-    equal(rows(gm.graph), before, hint="look for calls of the target, and of no other module")
+    equal(rows(gm.graph), before, hint="replace only calls of the target")
     holds(
         hasattr(gm, "spare"),
         "the submodule",
@@ -294,7 +302,10 @@ def test_parameters_are_read_where_they_are(lesson, child, state):
     equal(
         targets(gm.graph, "get_attr"),
         state,
-        cause=(lambda found: not found, "parameters are read as tensors, not by nodes"),
+        cause=(
+            lambda found: not found,
+            "parameters are tensors in the graph, not `get_attr` nodes",
+        ),
         hint="record a `get_attr` node with the path below the root",
     )
     same_as(gm, model, X)
@@ -331,7 +342,7 @@ def test_leaves_inside_the_callee_stay_calls_under_their_full_path(lesson):
             (lambda found: len(found) < 3, "the callee was inlined deeper than one level"),
             (is_value(["0", "1.0", "1.1"]), "the paths begin at the callee"),
         ],
-        hint="the leaves are those of any tracer; paths begin at the root",
+        hint="`Tracer` decides about leaves inside the callee; paths begin at the root",
     )
     same_as(gm, model, X)
 
@@ -345,9 +356,9 @@ def test_a_callee_that_branches_on_a_value_is_refused(lesson):
         "raceError",
         cause=(
             lambda error: error is not None,
-            "the error doesn't say which module was to be inlined, at which node, or why not",
+            "the error doesn't say which module can't be inlined, at which node, or why",
         ),
-        hint="catch what the callee raises, and name the node",
+        hint="catch the callee's error, and name the node in yours",
     ):
         lesson.inline_module(gm, "child")
 
@@ -371,7 +382,7 @@ def test_afterwards_every_class_is_restored(lesson):
     equal(
         [name for name in after if after[name] is not before.get(name)],
         [],
-        cause=(bool, "these were replaced and not restored"),
+        cause=(bool, "these attributes were replaced, but not restored"),
         hint="restore them in a `finally`, or write a subclass",
     )
 
@@ -397,8 +408,8 @@ def test_indexing_a_known_result_leaves_no_node(lesson, result, index):
     equal(
         [node.name for node in gm.graph.nodes if "getitem" in node.name],
         [],
-        cause=(bool, "the users still index the structure, though its elements are known"),
-        hint="if a user is `getitem` with a known index, give its users the element",
+        cause=(bool, "the users still index the structure, although its elements are known"),
+        hint="if a user is a `getitem` with a known index, replace it with the element",
     )
 
 
@@ -444,7 +455,7 @@ def test_batch_norm_in_training_still_counts_batches(lesson):
         0,
         cause=(
             is_value(1),
-            "the counter was raised while inlining: the buffer is a tensor",
+            "the batch was counted while inlining, because the buffer was a tensor",
         ),
         hint="buffers have to be proxies too: `proxy_buffer_attributes`",
     )
@@ -453,7 +464,7 @@ def test_batch_norm_in_training_still_counts_batches(lesson):
     equal(
         int(model[0].num_batches_tracked),
         2,
-        cause=(is_value(0), "the counting isn't in the graph, or has no effect"),
+        cause=(is_value(0), "the graph doesn't count batches, or the count has no effect"),
         hint="`add_` changes the buffer, even though its result isn't used",
     )
 
@@ -472,7 +483,9 @@ def test_batch_norm_still_checks_its_input_afterwards(lesson):
 
 def test_batch_norm_that_needs_the_number_itself_is_refused(lesson):
     model, gm = batch_norm(training=True, momentum=None)
-    with refuses(ValueError, "BatchNorm1d", cause="a number was made up"):
+    with refuses(
+        ValueError, "BatchNorm1d", cause="it was inlined, although the number isn't known"
+    ):
         lesson.inline_module(gm, "0")
     equal(
         int(model[0].num_batches_tracked),
@@ -491,7 +504,7 @@ def test_everything_is_inlined_at_every_level(lesson):
     equal(
         targets(gm.graph),
         [],
-        cause=(bool, "calls of modules that were inside others are left"),
+        cause=(bool, "calls of modules inside other modules are left"),
         hint="in `inline_all`, no module is a leaf",
     )
     same_as(gm, model, X)
@@ -505,7 +518,7 @@ def test_all_other_nodes_stay_the_same_objects(lesson):
     holds(
         node_of(gm, "add") is add,
         "the same nodes, except for the calls",
-        hint="record in the graph that exists",
+        hint="record into the existing graph",
     )
     same_as(gm, model, X)
 
@@ -525,7 +538,7 @@ def test_after_an_error_the_graph_is_as_before(lesson, callee, error):
         [row.name for row in before],
         cause=(
             lambda names: len(names) > len(before),
-            "what was recorded before the failure is still in the graph",
+            "nodes that were recorded before the error are still in the graph",
         ),
         hint="record all results first, erase the new nodes on any error, replace calls last",
     )
@@ -537,13 +550,13 @@ def test_parameters_that_nothing_uses_stay_in_the_state_dict(lesson):
     equal(
         list(lesson.inline_all(gm).state_dict()),
         keys,
-        cause=(lambda found: set(found) < set(keys), "modules that hold parameters were dropped"),
+        cause=(lambda found: set(found) < set(keys), "modules with parameters were dropped"),
         hint="drop only modules without state",
     )
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
-def test_a_small_model_lowered_computes_the_same(lesson, name):
+def test_an_inlined_small_model_computes_the_same(lesson, name):
     specimen = zoo.SMALL[name]()
     gm = lesson.inline_all(symbolic_trace(zoo.SMALL[name]().model))
     gm.graph.lint()
@@ -567,5 +580,5 @@ def test_resnet18_in_training_becomes_functions_and_parameters(lesson):
     same_numbers(
         dict(gm.state_dict()),
         dict(expected.state_dict()),
-        hint="buffers are changed by the graph, in place",
+        hint="the graph has to change the buffers in place",
     )

@@ -1,4 +1,4 @@
-"""Cutting a graph into a pipeline: each step alone, then the whole beside torch's own."""
+"""Cutting a graph into a pipeline: each step alone, then the whole function beside torch's."""
 
 import random
 import re
@@ -55,7 +55,7 @@ def test_each_call_goes_to_the_partition_that_the_callback_names(lesson):
         {partition.name: names(partition.nodes) for partition in partitions},
         {"0": ["tanh", "relu"], "1": ["outer_0_0"]},
         cause=(lambda got: {type(name) for name in got} == {int}, "the names aren't text"),
-        hint="append each node to the partition of the callback's answer",
+        hint="append each node to the partition whose number the callback returns",
     )
 
 
@@ -64,9 +64,9 @@ def test_the_callback_is_called_for_calls_only(lesson):
     lesson.assign_nodes(graph, lambda node: asked.append(node.op) or 0)
     holds(
         not {"placeholder", "get_attr", "output"} & set(asked),
-        "no question about placeholders, get_attr nodes and the output",
+        "no call of it for placeholders, get_attr nodes and the output",
         got=asked,
-        cause=(lambda ops: len(ops) == len(graph.nodes), "it was asked about every node"),
+        cause=(lambda ops: len(ops) == len(graph.nodes), "it was called for every node"),
         hint="skip these nodes: they become inputs of the partitions that use them",
     )
 
@@ -78,14 +78,14 @@ def test_the_callback_is_called_once_for_each_call(lesson):
         dict(asked),
         {node.name: 1 for node in calls(graph)},
         cause=[
-            (lambda got: max(got.values()) > 1, "the callback was asked again about a node"),
-            (lambda got: len(got) < len(calls(graph)), "the callback was not asked about a call"),
+            (lambda got: max(got.values()) > 1, "the callback was called again for a node"),
+            (lambda got: len(got) < len(calls(graph)), "the callback wasn't called for some calls"),
         ],
-        hint="ask once, keep the answer: a callback may count its questions",
+        hint="call it once and keep the number: a callback may count its calls",
     )
 
 
-def test_partitions_come_in_the_order_in_which_the_graph_reaches_them(lesson):
+def test_partitions_are_in_the_order_in_which_the_graph_reaches_them(lesson):
     graph = symbolic_trace(Chain()).graph
     partitions = lesson.assign_nodes(graph, numbered(tanh=7, outer_0_0=3, relu=5))
     equal(
@@ -95,7 +95,7 @@ def test_partitions_come_in_the_order_in_which_the_graph_reaches_them(lesson):
             (is_value(["submod_3", "submod_5", "submod_7"]), "they were sorted by number"),
             (is_value(["submod_0", "submod_1", "submod_2"]), "they were given new numbers"),
         ],
-        hint="leave them as they come: a dict keeps the order of first use",
+        hint="don't sort them: a dict keeps the order of first use",
     )
 
 
@@ -108,7 +108,7 @@ def test_a_value_used_elsewhere_is_an_output_here_and_an_input_there(lesson):
         (names(first.outputs), names(second.inputs)),
         (["outer_0_0"], ["outer_0_0"]),
         cause=[
-            (lambda got: not all(got), "one end of the crossing was not recorded"),
+            (lambda got: not all(got), "one end of the crossing wasn't recorded"),
             (lambda got: len(got[0]) > 1, "a value that only its own partition uses is an output"),
             (lambda got: len(got[1]) > 1, "a value that the partition doesn't use is an input"),
         ],
@@ -126,7 +126,7 @@ def test_each_partition_that_uses_a_value_has_it_as_an_input(lesson):
         [(names(user.inputs), user.dependencies) for user in users],
         [(["add"], [first]), (["add"], [first])],
         cause=(lambda got: got[0][0] and not got[1][0], "only the first user takes the value"),
-        hint="look at every use, also of a value that has left its partition before",
+        hint="record every use, even of a value that is already an output",
     )
     equal(names(first.outputs), ["add"])
 
@@ -139,11 +139,11 @@ def test_an_input_knows_the_partition_that_makes_it(lesson):
         cause=[
             (
                 lambda got: "x" not in got[0],
-                "the model's own input isn't passed to where it's used",
+                "the model's own input isn't passed to the partition that uses it",
             ),
             (lambda got: None in got[1].values(), "the input was recorded without its maker"),
         ],
-        hint="inputs maps a value to its maker: None for placeholders and parameters",
+        hint="`inputs` maps a value to its maker, which is None for placeholders and parameters",
     )
 
 
@@ -155,7 +155,10 @@ def test_a_parameter_is_an_input(lesson):
         ["left", "scale", "right"],
         cause=[
             (lambda got: "scale" not in got, "the get_attr node of a parameter was left out"),
-            (lambda got: sorted(got) == ["left", "right", "scale"], "they come in another order"),
+            (
+                lambda got: sorted(got) == ["left", "right", "scale"],
+                "they are in a different order",
+            ),
         ],
         hint="a get_attr of a tensor is passed in like a placeholder, in the order of first use",
     )
@@ -168,13 +171,13 @@ def test_a_value_that_only_the_output_uses_is_an_output(lesson):
         (["add"], ["mul"]),
         cause=(
             is_value(([], [])),
-            "the values that the output returns, in a tuple, were not found",
+            "the values in the tuple that the graph returns weren't found",
         ),
-        hint="the graph's output is a user too, one that is in no partition",
+        hint="the graph's output is a user too, although it is in no partition",
     )
 
 
-def test_a_value_crosses_wherever_it_is_in_an_argument(lesson):
+def test_a_value_crosses_even_if_it_is_deep_in_an_argument(lesson):
     def f(x):
         return torch.add(torch.cat([x, torch.relu(x)])[: x.size(0)], other=torch.tanh(x))
 
@@ -183,15 +186,15 @@ def test_a_value_crosses_wherever_it_is_in_an_argument(lesson):
         names(second.inputs),
         ["x", "relu", "size", "tanh"],
         cause=[
-            (lambda got: "relu" not in got, "a list in an argument was not searched"),
-            (lambda got: "size" not in got, "a slice in an argument was not searched"),
+            (lambda got: "relu" not in got, "a list in an argument wasn't searched"),
+            (lambda got: "size" not in got, "a slice in an argument wasn't searched"),
             (lambda got: "tanh" not in got, "only node.args was searched for values"),
         ],
         hint="node.all_input_nodes looks at any depth, and in kwargs too",
     )
 
 
-def test_inputs_and_outputs_come_in_the_order_of_first_use(lesson):
+def test_inputs_and_outputs_are_in_the_order_of_first_use(lesson):
     m = symbolic_trace(lambda x, y: (x + 1, y * 2))
     add, mul = calls(m.graph)
     with m.graph.inserting_after(mul):
@@ -220,7 +223,10 @@ def test_the_first_use_is_the_first_in_the_graph(lesson):
                 lambda got: got[0] == ["tanh", "relu"],
                 "`add` uses relu before `sub` uses tanh, though its partition comes later",
             ),
-            (lambda got: got[1] == ["sub", "relu"], "the last use counted, not the first"),
+            (
+                lambda got: got[1] == ["sub", "relu"],
+                "the order is that of the last use, not the first",
+            ),
         ],
         hint="walk through the nodes in the graph's order, not partition by partition",
     )
@@ -236,7 +242,7 @@ def test_a_value_is_passed_once_however_often_it_is_used(lesson):
         (names(first.outputs), names(second.inputs)),
         (["relu"], ["relu"]),
         cause=(lambda got: len(got[1]) > 1, "a second use was recorded as a second crossing"),
-        hint="inputs and outputs are dicts: a key is there once",
+        hint="`inputs` and `outputs` are dicts, so each key occurs once",
     )
 
 
@@ -254,7 +260,7 @@ def test_a_partition_runs_after_those_it_depends_on(lesson):
     equal(
         [partition.name for partition in lesson.order_partitions([third, second, first])],
         ["1", "2", "3"],
-        cause=(is_value(["3", "2", "1"]), "they were left as they came, or sorted backwards"),
+        cause=(is_value(["3", "2", "1"]), "they were left in the given order, or sorted backwards"),
         hint="TopologicalSorter takes, for each partition, those it depends on",
     )
 
@@ -275,7 +281,10 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
         got=[partition.name for partition in ordered],
         cause=[
             (bool(early), "a partition runs before one that it depends on"),
-            (free not in ordered, "one that depends on none, and none on it, is missing"),
+            (
+                free not in ordered,
+                "a partition is missing: no other depends on it, and it depends on no other",
+            ),
         ],
         hint="a partition is ready when all of its dependencies have run, not when one has",
     )
@@ -313,9 +322,9 @@ def test_partitions_outside_the_cycle_are_not_named(lesson):
         got=message,
         cause=(
             "submod_6" not in message,
-            "a partition was named that only waits for the cycle",
+            "a partition that isn't in the cycle was named",
         ),
-        hint="CycleError has the cycle itself",
+        hint="the second argument of CycleError is the cycle itself",
     )
 
 
@@ -327,8 +336,8 @@ def test_the_original_order_can_be_kept(lesson):
     equal(
         [partition.name for partition in ordered],
         ["1", "3", "2"],
-        cause=(is_value(["1", "2", "3"]), "the partitions were sorted all the same"),
-        hint="return them as they came",
+        cause=(is_value(["1", "2", "3"]), "the partitions were sorted anyway"),
+        hint="return them in the given order",
     )
 
 
@@ -357,7 +366,10 @@ def test_copies_use_the_nodes_of_their_own_graph(lesson):
     holds(
         all(value.graph is submodule.graph for value in values),
         "arguments that point to nodes of the submodule's own graph",
-        cause=(any(value.graph is m.graph for value in values), "one is a node of the original"),
+        cause=(
+            any(value.graph is m.graph for value in values),
+            "an argument is a node of the original graph",
+        ),
         hint="map_arg(node.args, environment.__getitem__), and the same for kwargs",
     )
 
@@ -385,7 +397,7 @@ def test_keyword_arguments_are_copied(lesson):
     )
 
 
-def test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple(lesson):
+def test_a_single_value_is_returned_as_it_is_and_otherwise_a_tuple(lesson):
     m, x = symbolic_trace(Chain()), torch.rand(2, 3)
     one, none, two = (
         built(lesson, m, "x", "tanh outer_0_0", outputs)(x)
@@ -397,9 +409,9 @@ def test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple(lesson):
         cause=[
             (lambda got: got[0] is tuple, "a single value is wrapped in a tuple"),
             (lambda got: got[1] is None, "a submodule without outputs returns None"),
-            (lambda got: got[2] is torch.Tensor, "of several values one is returned"),
+            (lambda got: got[2] is torch.Tensor, "only one of several values is returned"),
         ],
-        hint="ask partition.returns_single: no output is a tuple of none",
+        hint="ask partition.returns_single; without outputs, return an empty tuple",
     )
     equal(len(two), 2)
 
@@ -415,7 +427,7 @@ def test_a_nested_module_gets_a_flat_name(lesson):
             (lambda got: "outer" in got, "the path was kept"),
             (lambda got: "outer_0_0" in got, "the module was copied"),
         ],
-        hint="replace the dots of the path, and pass on the module itself",
+        hint="replace the dots in the path, and pass on the module itself",
     )
 
 
@@ -458,7 +470,7 @@ def test_copies_keep_their_annotations(lesson):
     )
 
 
-def test_copies_get_fresh_names_unless_they_are_to_keep_theirs(lesson):
+def test_copies_get_new_names_unless_they_should_keep_theirs(lesson):
     m = symbolic_trace(lambda x: torch.relu(x + 1) + 2)
     fresh = built(lesson, m, "relu", "add_1", "add_1")
     kept = built(lesson, m, "relu", "add_1", "add_1", keep_original_node_name=True)
@@ -466,8 +478,8 @@ def test_copies_get_fresh_names_unless_they_are_to_keep_theirs(lesson):
         [calls(submodule.graph)[0].name for submodule in (fresh, kept)],
         ["add", "add_1"],
         cause=[
-            (is_value(["add", "add"]), "keep_original_node_name changes nothing"),
-            (is_value(["add_1", "add_1"]), "names are kept, which wasn't asked for"),
+            (is_value(["add", "add"]), "keep_original_node_name has no effect"),
+            (is_value(["add_1", "add_1"]), "names are kept without keep_original_node_name"),
         ],
         hint="pass name=None for a fresh name, node.name to keep it",
     )
@@ -495,7 +507,7 @@ def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
             type(module.graph) is type(m.graph) and isinstance(module, expected),
             f"{what} of the classes of `m` and its graph",
             got=(type(module).__mro__[1], type(module.graph)),
-            hint="type(m.graph)() and graph_module_class(m), which the lesson code has",
+            hint="use type(m.graph)(), and graph_module_class(m) of the lesson `code`",
         )
 
 
@@ -513,7 +525,10 @@ def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
             "submod_1 = call_module submod_1(submod_0)",
             "output = output output(submod_1)",
         ],
-        cause=(lambda got: any("submod_0()" in row for row in got), "it is called without inputs"),
+        cause=(
+            lambda got: any("submod_0()" in row for row in got),
+            "submod_0 is called without inputs",
+        ),
         hint="one call_module per partition, with the new nodes of its inputs",
     )
 
@@ -528,7 +543,7 @@ def test_several_outputs_are_taken_from_the_tuple(lesson):
             "getitem_1 = call_function getitem(submod_0, 1)",
             "output = output output((getitem_1, getitem))",
         ],
-        cause=(lambda got: "getitem" not in str(got), "the tuple was passed on whole"),
+        cause=(lambda got: "getitem" not in str(got), "the tuple was passed on as a whole"),
         hint="one operator.getitem per output, in the order of partition.outputs",
     )
 
@@ -563,7 +578,7 @@ def test_the_annotation_of_the_output_is_not_copied(lesson):
         [node.type for node in split.graph.find_nodes(op="output")],
         [None],
         cause=(is_value([torch.Tensor]), "the output was copied together with its type"),
-        hint="write a new output with Graph.output: it needs the value only",
+        hint="make a new output with Graph.output, from the value alone",
     )
 
 
@@ -619,8 +634,11 @@ def test_parameters_at_any_depth_are_shared_not_copied(lesson):
         ["scale", "inner.weight"],
         cause=[
             ("scale" not in found, "the outer module has no parameter `scale`"),
-            ("inner.weight" not in found, "the parameter of the module inside was not found"),
-            (lambda got: len(got) < 2, "a parameter was copied: training one leaves the other"),
+            ("inner.weight" not in found, "the outer module has no parameter `inner.weight`"),
+            (
+                lambda got: len(got) < 2,
+                "a parameter was copied, so training one doesn't train the other",
+            ),
         ],
         hint="operator.attrgetter reads along a path with dots; pass on that object itself",
     )
@@ -652,7 +670,7 @@ def test_meta_names_the_partitions_and_nothing_else(lesson):
         {"submod_0"},
         cause=[
             (is_value(None), "the meta of the outer module has no partition_names"),
-            (lambda got: "scale" in got, "the parameters are named in it, too"),
+            (lambda got: "scale" in got, "it names the parameters too"),
         ],
         hint="set it to the submod_name of each partition",
     )
@@ -694,7 +712,10 @@ def test_keep_original_node_name_names_the_arguments_after_their_nodes(lesson):
     equal(
         [next(iter(split.graph.nodes)).target for split in (usual, named_by_nodes)],
         ["input", "input_1"],
-        cause=(is_value(["input_1", "input_1"]), "the argument is called by its node unasked"),
+        cause=(
+            is_value(["input_1", "input_1"]),
+            "the argument is named after its node without keep_original_node_name",
+        ),
         hint="keep node.target, unless keep_original_node_name asks for node.name",
     )
 
@@ -723,7 +744,7 @@ def test_the_example_is_cut_as_printed(lesson):
 def test_a_graph_without_calls_has_no_partitions(lesson):
     m = symbolic_trace(lambda x: x)
     split = lesson.split_module(m, m, lambda node: 0, keep_original_order=True)
-    same_graph(split.graph, m.graph, hint="placeholders come first, always")
+    same_graph(split.graph, m.graph, hint="placeholders always come first")
 
 
 def test_a_placeholder_can_go_straight_to_the_output(lesson):
@@ -733,7 +754,7 @@ def test_a_placeholder_can_go_straight_to_the_output(lesson):
     same_numbers(
         split(x, y),
         m(x, y),
-        hint="the new placeholder stands for the old one in the output as well",
+        hint="in the output too, replace the old placeholder with the new one",
     )
 
 
@@ -742,7 +763,7 @@ def test_a_placeholder_can_go_straight_to_the_output(lesson):
     ("stages", "option"),
     [(1, None), (2, None), (3, None), (3, "keep_original_order"), (3, "keep_original_node_name")],
 )
-def test_every_graph_is_the_one_that_torch_makes(lesson, stages, option, make):
+def test_every_graph_is_the_same_as_torchs(lesson, stages, option, make):
     model, options = make(), {option: True} if option else {}
     m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
     same_split(
@@ -774,8 +795,8 @@ def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
         old_path,
         {**kept, "submod_1.outer_0_0": "outer.0.0"},
         cause=[
-            (lambda got: kept and "kept" not in got, "the entries that it had are gone"),
-            (lambda got: not kept and not got, "an empty dict was taken for none"),
+            (lambda got: kept and "kept" not in got, "its old entries are gone"),
+            (lambda got: not kept and not got, "an empty dict was treated like None"),
         ],
         hint="update the map; partition.environment has the new node of each old one",
     )
@@ -790,12 +811,12 @@ def test_the_original_is_not_changed(lesson):
     equal(
         [dict(node.meta) for node in m.graph.nodes],
         metas,
-        hint="store the findings of a step in the partition",
+        hint="store the results of a step in the partition",
     )
     equal(dict(m.meta), meta, hint="partition_names belongs to the outer module")
     holds(
         rows(m.graph) == before and m.code == code,
-        "the graph and the code of the model given to be unchanged",
+        "the graph and the code of the given model to be unchanged",
         got=m.code,
         hint="create new nodes in new graphs, and only read the old ones",
     )
@@ -811,7 +832,7 @@ def test_the_tensors_of_the_result_are_those_of_the_model(lesson):
         [name for name, tensor in tensors.items() if tensor is getattr(model, name, None)],
         ["scale", "offset"],
         cause=[
-            (len(tensors) == 2, "a tensor, or the module with it, was copied"),
+            (len(tensors) == 2, "a tensor, or the module that holds it, was copied"),
             (lambda _: plain == {"offset"}, "the buffer became a plain attribute"),
         ],
         hint="pass on the originals, because copies don't train; GraphModule registers them",
@@ -825,7 +846,7 @@ def test_layers_stay_in_training_or_eval_mode(lesson):
     equal(
         [layer.training for layer in model],
         [False, True],
-        cause=(lambda modes: modes[0] == modes[1], "a layer was put into another mode"),
+        cause=(lambda modes: modes[0] == modes[1], "the mode of a layer was changed"),
         hint="the layers are the model's own: leave them alone",
     )
 

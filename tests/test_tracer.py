@@ -42,10 +42,10 @@ def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
         [is_leaf(lesson, home) for home in homes + others],
         [True, True, False, False],
         cause=[
-            (lambda got: got[2], "too much counts: torchvision begins with `torch` as well"),
-            (lambda got: not got[1], "`torch.ao.nn` has modules of torch, too"),
+            (lambda got: got[2], "the check is too loose: `torchvision` begins with `torch` too"),
+            (lambda got: not got[1], "modules of `torch.ao.nn` are torch's own too"),
         ],
-        hint="the name of the class's module begins with `torch.nn` or `torch.ao.nn`",
+        hint="`m.__module__` has to begin with `torch.nn` or `torch.ao.nn`",
     )
 
 
@@ -54,8 +54,8 @@ def test_a_sequential_is_not_a_leaf(lesson):
     equal(
         leaves,
         [True, False],
-        cause=(is_value([True, True]), "`nn.Sequential` is a leaf like all of torch.nn"),
-        hint="it only calls others: trace through it",
+        cause=(is_value([True, True]), "`nn.Sequential` was a leaf, like the rest of torch.nn"),
+        hint="it only calls other modules, so trace through it",
     )
 
 
@@ -84,7 +84,7 @@ def test_in_the_block_calling_a_module_calls_call_module(patching):
     equal(
         [answer, calls],
         ["the tracer's answer", [(relu, (1,), {"key": 2})]],
-        cause=(calls == [], "the tracer was not asked about the call"),
+        cause=(calls == [], "the call didn't reach the tracer"),
         hint="`nn.Module.__call__` becomes a function that calls `self.call_module`",
     )
 
@@ -121,8 +121,8 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     equal(
         [found, looks],
         [["WEIGHT", "BIAS"], [("weight", True, kept), ("bias", True, kept)]],
-        cause=(looks == [], "the tracer was not asked for the attribute"),
-        hint="`self.getattr(name, value, cache)`, with one dict for the block",
+        cause=(looks == [], "the read didn't reach the tracer"),
+        hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
     )
 
 
@@ -171,7 +171,7 @@ def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
     equal(
         [(node.op, node.target) for node in tracer.graph.nodes],
         [("placeholder", "x"), ("get_attr", "0.bias")],
-        cause=(lambda got: len(got) == 3, "every read of a parameter made a node of its own"),
+        cause=(lambda got: len(got) == 3, "each read of the parameter made a new node"),
         hint="store the proxy in the dict that you are given, under the path",
     )
     holds(first is second, "the same proxy both times", got=[first, second])
@@ -210,9 +210,9 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
         cause=[
             (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
             (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
-            (lambda got: got[2], "a node has a module stack although no call is in progress"),
+            (lambda got: got[2], "a node has a module stack, although no call is in progress"),
         ],
-        hint="in `create_node`: the scope by name, and a copy of the stack unless it is empty",
+        hint="in `create_node`, store the scope by name, and a copy of the stack if it isn't empty",
     )
 
 
@@ -238,7 +238,7 @@ def test_a_function_is_traced(lesson):
     same_trace(
         lesson,
         lambda: function,
-        hint="for a function the root is an empty `nn.Module()`, and there is no self",
+        hint="for a function, the root is an empty `nn.Module()`, and there is no `self`",
     )
 
 
@@ -278,7 +278,7 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
         output.type,
         torch.Tensor,
         cause=(is_value(None), "the return annotation wasn't passed to the output node"),
-        hint="`type_expr=` of the output node",
+        hint="pass it as `type_expr=` of the output node",
     )
 
 
@@ -338,7 +338,7 @@ def test_a_module_of_torch_is_one_node(lesson):
             lambda got: not all(isinstance(target, str) for target in got),
             "modules of torch.nn were traced through",
         ),
-        hint="`is_leaf_module` decides, and `path_of_module` gives the target",
+        hint="`is_leaf_module` decides, and `path_of_module` returns the target",
     )
 
 
@@ -347,7 +347,7 @@ def test_a_sequential_is_traced_through(lesson):
         call_targets(lesson.Tracer().trace(nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())))),
         ["0", "1.0"],
         cause=(lambda got: "1" in got, "`nn.Sequential` was recorded as one call"),
-        hint="call `forward(*args, **kwargs)` where the module isn't a leaf",
+        hint="if the module isn't a leaf, call `forward(*args, **kwargs)`",
     )
 
 
@@ -361,7 +361,7 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
         lambda: nn.Sequential(OwnLinear(2, 2)),
         cause=(
             lambda graph: "call_module" in operations(graph),
-            "a class of yours was one call, because of its base class or its missing children",
+            "your class was one call, because of its base class or because it has no children",
         ),
         hint="look at `m.__module__`",
     )
@@ -373,9 +373,9 @@ def test_a_leaf_may_have_children(lesson):
         True,
         cause=(
             is_value(False),
-            "a module of torch.nn that has modules inside isn't recorded as a leaf",
+            "a module of torch.nn that has submodules isn't a leaf",
         ),
-        hint="what counts is where the class was written, and not what is in the module",
+        hint="look at where the class was written, not at the module's children",
     )
 
 
@@ -390,7 +390,7 @@ def test_hooks_of_a_module_run_while_it_is_traced_through(lesson):
         build,
         cause=(
             lambda graph: call_targets(graph) == ["0.0"],
-            "`forward` of the module was called directly, past its hooks",
+            "the module's `forward` was called directly, which skips its hooks",
         ),
         hint="call the unpatched `nn.Module.__call__`, which runs the hooks",
     )
@@ -413,9 +413,9 @@ def test_the_module_stack_is_written_on_each_node(lesson):
         module_stacks(torch.fx.Tracer().trace(zoo.SMALL["SharedModules"]().model)),
         cause=(
             lambda got: not any("@" in key for stack in got for key in stack),
-            "a second call of one module must get a key of its own, `path@1`",
+            "the second call of a module needs its own key, `path@1`",
         ),
-        hint="`num_calls` counts how often each path was called so far",
+        hint="`num_calls` counts how often each path has been called",
     )
 
 
@@ -441,25 +441,25 @@ def test_calls_are_counted_over_all_traces_of_a_tracer(lesson):
     equal(
         [module_stacks(graph)[1], dict(tracer.num_calls)],
         [["0@1"], {"0": 2}],
-        cause=(is_value([["0"], {"0": 1}]), "each trace starts counting anew"),
-        hint="`num_calls` is made in `__init__`, and `trace` doesn't reset it",
+        cause=(is_value([["0"], {"0": 1}]), "each trace starts counting from zero"),
+        hint="`num_calls` is created in `__init__`, and `trace` doesn't reset it",
     )
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_model_is_traced_in_the_mode_that_it_is_in(lesson, training):
+def test_a_model_is_traced_in_its_current_mode(lesson, training):
     same_trace(
         lesson,
         lambda: DependsOnItsMode().train(training),
         cause=(
             lambda graph: {"training": not training}.items() <= [*graph.nodes][1].kwargs.items(),
-            "the model was put into another mode",
+            "the trace changed the model's mode",
         ),
-        hint="don't change `training`: the caller has set it",
+        hint="don't change `training`: the mode is the caller's choice",
     )
 
 
-def test_a_method_other_than_forward_may_be_traced(lesson):
+def test_another_method_can_be_traced_instead_of_forward(lesson):
     class Encode(lesson.Tracer):
         traced_func_name = "encode"
 
@@ -487,9 +487,9 @@ def test_parameters_with_equal_numbers_are_told_apart(lesson):
         Twins,
         cause=(
             lambda graph: [node.target for node in graph.find_nodes(op="get_attr")] == ["first"],
-            "a parameter was looked up by its numbers, so another one was found",
+            "the parameter was looked up by its values, so a different one was found",
         ),
-        hint="`is`, and not `==`",
+        hint="compare with `is`, not with `==`",
     )
 
 
@@ -500,7 +500,10 @@ def test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked(lesson,
         return type("Asking", (base,), options)().trace(ComputesWithABuffer())
 
     recorded = (lambda graph: "sum" in call_targets(graph), "buffers became proxies when read")
-    lost = (lambda graph: "sum" not in call_targets(graph), "an operation on a buffer just ran")
+    lost = (
+        lambda graph: "sum" not in call_targets(graph),
+        "an operation on a buffer ran during the trace",
+    )
     same_graph(
         graph(lesson.Tracer),
         graph(torch.fx.Tracer),
@@ -513,12 +516,12 @@ def test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked(lesson,
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
-def test_the_graph_of_a_small_model_is_that_of_torch(lesson, name):
+def test_the_graph_of_a_small_model_is_the_same_as_torchs(lesson, name):
     same_trace(lesson, lambda: zoo.SMALL[name]().model)
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
-def test_a_small_model_traced_computes_the_same(lesson, name):
+def test_a_traced_small_model_computes_the_same(lesson, name):
     specimen = zoo.SMALL[name]()
     same_numbers(
         lesson.symbolic_trace(specimen.model)(*specimen.inputs, **specimen.kwargs),
@@ -527,7 +530,7 @@ def test_a_small_model_traced_computes_the_same(lesson, name):
     )
 
 
-def test_a_function_with_a_constant_traced_computes_the_same(lesson):
+def test_a_traced_function_with_a_constant_computes_the_same(lesson):
     constant = torch.tensor([1.0, 2.0])
     same_numbers(
         lesson.symbolic_trace(lambda x: x + constant)(torch.ones(2)),
@@ -548,8 +551,8 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
     equal(
         [type(lesson.symbolic_trace(root)).__name__ for root in (Encoder(), named)],
         ["Encoder", "named"],
-        cause=(is_value(["GraphModule", "GraphModule"]), "the result has no name of its own"),
-        hint="`GraphModule(root, graph, class_name)`",
+        cause=(is_value(["GraphModule", "GraphModule"]), "the result isn't named after the root"),
+        hint="pass the name: `GraphModule(root, graph, class_name)`",
     )
 
 
@@ -575,13 +578,13 @@ def test_a_graph_module_can_be_traced_again(lesson):
     )
 
 
-def test_the_graph_of_resnet18_is_that_of_torch(lesson):
+def test_the_graph_of_resnet18_is_the_same_as_torchs(lesson):
     specimen = zoo.resnet18()
     graph = lesson.Tracer().trace(specimen.model)
     same_graph(graph, torch.fx.Tracer().trace(specimen.model), meta=META)
 
 
-def test_resnet18_traced_computes_the_same(lesson):
+def test_traced_resnet18_computes_the_same(lesson):
     specimen = zoo.resnet18()
     same_numbers(
         lesson.symbolic_trace(specimen.model)(*specimen.inputs),
@@ -605,10 +608,10 @@ def test_a_subclass_decides_what_is_a_leaf(lesson):
         call_targets(Whole().trace(zoo.SMALL["DeepNesting"]().model))[:1],
         ["block.inner"],
         cause=[
-            (lambda _: not asked, "`is_leaf_module` isn't asked"),
-            (lambda _: "block.inner" not in asked, "`is_leaf_module` isn't asked with the path"),
+            (lambda _: not asked, "`is_leaf_module` isn't called"),
+            (lambda _: "block.inner" not in asked, "`is_leaf_module` isn't called with the path"),
         ],
-        hint="`self.is_leaf_module(m, self.path_of_module(m))` in `call_module`",
+        hint="call `self.is_leaf_module(m, self.path_of_module(m))` in `call_module`",
     )
 
 
@@ -664,7 +667,7 @@ def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
 @pytest.mark.parametrize(
     "error", [ValueError("inside"), TypeError("inside"), KeyboardInterrupt()], ids=repr
 )
-def test_after_an_error_all_is_as_before(lesson, error):
+def test_after_an_error_in_forward_everything_is_restored(lesson, error):
     with refuses(type(error), cause="the error in forward was swallowed"):
         lesson.Tracer().trace(Failing(error))
     equal(
@@ -716,8 +719,11 @@ def test_one_tracer_traces_many_models(lesson, name):
     same_graph(
         tracer.trace(zoo.SMALL[name]().model),
         expected,
-        cause=(True, "something of an earlier trace is left: a fresh tracer gives the right graph"),
-        hint="what belongs to one trace is made at its start",
+        cause=(
+            True,
+            "something is left from an earlier trace: a new tracer records the right graph",
+        ),
+        hint="create the state of a trace at its start",
     )
 
 
@@ -725,8 +731,8 @@ def test_two_tracers_share_nothing(lesson):
     first, second, expected = lesson.Tracer(), lesson.Tracer(), torch.fx.Tracer()
     first.trace(zoo.SMALL["SharedModules"]().model)
     shared = [name for name in STATE if getattr(first, name, 1) is getattr(second, name, 2)]
-    cause = (bool(shared), f"both have the same `{[*shared, '-'][0]}`: it belongs to the class")
-    hint = "make what belongs to one tracer in `__init__`"
+    cause = (bool(shared), f"both tracers share `{[*shared, '-'][0]}`: it belongs to the class")
+    hint = "create the state of a tracer in `__init__`"
     same_graph(
         second.trace(zoo.SMALL["DeepNesting"]().model),
         expected.trace(zoo.SMALL["DeepNesting"]().model),

@@ -96,7 +96,10 @@ def drops_options(lesson):
     lesson.ModulePathTracer = ModulePathTracer
 
 
-@wrong(fails="test_subclasses_of_relu_are_traced_through_too", says="`isinstance` knows subclasses")
+@wrong(
+    fails="test_subclasses_of_relu_are_traced_through_too",
+    says="`isinstance` is also true for subclasses",
+)
 def compares_types(lesson):
     """Compares the type itself."""
 
@@ -150,7 +153,7 @@ def tags_proxies_only(lesson):
 
 @wrong(
     fails="test_functions_between_modules_belong_to_the_root",
-    says="the table is keyed by the names of the nodes",
+    says="the keys of the table are the names of the nodes",
     never="doesn't set the current path",
 )
 def keys_by_name(lesson):

@@ -41,13 +41,13 @@ def inlines_what_begins_alike(lesson):
     choosing(lesson, lambda found, target: found.startswith(target))
 
 
-@wrong(fails="test_calls_of_other_modules_are_left_alone", says="`other.act`, in another place")
+@wrong(fails="test_calls_of_other_modules_are_left_alone", says="`other.act`, a different module")
 def compares_last_names(lesson):
     """Takes ``other.act`` for ``act``."""
     choosing(lesson, lambda found, target: found.split(".")[-1] == target.split(".")[-1])
 
 
-@wrong(fails="test_everything_is_inlined_at_every_level", says="that were inside others are left")
+@wrong(fails="test_everything_is_inlined_at_every_level", says="inside other modules are left")
 def inlines_one_level_only(lesson):
     """Lets the leaves inside stay calls where everything is to be inlined."""
 
@@ -130,7 +130,7 @@ def leaves_the_check_off(lesson):
 
 @wrong(
     fails="test_after_an_error_the_graph_is_as_before",
-    says="what was recorded before the failure is still in the graph",
+    says="nodes that were recorded before the error are still in the graph",
 )
 def leaves_half_of_it_behind(lesson):
     """Doesn't clean up after a callee that can't be recorded."""

@@ -8,7 +8,7 @@ from tests.suite.answers import right, wrong
 from tests.suite.engine import map_arg
 
 
-@wrong(fails="test_the_callback_is_called_once_for_each_call", says="asked again")
+@wrong(fails="test_the_callback_is_called_once_for_each_call", says="called again")
 def the_callback_is_asked_twice(lesson):
     """Asks once to find the partitions, and again to fill them."""
     assign_nodes = lesson.assign_nodes
@@ -21,7 +21,7 @@ def the_callback_is_asked_twice(lesson):
 
 
 @wrong(
-    fails="test_partitions_come_in_the_order_in_which_the_graph_reaches_them",
+    fails="test_partitions_are_in_the_order_in_which_the_graph_reaches_them",
     says="sorted by number",
 )
 def partitions_are_sorted_by_number(lesson):
@@ -85,7 +85,8 @@ def found_in(argument):
 
 
 @wrong(
-    fails="test_a_value_crosses_wherever_it_is_in_an_argument", says="only node.args was searched"
+    fails="test_a_value_crosses_even_if_it_is_deep_in_an_argument",
+    says="only node.args was searched",
 )
 def crossings_in_kwargs_are_forgotten(lesson):
     """Looks for values in the positional arguments only."""
@@ -112,7 +113,10 @@ def copy_with(lesson, make):
     lesson.copy_node = copy_node
 
 
-@wrong(fails="test_copies_use_the_nodes_of_their_own_graph", says="one is a node of the original")
+@wrong(
+    fails="test_copies_use_the_nodes_of_their_own_graph",
+    says="an argument is a node of the original",
+)
 def arguments_are_not_mapped(lesson):
     """Passes the original's arguments to the copy."""
 
@@ -136,7 +140,7 @@ def meta_is_shared(lesson):
 
 
 @wrong(
-    fails="test_one_value_is_returned_as_it_is_and_none_or_several_as_a_tuple",
+    fails="test_a_single_value_is_returned_as_it_is_and_otherwise_a_tuple",
     says="a single value is wrapped in a tuple",
 )
 def every_submodule_returns_a_tuple(lesson):

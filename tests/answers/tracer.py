@@ -42,7 +42,10 @@ def patched(tracer, flag: bool = True) -> ExitStack:
 # --- wrong ----------------------------------------------------------------------------------------
 
 
-@wrong(fails="test_after_an_error_all_is_as_before", says="`nn.Module` is still patched")
+@wrong(
+    fails="test_after_an_error_in_forward_everything_is_restored",
+    says="`nn.Module` is still patched",
+)
 def an_error_skips_the_restoring(lesson):
     """Restores the methods only if no exception was raised."""
 
@@ -88,7 +91,8 @@ def a_sequential_is_a_leaf(lesson):
 
 
 @wrong(
-    fails="test_the_graph_of_a_small_model_is_that_of_torch", says="keyword arguments were dropped"
+    fails="test_the_graph_of_a_small_model_is_the_same_as_torchs",
+    says="keyword arguments were dropped",
 )
 def keyword_arguments_are_dropped(lesson):
     """Records the positional arguments of a module's call alone."""
@@ -101,7 +105,7 @@ def keyword_arguments_are_dropped(lesson):
     change(lesson, Own)
 
 
-@wrong(fails="test_hooks_of_a_module_run_while_it_is_traced_through", says="past its hooks")
+@wrong(fails="test_hooks_of_a_module_run_while_it_is_traced_through", says="which skips its hooks")
 def forward_is_called_past_the_hooks(lesson):
     """Runs ``module.forward``, which is only one part of a module's call."""
 
@@ -112,7 +116,7 @@ def forward_is_called_past_the_hooks(lesson):
     change(lesson, Own)
 
 
-@wrong(fails="test_the_module_stack_is_written_on_each_node", says="a key of its own, `path@1`")
+@wrong(fails="test_the_module_stack_is_written_on_each_node", says="needs its own key, `path@1`")
 def a_second_call_has_the_key_of_the_first(lesson):
     """Never counts the calls of a module."""
 
@@ -142,7 +146,7 @@ def the_scope_is_not_restored(lesson):
 
 @wrong(
     fails="test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice",
-    says="every read of a parameter made a node of its own",
+    says="each read of the parameter made a new node",
 )
 def every_read_of_a_parameter_is_a_node(lesson):
     """Forgets the proxies that it has made."""

@@ -70,7 +70,10 @@ def paths(tracer: object, graph: Graph) -> dict[str, str | None]:
         all(is_node(key) for key in table),
         "nodes as the keys of `node_to_originating_module`",
         got=next(iter(table), None),
-        cause=(lambda key: isinstance(key, str), "the table is keyed by the names of the nodes"),
+        cause=(
+            lambda key: isinstance(key, str),
+            "the keys of the table are the names of the nodes",
+        ),
         hint="the key is the node itself: `proxy.node`",
     )
     return {node.name: table.get(node) for node in graph.nodes}
@@ -90,8 +93,11 @@ def all_tagged(graph: Graph, tag: object) -> None:
         [name for name in tags if tags[name] != tag],
         [],
         cause=[
-            (in_meta and not any(tags.values()), "the tag is in `node.meta` alone"),
-            (lambda names: names == list(tags) and any(tags.values()), "all have another tag"),
+            (in_meta and not any(tags.values()), "the tag is only in `node.meta`"),
+            (
+                lambda names: names == list(tags) and any(tags.values()),
+                "all nodes have a different tag",
+            ),
             (lambda names: "output" in names and len(names) < len(tags), "the output has no tag"),
         ],
         hint="every node passes through `create_node`: set the attribute `node.tag` there",

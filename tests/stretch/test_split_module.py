@@ -186,7 +186,7 @@ def test_the_callback_is_called_once_per_node_even_in_an_autocast_region(lesson)
     equal(
         dict(asked),
         {node.name: 1 for node in calls(m.graph)},
-        cause=(lambda got: max(got.values()) > 1, "the callback was asked again about a node"),
+        cause=(lambda got: max(got.values()) > 1, "the callback was called again for a node"),
     )
 
 
