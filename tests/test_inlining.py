@@ -67,7 +67,7 @@ def test_a_call_is_replaced_with_another_function(lesson):
     same_numbers(gm(X), torch.exp(X) ** 2 + 1, hint=NUMBERS_HINT)
 
 
-def test_the_function_gets_proxies_for_nodes_and_other_values_unchanged(lesson):
+def test_the_function_receives_proxies_for_nodes_and_other_values_unchanged(lesson):
     gm = symbolic_trace(lambda x: torch.sum(x, dim=1, keepdim=True))
     seen = {}
 

@@ -441,8 +441,8 @@ def test_the_meta_of_a_copy_is_a_copy(lesson):
         [node.meta.get("note") for node in (tanh, outer, relu)],
         ["tanh", "outer_0_0", "relu"],
         cause=[
-            (lambda got: got[0] is None, "the placeholder has no such meta"),
-            (lambda got: None in got[1:], "the copy of a node has no such meta"),
+            (lambda got: got[0] is None, "the meta of the placeholder wasn't copied"),
+            (lambda got: None in got[1:], "the meta of a node wasn't copied"),
         ],
         hint="update the copy's meta from the original's",
     )
@@ -592,8 +592,8 @@ def test_the_meta_of_the_outer_graph_is_its_own(lesson):
         [new[name].meta.get("note") for name in ("left", "scale")],
         ["left", "scale"],
         cause=[
-            (lambda got: got[0] is None, "the placeholder has no such meta"),
-            (lambda got: got[1] is None, "the get_attr node has no such meta"),
+            (lambda got: got[0] is None, "the meta of the placeholder wasn't copied"),
+            (lambda got: got[1] is None, "the meta of the get_attr node wasn't copied"),
         ],
         hint="update the new node's meta from the old one's",
     )

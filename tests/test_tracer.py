@@ -216,7 +216,7 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
     )
 
 
-def test_call_module_needs_no_trace(lesson):
+def test_call_module_works_without_a_trace(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
     x = standing_at(tracer, model)
     tracer.call_module(model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {})
@@ -396,7 +396,7 @@ def test_hooks_of_a_module_run_while_it_is_traced_through(lesson):
     )
 
 
-def test_a_module_that_is_not_below_the_root_is_refused(lesson):
+def test_a_module_that_the_root_does_not_contain_is_refused(lesson):
     outside = nn.ReLU()
     with refuses(
         NameError,
