@@ -86,7 +86,7 @@ def test_a_node_that_a_loop_can_run_fits(lesson, function):
 
 UNFIT = {
     "a matrix product isn't element by element": lambda x: x.mm(x),
-    "a view has no loop of its own": lambda x: x.view(9),
+    "a view doesn't compute anything": lambda x: x.view(9),
     "sin isn't in the table": lambda x: torch.sin(x),
     "the result is float64": lambda x: x.double() + 1,
     "the result is float16": lambda x: x.half() + 1,
@@ -108,7 +108,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("reason", UNFIT)
-def test_any_other_node_stays_torch_s(lesson, reason):
+def test_any_other_node_does_not_fit(lesson, reason):
     node = call(lesson, UNFIT[reason], torch.ones(3, 3))
     equal(lesson.fits(node), False, cause=(is_value(True), f"`{node}` doesn't fit: {reason}"))
 
@@ -138,7 +138,7 @@ def test_norm_gelu_residual_and_softmax_are_one_kernel(lesson):
     equal(counts(lesson, block, *inputs(4, 3)), [14])
 
 
-def test_a_single_node_is_no_kernel(lesson):
+def test_a_single_node_is_not_a_kernel(lesson):
     equal(counts(lesson, lambda x: torch.relu(x).mm(x).tanh(), torch.ones(3, 3)), [])
 
 
@@ -154,7 +154,11 @@ def test_a_node_waits_for_its_only_user(lesson):
     def gate(x, y):
         return torch.sigmoid(y) * (x.neg() * 2).mm(x)
 
-    equal(counts(lesson, gate, *inputs(3, 3)), [2, 2], hint="go from the last node to the first")
+    equal(
+        counts(lesson, gate, *inputs(3, 3)),
+        [2, 2],
+        hint="move nodes to their users, going from the last node to the first",
+    )
 
 
 def test_a_value_that_leaves_does_not_come_back_to_its_kernel(lesson):
@@ -178,7 +182,7 @@ def test_no_kernel_of_a_random_program_waits_for_itself(lesson, seed):
     no_kernel_waits_for_itself(found)
 
 
-def test_each_shape_has_a_kernel_of_its_own(lesson):
+def test_each_shape_has_its_own_kernel(lesson):
     def function(x, y):
         return x.neg() * 2, y.neg() * 3
 
@@ -208,13 +212,13 @@ def test_a_row_made_by_two_loops_belongs_to_the_later_one(lesson):
     equal([(each.shape, len(each.nodes)) for each in found], [((4, 5), 4)])
 
 
-def test_the_level_counts_changes_of_the_loop(lesson):
+def test_the_level_counts_how_often_the_loop_changes(lesson):
     graph = flat(lesson, lambda x: x.neg().relu().mm(x).neg(), torch.ones(3, 3)).graph
     levels = [loop.level for loop in lesson.loops_of(graph).values()]
     equal(levels[:5], [0, 1, 1, 2, 3])
 
 
-def test_inputs_and_outputs_are_the_values_that_cross_the_border(lesson):
+def test_inputs_and_outputs_are_the_values_that_enter_and_leave_a_kernel(lesson):
     first, second = kernels(lesson, around, *inputs(3, 3))
     equal([each.name for each in first.outputs], ["relu"])
     equal([each.name for each in second.inputs], ["relu", "mm"])
@@ -256,7 +260,7 @@ def test_python_writes_to_outputs_whatever_they_are_called(lesson):
     runs_as_eager(lesson, lesson.python_function, function, *inputs(4, 3))
 
 
-def test_python_needs_memory_for_one_chunk(lesson):
+def test_python_needs_memory_for_only_one_chunk(lesson):
     class Largest(TorchDispatchMode):
         elements = 0
 
@@ -275,7 +279,7 @@ def test_python_needs_memory_for_one_chunk(lesson):
         largest.elements <= lesson.CHUNK,
         f"no new tensor of more than {lesson.CHUNK} elements",
         got=largest.elements,
-        hint="write to an output's rows, or to a buffer that is used again",
+        hint="write to an output's rows, or to a buffer that every chunk uses again",
     )
 
 
@@ -392,7 +396,7 @@ def test_another_source_is_another_library(lesson, tmp_path, monkeypatch):
 
 
 @needs_compiler
-def test_other_functions_in_the_preamble_are_another_library(lesson, tmp_path, monkeypatch):
+def test_another_preamble_is_another_library(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = 'extern "C" int run() { return 1; }'
     preamble = lesson.shape_of.__globals__  # of a given function: those of the file
@@ -402,7 +406,7 @@ def test_other_functions_in_the_preamble_are_another_library(lesson, tmp_path, m
     holds(
         len(list(tmp_path.rglob("*.so"))) == 2,
         "a library for each preamble",
-        hint="the name is made of everything that decides about the result",
+        hint="everything that affects the result must affect the name",
     )
 
 
@@ -481,7 +485,7 @@ def test_a_kernel_may_use_its_own_output(lesson):
 
 
 @needs_compiler
-def test_the_module_given_is_not_changed(lesson):
+def test_the_given_module_is_not_changed(lesson):
     module = flat(lesson, around, *inputs(3, 3))
     before = [(node.name, node.args) for node in module.graph.nodes]
     lesson.lower(module)
@@ -497,7 +501,7 @@ def test_the_result_has_the_classes_of_the_given_module(lesson):
 
 
 @needs_compiler
-def test_random_numbers_are_drawn_in_eager_s_order(lesson):
+def test_random_numbers_are_drawn_in_the_order_of_eager(lesson):
     def function(x):
         a = x + 1
         first, second = torch.rand_like(x), torch.rand_like(x)
@@ -548,7 +552,7 @@ def test_nothing_moves_past_a_write(lesson):
         [len(each.nodes) for each in lesson.kernels(module.graph)],
         [2, 2],
         cause=(is_value([4]), "nodes from both sides of the write `y.add_(1)` are in one kernel"),
-        hint="the `epoch` of their loops differs",
+        hint="their loops have different epochs",
     )
     same_numbers(lesson.lower(module)(*inputs(3)), expected)
 
@@ -603,7 +607,7 @@ def test_another_dtype_computes_what_eager_does(compiled_with, dtype):
 
 
 @needs_compiler
-def test_dropout_drops_what_eager_drops_after_the_same_seed(compiled_with):
+def test_dropout_with_the_same_seed_drops_what_eager_drops(compiled_with):
     def function(x):
         return F.dropout(x + 1, 0.5) * 2 + x
 

@@ -1,4 +1,4 @@
-"""``capture``: first the steps one by one, then whole models, judged by ``make_fx`` and export."""
+"""``capture``: the steps one by one, then whole models, compared with ``make_fx`` and export."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.zoo import SMALL, resnet18
 # --- step 1: record what is dispatched ------------------------------------------------------------
 
 
-def test_an_operator_becomes_a_node_with_nodes_in_the_place_of_tensors(lesson):
+def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
     def function():
         x = torch.ones(2)
         torch.add(x, x, alpha=3)
@@ -55,22 +55,22 @@ def test_a_node_has_the_name_of_its_operator(lesson):
     equal([node.name for node in nodes], ["ones", "add", "add_1"])
 
 
-def test_a_node_knows_shape_and_strides_of_its_result(lesson):
+def test_a_node_knows_the_shape_and_strides_of_its_result(lesson):
     graph = recorded(lesson, lambda: torch.ones(2, 3).t()).graph
     value = graph.output_node().meta["val"]
     equal((value.shape, value.stride()), (torch.Size([3, 2]), (1, 3)))
 
 
-def test_what_a_node_knows_has_no_part_in_autograd(lesson):
+def test_the_val_of_a_node_is_detached(lesson):
     graph = recorded(lesson, lambda: torch.ones(2, requires_grad=True) * 2).graph
     holds(
         not graph.output_node().meta["val"].requires_grad,
         'a detached tensor in `meta["val"]`',
-        hint="detach what you keep: a copy of the graph can't copy autograd's",
+        hint="detach the `val` that you keep: copying the graph can't copy autograd's graph",
     )
 
 
-def test_each_result_of_several_has_a_node_of_its_own(lesson):
+def test_each_of_several_results_has_its_own_node(lesson):
     def function():
         low, high = torch.aminmax(torch.ones(3))
         high - low
@@ -88,7 +88,7 @@ def test_an_item_is_taken_at_its_position(lesson):
     equal(mul.args, (one, 2))
 
 
-def test_a_constant_is_read_by_one_node_however_often_it_is_used(lesson):
+def test_a_constant_has_one_node_however_often_it_is_used(lesson):
     scale = torch.tensor([2.0, 3.0])
 
     def function():
@@ -98,7 +98,7 @@ def test_a_constant_is_read_by_one_node_however_often_it_is_used(lesson):
     equal(len(graph.find_nodes(op="get_attr")), 1)
 
 
-def test_two_constants_are_two_nodes(lesson):
+def test_two_constants_have_two_nodes(lesson):
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
     recorder = recorded(lesson, lambda: torch.ones(1) * one + two)
     nodes = recorder.graph.find_nodes(op="get_attr")
@@ -113,7 +113,7 @@ def test_a_detached_tensor_has_the_node_of_its_source(lesson):
     equal((ones.name, mul.args), ("ones", (ones, 2)))
 
 
-def test_a_question_about_the_device_is_no_operator(lesson):
+def test_asking_for_the_device_records_nothing(lesson):
     def function():
         x = torch.ones(2)
         torch.zeros(2, device=x.device)[0]
@@ -125,7 +125,7 @@ def test_a_question_about_the_device_is_no_operator(lesson):
 def test_a_fake_tensor_of_another_run_is_refused(lesson):
     with FakeTensorMode():
         foreign = torch.ones(2)
-    with refuses(lesson.CaptureError, cause="it was taken for a constant"):
+    with refuses(lesson.CaptureError, cause="the fake tensor was taken for a constant"):
         recorded(lesson, lambda: torch.ones(2) + foreign)
 
 
@@ -136,20 +136,20 @@ def sum_of_all(x, *, dtype=None):
     return x.reshape(-1).sum(0)
 
 
-def test_a_rule_takes_the_place_of_an_operator(lesson):
+def test_a_rule_replaces_an_operator(lesson):
     recorder = recorded(lesson, lambda: torch.ones(6).sum(), {aten.sum.default: sum_of_all})
     equal(
         operators(recorder.graph),
         ["aten.ones.default", "aten.view.default", "aten.sum.dim_IntList"],
         cause=[
-            (is_value(["aten.ones.default"]), "what the rule calls wasn't recorded"),
+            (is_value(["aten.ones.default"]), "the operators that the rule calls weren't recorded"),
             (is_value(["aten.ones.default", "aten.sum.default"]), "the rule wasn't called"),
         ],
         hint="call the rule with the mode on: it is off while `__torch_dispatch__` runs",
     )
 
 
-def test_a_rule_uses_the_rules_of_others(lesson):
+def test_a_rule_may_call_an_operator_that_has_a_rule(lesson):
     table = {
         aten.sum.default: sum_of_all,
         aten.sum.dim_IntList: lambda x, dims: x.mean(dims) * x.numel(),
@@ -157,7 +157,7 @@ def test_a_rule_uses_the_rules_of_others(lesson):
     recorder = recorded(lesson, lambda: torch.ones(6).sum(), table)
     holds(
         operators(recorder.graph)[2:] == ["aten.mean.dim", "aten.mul.Tensor"],
-        "the operators of the second rule, which the first one's `sum` is broken into",
+        "the operators of the second rule, which decomposes the `sum` in the first one",
         got=operators(recorder.graph),
         hint="the mode must be on while a rule runs",
     )
@@ -169,7 +169,7 @@ def test_a_rule_may_decline(lesson):
     equal(operators(recorder.graph), ["aten.ones.default", "aten.relu.default"])
 
 
-def test_what_torch_computes_by_others_is_those_others(lesson):
+def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
     recorder = recorded(lesson, lambda: torch.ones(4).reshape(2, 2), table={})
     equal(operators(recorder.graph), ["aten.ones.default", "aten.view.default"])
 
@@ -210,7 +210,7 @@ def test_a_tied_parameter_is_one_input(lesson):
     )
 
 
-def test_a_name_that_python_has_no_place_for_becomes_legal(lesson):
+def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
     recorder = lesson.Recorder({})
     recorder.lift("p_block-1.weight", torch.ones(2))
     equal(placeholders(recorder), ["p_block_1_weight"])
@@ -239,7 +239,7 @@ def test_a_function_has_no_state(lesson):
     equal((recorder.lift_state(torch.relu), placeholders(recorder)), ({}, []))
 
 
-def test_what_no_output_needs_is_not_in_the_graph(lesson):
+def test_a_node_that_no_output_needs_is_erased(lesson):
     recorder = recorded(lesson, lambda: torch.ones(1).sin())
     ones, _ = recorder.graph.nodes
     recorder.finish(next(each.tensor for each in recorder.values.values() if each.node is ones))
@@ -261,16 +261,16 @@ def test_a_second_call_has_a_number(lesson):
     same_stacks(graph, exports(model, x))
 
 
-def test_a_call_that_failed_has_ended(lesson):
+def test_a_call_that_fails_leaves_the_stack(lesson):
     recorder = lesson.Recorder({})
     recorder.run(Catches(), (torch.ones(1, 2),), {})
     first = next(iter(stacks(recorder.graph)))
     holds(
         [path for path, _ in first.values()] == [""],
-        "the addition after the error to belong to the root alone",
+        "the addition after the error to belong only to the root",
         got=first,
-        cause=(lambda first: "fails" in str(first), "the module that failed is still there"),
-        hint="`always_call=True` calls the hook after an error too",
+        cause=(lambda first: "fails" in str(first), "the module that failed is still in the stack"),
+        hint="with `always_call=True`, the hook also runs after an error",
     )
 
 
@@ -292,7 +292,7 @@ def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
     equal((paths[0], paths[-1]), ([""], ["", "linear"]))
 
 
-def test_no_hook_stays_after_an_error(lesson):
+def test_hooks_are_removed_after_an_error(lesson):
     before = hooks()
     with pytest.raises(ValueError, match="as it should"):
         lesson.capture(Catches().fails, (torch.ones(1),))
@@ -306,7 +306,7 @@ def test_a_model_without_data_can_be_captured(lesson):
     equal(captured.graph.output_node().args[0].meta["val"].shape, torch.Size([1, 10**6]))
 
 
-def test_the_model_is_as_it_was(lesson):
+def test_the_model_is_not_changed(lesson):
     model = Remembers()
     before = dict(vars(model))
     lesson.Recorder({}).run(model, (torch.ones(2),), {})
@@ -320,7 +320,7 @@ def test_a_module_with_two_names_keeps_its_tensors(lesson):
     before = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
     lesson.Recorder({}).run(model, (torch.ones(1, 2),), {})
     after = {name: id(each) for name, each in model.named_parameters(remove_duplicate=False)}
-    equal(after, before, hint="`unchanged` puts them back: keep it around the call")
+    equal(after, before, hint="`unchanged` restores them: keep it around the call")
 
 
 def test_attention_is_recorded_as_small_operators(lesson):
@@ -339,7 +339,7 @@ def test_the_hooks_of_the_model_run(lesson):
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_fast_path_of_attention_is_as_it_was(lesson, before):
+def test_the_fast_path_of_attention_is_restored(lesson, before):
     torch.backends.mha.set_fastpath_enabled(before)
     try:
         with lesson.no_fast_path():
@@ -349,7 +349,7 @@ def test_the_fast_path_of_attention_is_as_it_was(lesson, before):
         torch.backends.mha.set_fastpath_enabled(True)
 
 
-def test_after_an_error_the_model_can_be_captured(lesson):
+def test_after_an_error_the_model_can_still_be_captured(lesson):
     model = Catches()
     with pytest.raises(ValueError, match="as it should"):
         lesson.capture(model.fails, (torch.ones(1, 2),))
@@ -369,7 +369,7 @@ def test_the_result_has_the_structure_of_eager(lesson):
     equal((list(result), result["rest"][1][1:]), (["sum", "rest"], (3, None)))
 
 
-def test_tensors_that_are_gone_are_not_taken_for_new_ones(lesson):
+def test_a_new_tensor_is_not_taken_for_a_deleted_one(lesson):
     def function(x):
         for number in range(100):
             x = x.sin().cos() + torch.tensor([1.0, 2.0, number])
@@ -378,7 +378,7 @@ def test_tensors_that_are_gone_are_not_taken_for_new_ones(lesson):
     runs_as_eager(lesson, function, torch.ones(3))
 
 
-def test_torchs_own_lazy_table_will_do(lesson):
+def test_the_table_may_be_torchs_own(lesson):
     table = torch.export.default_decompositions()
     model = nn.Sequential(nn.Linear(3, 3), nn.Hardswish())
     captured = lesson.capture(model, (torch.ones(1, 3),), table=table)
@@ -409,14 +409,14 @@ ASKING = (branches, items, lists, sizes, masks)
 
 
 @pytest.mark.parametrize("function", ASKING, ids=lambda each: each.__name__)
-def test_a_question_about_data_names_the_line_that_asks(lesson, function):
+def test_the_error_names_the_line_that_asks_for_data(lesson, function):
     line = inspect.getsourcelines(function)[1] + 1
     with refuses(
         lesson.CaptureError,
         f"test_capture.py:{line}",
         function.__name__,
         cause=(lambda error: error is not None and "test_capture.py" not in str(error), NO_LINE),
-        hint="`failure` makes the error",
+        hint="raise the error that `failure` returns",
     ):
         lesson.capture(function, (torch.ones(3),))
 
@@ -424,7 +424,7 @@ def test_a_question_about_data_names_the_line_that_asks(lesson, function):
 NO_LINE = "the message doesn't name the model's line"
 
 
-def test_a_question_about_shapes_has_an_answer(lesson):
+def test_a_model_may_ask_for_shapes(lesson):
     for size in (2, 3):
         runs_as_eager(lesson, Asks(), torch.zeros(size))
 
@@ -465,7 +465,7 @@ def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
     holds(0.5 in (*drawn.args, *drawn.kwargs.values()), "p to be 0.5", got=drawn.args)
 
 
-def test_an_operator_without_a_pure_one_is_refused(lesson):
+def test_an_operator_without_a_pure_version_is_refused(lesson):
     @torch.library.custom_op("kata::add_", mutates_args=("x",))
     def add_(x: torch.Tensor) -> None:
         x.add_(1)
@@ -475,12 +475,12 @@ def test_an_operator_without_a_pure_one_is_refused(lesson):
         add_(y)
         return y
 
-    with refuses(lesson.CaptureError, "kata.add_", cause="an operator of the same name was taken"):
+    with refuses(lesson.CaptureError, "kata.add_", cause="an operator of the same name was used"):
         lesson.capture(model, (torch.ones(2),))
 
 
 def test_a_write_to_out_is_refused(lesson):
-    with refuses(lesson.CaptureError, "aten.add.out", cause="another operator was taken"):
+    with refuses(lesson.CaptureError, "aten.add.out", cause="another operator was used"):
         lesson.capture(lambda x: torch.add(x, 1, out=torch.empty(3)), (torch.ones(3),))
 
 
@@ -548,12 +548,12 @@ WRITTEN = (
 
 
 @pytest.mark.parametrize("function", WRITTEN, ids=lambda each: each.__name__)
-def test_every_view_has_what_was_written(lesson, function):
+def test_every_view_shows_a_write(lesson, function):
     captured = runs_as_eager(lesson, function, torch.arange(9.0).view(3, 3))
     pure(captured.graph)
 
 
-def test_a_view_of_the_input_has_what_was_written(lesson):
+def test_a_view_of_the_input_shows_a_write(lesson):
     def function(x):
         row = x[0]
         x.add_(1)
@@ -583,7 +583,7 @@ def test_a_view_is_read_again_only_after_a_write(lesson):
     equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
 
 
-def test_a_tensor_that_is_turned_in_place_has_not_been_written(lesson):
+def test_transposing_in_place_is_not_a_write(lesson):
     def function(x):
         y = x * 2
         row = y[0]
@@ -595,27 +595,27 @@ def test_a_tensor_that_is_turned_in_place_has_not_been_written(lesson):
         "aten.as_strided.default" in names,
         False,
         cause=(is_value(True), "`t_` was taken for a write, so the row was read again"),
-        hint="`torch.Tag.inplace_view`",
+        hint="such an operator has the tag `torch.Tag.inplace_view`",
     )
 
 
-def test_what_eager_refuses_to_write_is_refused(lesson):
-    with refuses(RuntimeError, "broadcast", cause="it was recorded"):
+def test_a_write_that_eager_refuses_is_refused(lesson):
+    with refuses(RuntimeError, "broadcast", cause="the write was recorded"):
         lesson.capture(lambda x: x.add_(torch.ones(3, 2)), (torch.ones(2),))
 
 
-def test_memory_that_is_read_in_two_dtypes_cannot_be_written(lesson):
+def test_a_write_to_memory_that_has_two_dtypes_is_refused(lesson):
     def model(x):
         y = x * 2
         y.view(torch.int32).add_(1)
         return y
 
-    with refuses(lesson.CaptureError, cause="as_strided took one dtype for the other"):
+    with refuses(lesson.CaptureError, cause="`as_strided` read memory of one dtype as the other"):
         lesson.capture(model, (torch.ones(2),))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_random_program_of_views_and_writes_gives_the_numbers_of_eager(lesson, seed):
+def test_a_random_program_of_views_and_writes_computes_what_eager_does(lesson, seed):
     written_as_eager(lesson, seed)
 
 
@@ -634,7 +634,7 @@ def test_a_small_model_has_the_operators_that_make_fx_records(lesson, name):
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-def test_a_block_gives_the_numbers_of_eager(lesson, training):
+def test_a_block_computes_what_eager_does(lesson, training):
     model = Block().train(training)
     x = torch.rand(2, 3, 4, 4)
     captured = lesson.capture(model, (x,))

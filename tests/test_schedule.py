@@ -53,12 +53,12 @@ def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
     )
 
 
-def test_each_stage_has_an_order_of_its_own(lesson):
+def test_each_stage_has_its_own_order(lesson):
     orders = lesson.gpipe(2, 1)
     orders[0].clear()
     holds(
         len(orders[1]) == 2,
-        "the order of stage 1 as it was, after that of stage 0 was emptied",
+        "the order of stage 1 to stay the same when that of stage 0 is emptied",
         got=orders[1],
         cause=(lambda order: not order, "both stages have the same list"),
     )
@@ -125,7 +125,7 @@ def test_an_action_starts_when_its_stage_is_free_and_its_input_is_there(lesson):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("stages", "microbatches"), [(1, 3), (2, 4), (4, 4), (4, 16), (8, 32)])
-def test_the_bubble_is_what_the_formula_says(lesson, schedule, stages, microbatches):
+def test_the_bubble_agrees_with_the_formula(lesson, schedule, stages, microbatches):
     timeline = lesson.simulate(getattr(lesson, schedule)(stages, microbatches))
     holds(
         abs(timeline.bubble - (stages - 1) / (microbatches + stages - 1)) < 1e-9,
@@ -141,7 +141,7 @@ def test_forwards_and_backwards_take_the_time_that_was_passed(lesson):
         31.5,
         cause=[
             (is_value(9.0), "the costs that were passed are ignored"),
-            (is_value(12.0), "the costs of forwards and backwards are exchanged"),
+            (is_value(12.0), "the costs of forwards and backwards are swapped"),
         ],
     )
 
@@ -152,7 +152,7 @@ def test_a_deadlock_names_each_stage_and_the_action_it_waits_for(lesson):
         RuntimeError,
         "stage 0 waits for B0 of stage 1",
         "stage 1 waits for F1 of stage 0",
-        cause="a timeline came back, though stage 0 can't go on: raise if no stage can",
+        cause="a timeline was returned, though no stage can go on: raise an error then",
     ):
         lesson.simulate(orders)
 
@@ -162,7 +162,7 @@ def test_a_finished_stage_is_not_part_of_a_deadlock(lesson):
     with refuses(
         RuntimeError,
         "stage 1 waits for F0 of stage 1",
-        cause="a timeline came back, though B0 of the last stage needs F0, which comes after it",
+        cause="a timeline was returned, though B0 of the last stage needs F0, which comes after it",
     ):
         lesson.simulate(orders)
 
@@ -184,7 +184,7 @@ def test_alive_counts_the_micro_batches_that_a_stage_holds_at_once(lesson):
         ([8, 8, 8, 8], [4, 3, 2, 1]),
         cause=[
             (lambda got: got[1] == [8] * 4, "all forwards were counted, not those held at a time"),
-            (lambda got: got[0] == [0] * 4, "the micro-batches held at the end were counted"),
+            (lambda got: got[0] == [0] * 4, "only the micro-batches held at the end were counted"),
         ],
     )
 
@@ -215,13 +215,13 @@ def test_an_even_cut_gives_each_stage_equally_many_calls(lesson, calls, expected
     equal(
         sorted(len(list(stage.children())) for stage in cut.children()),
         expected,
-        cause=(lambda got: len(got) != 3, "there are not three stages"),
+        cause=(lambda got: len(got) != 3, "the number of stages isn't three"),
     )
 
 
 @pytest.mark.parametrize("stages", [0, 5])
 def test_a_model_of_four_calls_has_one_to_four_stages(lesson, stages):
-    with refuses(ValueError, "4", str(stages), cause="a cut model came back"):
+    with refuses(ValueError, "4", str(stages), cause="a cut model was returned"):
         chain(lesson, stages)
 
 
@@ -298,7 +298,7 @@ def test_values_travel_in_the_order_in_which_their_stage_uses_them(lesson):
         (["getitem_1", "getitem"], ["getitem_1", "getitem"]),
         cause=(
             lambda got: got[0] == ["getitem", "getitem_1"],
-            "they are in the order in which they are made, not used",
+            "they are in the order in which they are made, not the order of use",
         ),
     )
 
@@ -312,7 +312,7 @@ def test_a_value_that_two_nodes_of_a_stage_use_is_sent_once(lesson):
     equal(
         (names(first.sends[1]), names(second.receives[0])),
         (["submod_0"], ["submod_0"]),
-        cause=(lambda got: len(got[0]) > 1, "each use sends the value once more"),
+        cause=(lambda got: len(got[0]) > 1, "the value is sent once for each use"),
     )
 
 
@@ -343,8 +343,8 @@ def test_a_returned_value_goes_to_the_last_stage(lesson):
     [(lambda x: x + 1, "add"), (lambda x: x[0], "getitem")],
     ids=["add", "getitem"],
 )
-def test_a_model_that_was_not_cut_is_refused(lesson, function, name):
-    with refuses(ValueError, name, cause="stages came back"):
+def test_a_model_that_is_not_cut_is_refused(lesson, function, name):
+    with refuses(ValueError, name, cause="stages were returned"):
         lesson.stages_of(symbolic_trace(function))
 
 
@@ -393,7 +393,7 @@ def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, mon
         [len(engine.held) for engine in stages],
         [0, 0, 0],
         cause=(lambda got: max(got) > 0, "a micro-batch is held after its backward"),
-        hint="after its backward, a micro-batch isn't in `held`",
+        hint="remove a micro-batch from `held` in its backward",
     )
 
 
@@ -458,7 +458,7 @@ def test_a_sent_tensor_is_contiguous_and_kept_until_it_has_left(lesson, sent):
     channel.send([torch.rand(4, 2).t()], 1, 0)
     holds(
         all(tensor.is_contiguous() for tensor in sent),
-        "contiguous tensors: gloo sends no others",
+        "contiguous tensors, because gloo sends only those",
         got=[(tuple(tensor.shape), tensor.stride()) for tensor in sent],
     )
     kept = [tensor for _, tensor in channel.leaving]
@@ -466,7 +466,7 @@ def test_a_sent_tensor_is_contiguous_and_kept_until_it_has_left(lesson, sent):
         all(any(tensor is each for each in kept) for tensor in sent),
         "each tensor that was sent to be in `leaving`",
         got=channel.leaving,
-        hint="Python frees a tensor that nothing refers to, also before it has left",
+        hint="Python frees a tensor that nothing refers to, even if it hasn't been sent yet",
     )
 
 
@@ -474,7 +474,7 @@ def test_after_a_flush_nothing_is_leaving(lesson, sent):
     channel = lesson.Channel()
     channel.send(torch.rand(2), 1, 0)
     channel.flush()
-    equal(channel.leaving, [], hint="waiting for a message a second time never ends")
+    equal(channel.leaving, [], hint="empty the list: waiting for the same message again never ends")
 
 
 def test_values_arrive_in_another_process(lesson, tmp_path):
@@ -510,7 +510,7 @@ def test_a_batch_is_cut_into_equal_parts(lesson):
 
 @pytest.mark.parametrize("tensor", [torch.zeros(10, 2), torch.tensor(1.0)])
 def test_parts_of_different_sizes_are_refused(lesson, tensor):
-    with refuses(ValueError, "4", cause="parts came back"):
+    with refuses(ValueError, "4", cause="parts were returned"):
         lesson.microbatches_of(tensor, 4)
 
 
@@ -609,7 +609,7 @@ def test_gradients_of_several_stages_are_added_up(lesson):
     equal({name: each.item() for name, each in gradients.items()}, {"shared": 2.0, "own": 3.0})
 
 
-def test_after_a_failure_no_process_is_left(lesson):
+def test_after_a_failure_all_processes_have_ended(lesson):
     def fails(output, _):
         raise ValueError("bad numbers")
 

@@ -1,4 +1,4 @@
-"""``unflatten``: first the steps one by one, then the whole, judged by the eager model."""
+"""``unflatten``: the steps one by one, then the whole, compared with the eager model."""
 
 from __future__ import annotations
 
@@ -79,12 +79,15 @@ def test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in(lesson):
             ("1", ["tanh"]),
             "output",
         ],
-        cause=(lambda got: "linear" in got[0][1], "a node was filed under an outer module"),
+        cause=(
+            lambda got: "linear" in got[0][1],
+            "a node was put into the call of an outer module",
+        ),
         hint="group neighbours by their stack's entry at depth 1, each group again at depth 2, …",
     )
 
 
-def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
+def test_two_calls_of_a_module_stay_separate(lesson):
     program = program_of(CalledTwice, x())
     equal(
         [(call.path, call.index, call.name) for call in lesson.outline(program.graph).walk()],
@@ -96,17 +99,17 @@ def test_each_call_of_a_module_is_a_call_of_its_own(lesson):
             ("", 0, ""),
         ],
         cause=(lambda got: len(got) < 5, "two calls, one after the other, were taken for one"),
-        hint="the key of a stack's entry ends in @1, @2, … for later calls: compare it, too",
+        hint="compare the keys of the stacks too: they end in @1, @2, … for later calls",
     )
 
 
-def test_a_list_of_modules_is_no_call(lesson):
+def test_a_list_of_modules_isnt_a_call(lesson):
     program = program_of(Nested, x())
     equal(
         [call.name for call in lesson.outline(program.graph).calls],
         ["first", "second", "layers.0", "layers.1"],
         cause=(lambda got: "layers" in got, "a container that is never called got a call"),
-        hint="a path may have dots though its owner isn't on the stack; keep it whole",
+        hint="keep the whole path: it may have dots although its parent isn't on the stack",
     )
 
 
@@ -116,7 +119,7 @@ def test_the_class_of_the_eager_module_is_kept(lesson):
         [call.type_name for call in root.walk()],
         ["torch.nn.modules.activation.Tanh", "torch.nn.modules.container.Sequential"],
         cause=(lambda got: not any(got), "the second half of a stack's entry was dropped"),
-        hint="an entry is (path, class name); the root has one, too",
+        hint="an entry is (path, class name); the root has one too",
     )
 
 
@@ -127,8 +130,8 @@ def test_a_node_without_a_stack_is_refused(lesson):
         RuntimeError,
         "relu",
         "nn_module_stack",
-        cause="the node was filed somewhere, or the error doesn't name it",
-        hint="name the node and what it lacks",
+        cause="the node was put into a call, or the error doesn't name it",
+        hint="name the node and `nn_module_stack`",
     ):
         lesson.outline(program.graph)
 
@@ -142,11 +145,11 @@ def test_a_node_that_a_pass_inserted_joins_the_call_before_it(lesson):
     equal(
         outlined(lesson.outline(program.graph)),
         ["relu", ("0", [("0.1", ["tanh"]), ("0.2", ["sigmoid", "silu"])]), "output"],
-        hint="NO_MODULE instead of a stack: such a node belongs where the one before it does",
+        hint="a node with the key NO_MODULE belongs to the same call as the node before it",
     )
 
 
-def test_a_path_that_leads_elsewhere_ends_the_stack(lesson):
+def test_a_path_that_isnt_below_the_one_before_ends_the_stack(lesson):
     program = program_of(block_and_tanh, x())
     nodes = {node.name: node for node in program.graph.nodes}
     stack = nodes["relu"].meta["nn_module_stack"]
@@ -176,7 +179,7 @@ def test_all_names_of_a_tensor_are_known(lesson):
             "p_encoder_bias": ["encoder.bias"],
             "p_decoder_0_weight": ["decoder.0.weight", "encoder.weight"],
         },
-        hint="go through `state_values`: what has the same identity is one tensor",
+        hint="look in `state_values` for all names of the same object",
     )
 
 
@@ -193,23 +196,23 @@ def test_a_module_reads_its_own_parameters(lesson):
     )
 
 
-def test_what_a_callee_reads_isnt_handed_through_its_callers(lesson):
+def test_callers_dont_pass_the_state_that_a_callee_reads(lesson):
     calls = settled(lesson, program_of(one_block, x()))
     equal(
         [shown_state(calls["0"]), shown_values(calls["0"].inputs), shown_state(calls[""])],
         [{}, ["x"], {}],
-        cause=(lambda got: got[0] or got[2], "the callers hold the parameters of a callee"),
-        hint="a call needs what its nodes use and what its callees get as inputs, made before it",
+        cause=(lambda got: got[0] or got[2], "the callers have the parameters of a callee"),
+        hint="a call needs the earlier values that its nodes use or its callees take as inputs",
     )
 
 
-def test_a_value_from_outside_is_handed_in_by_every_caller(lesson):
+def test_every_caller_passes_on_a_value_from_outside(lesson):
     calls = settled(lesson, program_of(three_deep, x()))
     equal(
         [shown_values(calls[name].inputs) for name in ("0", "0.0", "0.0.0")],
         [["x"]] * 3,
-        cause=(lambda got: [] in got, "what only a call inside uses isn't handed on to it"),
-        hint="settle the callees first: their inputs are values that the caller needs",
+        cause=(lambda got: [] in got, "a value that only a callee uses isn't passed on to it"),
+        hint="start with the callees: their inputs are values that the caller needs",
     )
 
 
@@ -220,7 +223,7 @@ def test_inputs_are_found_anywhere_among_the_arguments(lesson, make):
         shown_values(calls["inner"].inputs),
         ["y", "x"],
         cause=(lambda got: len(got) < 2, "a value in a list, or a keyword, was overlooked"),
-        hint="Node.all_input_nodes also has the nodes in lists and keywords",
+        hint="`Node.all_input_nodes` includes the nodes in lists and keywords",
     )
 
 
@@ -229,29 +232,29 @@ def test_a_module_reads_all_state_below_it(lesson):
     equal(
         [shown_values(call.inputs), list(call.state.values())],
         [["x"], ["weight", "buffer", "constant", "child.bias"]],
-        cause=(lambda got: "child.bias" not in got[1], "what a child owns was handed in"),
-        hint="below the call's path lies what its children own; no matter what kind it is",
+        cause=(lambda got: "child.bias" not in got[1], "a value that a child owns was passed in"),
+        hint="the names of what a child owns, of any kind, are below the call's path too",
     )
 
 
-def test_of_several_names_a_module_reads_the_first(lesson):
+def test_a_module_reads_the_first_of_several_names(lesson):
     root = lesson.outline(program_of(Block, x()).graph)
     weight = ["elsewhere.weight", "linear.weight", "linear.other"]
     lesson.infer_inputs(root, {"p_linear_weight": weight, "p_linear_bias": ["linear.bias"]})
     equal(
         list(root.calls[0].state.values()),
         ["weight", "bias"],
-        hint="the names come in an order: take the first that is below the call",
+        hint="take the first of the names that is below the call's path",
     )
 
 
-def test_inputs_stand_once_in_the_order_of_first_use(lesson):
+def test_each_input_is_listed_once_in_the_order_of_first_use(lesson):
     calls = settled(lesson, program_of(two_inputs, x(3), x(3), x(3)))
     equal(
         shown_values(calls["inner"].inputs),
         ["y", "x"],
-        cause=(lambda got: len(got) > 2, "a value that is used twice is there twice"),
-        hint="collect in a dict: it keeps the order and the first of each",
+        cause=(lambda got: len(got) > 2, "a value that is used twice is listed twice"),
+        hint="collect the values in a dict: it keeps their order and drops duplicates",
     )
 
 
@@ -275,23 +278,23 @@ def test_a_tied_parameter_is_read_under_the_name_that_the_module_knows(lesson):
     )
 
 
-def test_a_parameter_of_another_module_is_handed_in(lesson):
+def test_a_parameter_of_another_module_is_passed_in(lesson):
     calls = settled(lesson, program_of(HandsItsParameterDown, x()))
     equal(
         [shown_values(calls["scale"].inputs), shown_state(calls["scale"]), shown_state(calls[""])],
         [["x", "p_weight"], {}, {"p_weight": "weight"}],
         cause=(lambda got: got[1], "a parameter above the module was taken for its own"),
-        hint="what isn't below the call is an input; the first caller that owns it reads it",
+        hint="it isn't below the call, so it is an input; the first caller that owns it reads it",
     )
 
 
-def test_a_name_that_only_begins_alike_isnt_below(lesson):
+def test_a_name_that_only_begins_like_the_path_isnt_below_it(lesson):
     calls = settled(lesson, program_of(LooksLikeTheOwner, x()))
     equal(
         [shown_values(calls["low"].inputs), shown_state(calls[""])],
         [["x", "p_lower_weight"], {"p_lower_weight": "lower.weight"}],
         cause=(lambda got: not got[1], "`lower.weight` was taken for something below `low`"),
-        hint="compare up to the dot: the name must begin with the path and a dot",
+        hint="the name must begin with the path and a dot",
     )
 
 
@@ -311,7 +314,7 @@ def test_a_call_returns_what_is_needed_after_it(lesson):
     equal(
         returned(lesson, program_of(block_and_tanh, x())),
         {"0.linear": ["linear"], "0": ["relu"], "1": ["tanh"], "": []},
-        hint="return what a node after the call's last node uses; mind the nodes in other calls",
+        hint="return values that nodes after the call's last node use, even in other calls",
     )
 
 
@@ -319,8 +322,8 @@ def test_several_values_are_returned_in_the_order_they_were_made(lesson):
     equal(
         returned(lesson, program_of(UsesSeveral, x()))["several"],
         ["add", "tanh"],
-        cause=(is_value(["tanh", "add"]), "the order is that of use"),
-        hint="go through the body in order; a call inside offers its own outputs",
+        cause=(is_value(["tanh", "add"]), "the values are in the order of use"),
+        hint="go through the body in order; a call inside it adds its own outputs",
     )
 
 
@@ -338,7 +341,7 @@ def test_a_call_may_return_nothing(lesson):
         returned(lesson, export(Idle(), x()))["counter"],
         [],
         cause=(bool, "the last value was returned, though nothing uses it"),
-        hint="no user after the call: no output",
+        hint="a value without a user after the call isn't an output",
     )
 
 
@@ -369,7 +372,7 @@ def test_a_graph_takes_its_inputs_and_reads_its_state(lesson):
     equal(
         [metas[0] is call.inputs[0].meta, *(tuple(meta["val"].shape) for meta in metas)],
         [False, (2, 3), (3, 3), (3,)],
-        hint="a new node has the `meta` of the value that it stands for, in a copy",
+        hint="copy the `meta` of the value to its new node",
     )
 
 
@@ -380,16 +383,16 @@ def test_a_call_in_the_body_becomes_one_node(lesson):
     equal(
         (made.target, made.args, made.kwargs),
         ("linear", (made.prev,), {}),
-        hint="the target is the callee's name below the caller, the arguments are its inputs",
+        hint="the target is the callee's name below the caller, and the arguments are its inputs",
     )
     holds(
         callee.caller is call and callee.call_node in graph.nodes,
         "`caller` and `call_node` noted on the callee",
-        hint="set both in add_call: sharing needs the call of a module, and its place",
+        hint="set both in `add_call`: step 8 redirects calls with them",
     )
 
 
-def test_several_results_travel_as_a_list(lesson):
+def test_several_results_are_returned_as_a_list(lesson):
     calls = prepared(lesson, program_of(UsesSeveral, x()))
     inner, root = lesson.CallGraph(calls["several"]).graph, lesson.CallGraph(calls[""]).graph
     returned = inner.output_node().args[0]
@@ -397,7 +400,7 @@ def test_several_results_travel_as_a_list(lesson):
     equal(
         [[node.name for node in returned], items],
         [["add", "inner"], [0, 1]],
-        hint="the call returns a list of its outputs, and its caller takes the items out",
+        hint="the call returns a list of its outputs, and the caller picks its items",
     )
 
 
@@ -410,8 +413,8 @@ def test_two_names_of_one_tensor_hold_one_copy(lesson, names):
         first is second,
         f"`{names[0]}` and `{names[1]}` hold the same tensor",
         got="two tensors",
-        cause=(first is not second, "every name got a copy of its own"),
-        hint="remember the copy by the identity of the original",
+        cause=(first is not second, "every name has a separate copy"),
+        hint="remember each copy by the `id` of its original",
     )
 
 
@@ -426,8 +429,8 @@ def test_the_copies_share_no_memory_with_the_program(lesson):
     equal(
         shared,
         [],
-        cause=(bool, "these are the program's: training the tree would change it"),
-        hint="clone every tensor, also one that the graph never uses",
+        cause=(bool, "these tensors are the program's: training the tree would change it"),
+        hint="copy every tensor, even one that the graph never uses",
     )
 
 
@@ -440,7 +443,7 @@ def test_state_keeps_the_models_order(lesson, model=Aliased, strict=False):
     )
 
 
-def test_everything_is_restored_as_what_it_was(lesson, strict=False):
+def test_each_value_is_restored_with_its_kind(lesson, strict=False):
     state = lesson.restore_state(without_unused_specs(program_of(Owner, x(), strict=strict)))
     kinds = {name: item.kind.name for name, item in state.items()}
     equal(
@@ -453,7 +456,7 @@ def test_everything_is_restored_as_what_it_was(lesson, strict=False):
             "unused": "PARAMETER",
             "unused_buffer": "BUFFER",
         },
-        hint="the signature knows the kind of what it lists; an nn.Parameter is a parameter",
+        hint="the signature has the kinds of most names; an `nn.Parameter` is always a parameter",
     )
 
 
@@ -468,12 +471,15 @@ def test_requires_grad_and_persistence_are_restored(lesson):
             [state[name].persistent for name in ("buffer", "unused_buffer", "passing")],
         ],
         [[False, True], [False, True], [True, True, False]],
-        cause=(lambda got: got[0][0], "a new nn.Parameter wants gradients unless told not to"),
-        hint="hand on requires_grad, and `persistent` from the signature",
+        cause=(
+            lambda got: got[0][0],
+            "a new `nn.Parameter` requires gradients unless you say otherwise",
+        ),
+        hint="keep `requires_grad`, and take `persistent` from the signature",
     )
 
 
-def test_an_attribute_is_registered_as_what_it_is(lesson):
+def test_an_attribute_is_registered_as_its_kind(lesson):
     state, module = lesson.restore_state(program_of(Owner, x())), nn.Module()
     for name, attribute in state.items():
         attribute.register(module, name)
@@ -504,7 +510,7 @@ def test_a_module_runs_its_graph(lesson):
     same_numbers(
         [module(x(3), x(3) + 1), module(right=x(3) + 1, left=x(3)), module(x(3), right=x(3) + 1)],
         [x(3) - (x(3) + 1)] * 3,
-        hint="the names are those of the placeholders, whatever the order of the call",
+        hint="match keyword arguments to placeholders by name, in any order",
     )
 
 
@@ -517,20 +523,20 @@ def test_a_module_reads_from_its_owner(lesson):
     module.finalize()
     holds(
         module() is owner.bias and graph.owning_module is owner,
-        "the bias of the owner, which is the graph's `owning_module`, too",
+        "the bias of the owner, which is also the graph's `owning_module`",
         got=module(),
-        hint="interpret the graph in `self._owner`",
+        hint="interpret the graph with `self._owner` as its root",
     )
 
 
-def test_the_root_takes_its_arguments_apart(lesson):
+def test_the_root_flattens_its_arguments(lesson):
     kwargs = {"left": x(3), "right": x(3) + 1}
     root = uncalled_root(lesson, program_of(Keywords, x(3), kwargs=kwargs))
     given = {"right": kwargs["right"], "left": kwargs["left"]}
     same_numbers(
         [[leaf for _, leaf in root.input_leaves((x(3),), given)], root.flat_inputs((x(3),), given)],
         [[x(3), x(3), x(3) + 1]] * 2,
-        hint="bring the keywords into the order of in_spec before flattening",
+        hint="put the keywords into the order of `in_spec` before you flatten them",
     )
 
 
@@ -553,17 +559,17 @@ def test_every_call_has_a_module(lesson):
     holds(
         first is not later and calls[""].module is tree,
         "a module for each call, and the tree for the root's",
-        hint="make an InterpreterModule for every call; the root's graph belongs to the tree",
+        hint="make a module for every call; the root's graph belongs to the tree",
     )
     holds(
         first._owner is first and later._owner is first and not later._parameters,
-        "the first call's module as its own owner, and as that of the later one",
-        hint="hand the first module of a path to the later ones as `owner`",
+        "the first call's module to own itself and the module of the later call",
+        hint="pass the first module of a path to the later ones as `owner`",
     )
     equal(
         [(call.index, call.module.type_name()) for call in calls.values() if call.path == "branch"],
         [(index, "tests.models.unflatten.Branch") for index in range(3)],
-        hint="the first call of a module gets the index 0; each module, its call's type_name",
+        hint="the index of the first call is 0, and a module has the `type_name` of its call",
     )
 
 
@@ -575,7 +581,7 @@ def test_the_first_call_in_the_graph_gets_the_number_0(lesson):
     equal([calls["follows@1"].index, calls["follows@1"].name], [0, "follows"], hint=hint)
 
 
-def test_modules_stand_where_the_eager_models_do(lesson):
+def test_modules_are_where_the_eager_model_has_them(lesson):
     program = program_of(CalledDifferently, x())
     calls, tree = prepared(lesson, program), lesson.UnflattenedModule(program)
     lesson.make_modules(calls[""], tree)
@@ -584,13 +590,13 @@ def test_modules_stand_where_the_eager_models_do(lesson):
     equal(
         [name for name, _ in tree.named_modules()][:4],
         ["", "idle", "branch", "branch.linear"],
-        hint="register in the order of the paths; what has no call is a plain module",
+        hint="register modules in the order of the paths; a path without a call is a plain one",
     )
     holds(
         tree.get_submodule("branch@1") is calls["branch@1"].module
         and tree.get_parameter("over.there.weight") is state["over.there.weight"].value,
         "the module of a later call under its name, and state under its own",
-        hint="what isn't on the list comes after, and its parents are made if need be",
+        hint="register the rest after the listed ones, and create any missing parents",
     )
 
 
@@ -601,7 +607,7 @@ def test_equal_graphs_have_equal_keys(lesson):
     equal(
         len({lesson.graph_key(graph) for graph in graphs}),
         1,
-        hint="write nodes by their number: names of nodes and of placeholders don't count",
+        hint="replace nodes with numbers: names of nodes and of placeholders don't count",
     )
 
 
@@ -616,24 +622,24 @@ def test_graphs_that_differ_in_a_detail_have_different_keys(lesson, model):
     )
 
 
-def test_calls_that_do_the_same_are_done_by_one_module(lesson):
+def test_calls_that_do_the_same_thing_share_a_module(lesson):
     tree = lesson.unflatten(program_of(CalledTwice, x()))
     equal(
         [name for name, _ in tree.named_modules()],
         ["", "block", "block.linear"],
-        cause=(lambda got: any("@" in name for name in got), "every call kept a module of its own"),
-        hint="compare the graphs node by node, not by name; let the call sites call the first",
+        cause=(lambda got: any("@" in name for name in got), "every call kept a separate module"),
+        hint="compare the graphs node by node, not by name; redirect later calls to the first",
     )
 
 
 @pytest.mark.parametrize("model", [CalledDifferently, CalledAlikeInTheEnd])
-def test_calls_that_do_something_else_keep_their_bodies(lesson, model):
+def test_calls_that_do_different_things_keep_their_bodies(lesson, model):
     run = like_eager(lesson, model, x())
     holds(
         len([name for name, _ in run.tree.named_modules() if name.startswith("branch@")]) == 1,
         "two bodies for three calls: the third does what one of the others does",
         got=[name for name, _ in run.tree.named_modules()],
-        hint="look for a twin among all bodies of the module, not just the first or the last",
+        hint="look for an equal one among all bodies of the module, not just the first or last",
     )
 
 
@@ -663,7 +669,7 @@ def test_a_module_without_operations_is_in_the_tree(lesson):
         [names(run.tree), list(run.tree.state_dict())],
         [names(run.eager), list(run.eager.state_dict())],
         cause=(lambda got: len(got[0]) < 4, "only modules that have a call are in the tree"),
-        hint="every path of the module call graph gets a module, a plain one if need be",
+        hint="register a module for every path of the module call graph, if only a plain one",
     )
 
 
@@ -691,7 +697,7 @@ def test_a_module_under_two_names_has_one_set_of_parameters(lesson, strict=False
     )
 
 
-def test_the_program_stays_as_it_was(lesson, **options):
+def test_the_program_isnt_changed(lesson, **options):
     model, program = exported(CountedTwice, x(), **options)
 
     def facts() -> list[object]:
@@ -716,13 +722,13 @@ def test_a_mutated_input_is_mutated(lesson, functional=False):
     like_eager(lesson, Mutates, x(), x(), functional=functional)
 
 
-def test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated(lesson, functional=False):
+def test_a_buffer_that_isnt_in_the_state_dict_is_mutated(lesson, functional=False):
     run = like_eager(lesson, Mutates, x(), x(), functional=functional)
     equal(
         [list(run.tree.state_dict()), [name for name, _ in run.tree.named_buffers()]],
         [[], ["count"]],
         cause=(is_value([["count"], ["count"]]), "the buffer became a persistent one"),
-        hint="the signature says `persistent=False`; register it with that",
+        hint="the signature says `persistent=False`: register the buffer with that",
     )
 
 
@@ -732,11 +738,11 @@ def test_the_state_dict_of_the_eager_model_can_be_loaded(lesson):
     same_numbers(
         run.tree(x()),
         other(x()),
-        hint="register each tensor where its name says, and read it by get_attr",
+        hint="register each tensor under its own name, and read it with `get_attr`",
     )
 
 
-def test_structured_results_have_the_eager_numbers(lesson, strict=False):
+def test_structured_results_equal_the_eager_ones(lesson, strict=False):
     args, kwargs = structures()
     model, program = exported(Structures, *args, kwargs=kwargs, strict=strict)
     tree = lesson.unflatten(program)
@@ -755,7 +761,7 @@ def test_an_unknown_keyword_argument_is_refused(lesson):
         "middle",
         "left",
         cause="the keyword was ignored, or the error doesn't name it",
-        hint="name what was given and what is known",
+        hint="name the keywords that were passed and those that exist",
     ):
         tree(x(3), left=x(3), middle=x(3))
 
@@ -764,7 +770,7 @@ def test_arguments_of_another_structure_are_refused(lesson, capsys):
     tree = lesson.unflatten(program_of(Scale, x(3), x(3)))
     with refuses(
         TypeError,
-        cause="arguments of another structure were flattened and taken",
+        cause="arguments of another structure were accepted",
         hint="compare the structure of the arguments with in_spec",
     ):
         tree((x(3), x(3)))
@@ -776,7 +782,7 @@ def test_a_dynamic_dimension_may_have_any_size_in_its_range(lesson):
     same_numbers(
         [tree(x(size, 3)) for size in (3, 5, 8)],
         [model(x(size, 3)) for size in (3, 5, 8)],
-        hint="sizes are values of the graph like others: hand them on",
+        hint="sizes are values of the graph like any others: pass them on",
     )
 
 
@@ -790,7 +796,7 @@ def test_an_input_out_of_range_is_refused(lesson, shape, words):
         RuntimeError,
         *words,
         cause="the inputs weren't checked against the range constraints",
-        hint="torch._export.utils has the check that exported programs use",
+        hint="`torch._export.utils` has the check that exported programs use",
     ):
         tree(x(*shape))
 
@@ -802,13 +808,13 @@ def test_sizes_cross_submodules(lesson, strict=False, preserve=()):
     same_numbers(
         tree(x(6, 3)),
         model(x(6, 3)),
-        hint="a size is a node; it crosses modules like any other value",
+        hint="a size is a node: pass it between modules like any other value",
     )
     equal(
         names(tree),
         names(model),
         cause=(lambda got: "hook" in str(got), "export's mark was taken for a module's name"),
-        hint="NO_MODULE instead of a stack: the node belongs wherever its neighbour does",
+        hint="a node with the key NO_MODULE belongs to the same call as the node before it",
     )
 
 
@@ -850,7 +856,7 @@ def test_a_real_model_comes_back(lesson, name):
     same_numbers(
         {name: parameter.grad for name, parameter in tree.named_parameters()},
         {name: parameter.grad for name, parameter in model.named_parameters()},
-        hint="one parameter a tensor of the eager model, under each of its names",
+        hint="have one parameter per tensor of the eager model, under each of its names",
     )
     equal(
         [names(tree), list(tree.state_dict())],
@@ -860,6 +866,6 @@ def test_a_real_model_comes_back(lesson, name):
 
 
 def prepare() -> Iterator[None]:
-    """Export what the core's tests ask for, one program a step."""
+    """Export the programs of the core's tests, one per step."""
     for case in PREPARED:
         yield case.made()

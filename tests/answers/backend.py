@@ -28,7 +28,7 @@ def broadcasts_by_the_last_size_alone(lesson):
     replace(lesson, place=any_column)
 
 
-@wrong(fails="test_any_other_node_stays_torch_s", says="expected: False")
+@wrong(fails="test_any_other_node_does_not_fit", says="expected: False")
 def asks_for_the_operator_alone(lesson):
     """Looks up the operator, and ignores its arguments."""
 
@@ -55,7 +55,7 @@ def groups_by_shape(lesson):
     replace(lesson, loops_of=same_level)
 
 
-@wrong(fails="test_a_single_node_is_no_kernel", says="got: [1, 1]")
+@wrong(fails="test_a_single_node_is_not_a_kernel", says="got: [1, 1]")
 def makes_kernels_of_single_nodes(lesson):
     """Keeps groups of one node."""
 
@@ -114,7 +114,9 @@ def starts_everything_early(lesson):
 # --- wrong: printing ------------------------------------------------------------------------------
 
 
-@wrong(fails="test_python_needs_memory_for_one_chunk", says="a buffer that is used again")
+@wrong(
+    fails="test_python_needs_memory_for_only_one_chunk", says="a buffer that every chunk uses again"
+)
 def works_on_the_whole_at_once(lesson):
     """Makes one chunk of everything."""
     source = lesson.python_source

@@ -21,7 +21,7 @@ def overriding(lesson, **methods):
 # --- wrong: record --------------------------------------------------------------------------------
 
 
-@wrong(fails="test_what_a_node_knows_has_no_part_in_autograd", says="detach what you keep")
+@wrong(fails="test_the_val_of_a_node_is_detached", says="detach the `val` that you keep")
 def keeps_the_tensor_itself(lesson):
     """Puts the very result into ``meta["val"]``."""
     bind = lesson.Recorder.bind
@@ -47,7 +47,7 @@ def takes_the_first_item(lesson):
     overriding(lesson, add_node=first)
 
 
-@wrong(fails="test_a_constant_is_read_by_one_node_however_often_it_is_used", says="got: 4")
+@wrong(fails="test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
 def reads_a_constant_each_time(lesson):
     """Makes a new node for every use of a constant."""
 
@@ -67,7 +67,7 @@ def reads_a_constant_each_time(lesson):
 
 
 @wrong(
-    fails="test_a_rule_uses_the_rules_of_others",
+    fails="test_a_rule_may_call_an_operator_that_has_a_rule",
     says="the mode must be on while a rule runs",
 )
 def decomposes_one_level(lesson):
@@ -90,7 +90,7 @@ def decomposes_one_level(lesson):
 # --- wrong: writes --------------------------------------------------------------------------------
 
 
-@wrong(fails="test_every_view_has_what_was_written", says="numbers that the eager model gives")
+@wrong(fails="test_every_view_shows_a_write", says="numbers that the eager model gives")
 def writes_the_tensor_alone(lesson):
     """Gives the new value to the tensor that is written, and to no other that shows the memory."""
 
@@ -139,7 +139,7 @@ def compares_the_target_with_the_base_alone(lesson):
 # --- wrong: modules, inputs, questions ------------------------------------------------------------
 
 
-@wrong(fails="test_a_call_that_failed_has_ended", says="the module that failed is still there")
+@wrong(fails="test_a_call_that_fails_leaves_the_stack", says="still in the stack")
 def leaves_out_the_hook_after_an_error(lesson):
     """Registers the second hook as it is called by default."""
     register = lesson.register_module_forward_hook
@@ -169,7 +169,7 @@ def lifts_every_name(lesson):
 
 
 @wrong(
-    fails="test_a_question_about_data_names_the_line_that_asks",
+    fails="test_the_error_names_the_line_that_asks_for_data",
     says="DataDependentOutputException",
 )
 def lets_torchs_error_out(lesson):

@@ -28,7 +28,7 @@ def alternates_from_the_start(lesson):
     lesson.gpipe = gpipe
 
 
-@wrong(fails="test_each_stage_has_an_order_of_its_own", says="both stages have the same list")
+@wrong(fails="test_each_stage_has_its_own_order", says="both stages have the same list")
 def shares_one_order(lesson):
     """Repeats one list."""
     gpipe = lesson.gpipe
@@ -64,7 +64,10 @@ def backwards_wait_for_their_own_forward_alone(lesson):
     lesson._source = source
 
 
-@wrong(fails="test_a_deadlock_names_each_stage_and_the_action_it_waits_for", says="a timeline came back")
+@wrong(
+    fails="test_a_deadlock_names_each_stage_and_the_action_it_waits_for",
+    says="a timeline was returned",
+)
 def returns_what_ran(lesson):
     """Stops when nothing can run, and returns the timeline so far."""
     simulate = lesson.simulate
@@ -135,7 +138,7 @@ def forgets_what_requires_a_gradient(lesson):
 
 @wrong(
     fails="test_parts_of_different_sizes_are_refused",
-    says="parts came back",
+    says="parts were returned",
 )
 def cuts_as_chunk_does(lesson):
     """Lets ``chunk`` choose the sizes."""

@@ -14,7 +14,7 @@ from tests.suite.answers import right, wrong
 # --- the outline
 
 
-@wrong(fails="test_each_call_of_a_module_is_a_call_of_its_own", says="were taken for one")
+@wrong(fails="test_two_calls_of_a_module_stay_separate", says="were taken for one")
 def loses_the_number_of_the_call(lesson):
     """Groups by the path alone."""
     levels = lesson._levels
@@ -23,7 +23,7 @@ def loses_the_number_of_the_call(lesson):
 
 @wrong(
     fails="test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in",
-    says="filed under an outer module",
+    says="put into the call of an outer module",
 )
 def looks_at_the_outermost_module_only(lesson):
     """Groups once, not level by level."""
@@ -34,7 +34,9 @@ def looks_at_the_outermost_module_only(lesson):
 # --- inputs and outputs
 
 
-@wrong(fails="test_a_module_reads_all_state_below_it", says="what a child owns was handed in")
+@wrong(
+    fails="test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in"
+)
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""
     is_below = lesson.is_below
@@ -46,7 +48,7 @@ def reads_only_what_is_registered_on_the_module_itself(lesson):
     lesson.is_below = directly
 
 
-@wrong(fails="test_a_name_that_only_begins_alike_isnt_below", says="path and a dot")
+@wrong(fails="test_a_name_that_only_begins_like_the_path_isnt_below_it", says="path and a dot")
 def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
     """Compares names without the dot."""
     lesson.is_below = lambda path, ancestor: bool(path) and path.startswith(ancestor)
@@ -55,7 +57,7 @@ def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
 # --- the graph of a call
 
 
-@wrong(fails="test_several_results_travel_as_a_list", says="takes the items out")
+@wrong(fails="test_several_results_are_returned_as_a_list", says="the caller picks its items")
 def returns_the_first_of_several(lesson):
     """Returns one value, whatever the number of outputs."""
 
@@ -68,7 +70,7 @@ def returns_the_first_of_several(lesson):
 # --- state
 
 
-@wrong(fails="test_two_names_of_one_tensor_hold_one_copy", says="a copy of its own")
+@wrong(fails="test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
 def copies_every_name(lesson):
     """Clones the tensor of each name separately."""
     lesson.restore_state = lambda program: lesson.as_registered(
@@ -87,7 +89,7 @@ def registers_the_programs_own_tensors(lesson):
     )
 
 
-@wrong(fails="test_an_attribute_is_registered_as_what_it_is", says="register_buffer with")
+@wrong(fails="test_an_attribute_is_registered_as_its_kind", says="register_buffer with")
 def saves_every_buffer(lesson):
     """Registers a buffer without looking at ``persistent``."""
     register = lesson.Attribute.register
@@ -99,7 +101,7 @@ def saves_every_buffer(lesson):
 # --- modules
 
 
-@wrong(fails="test_a_module_runs_its_graph", says="whatever the order of the call")
+@wrong(fails="test_a_module_runs_its_graph", says="to placeholders by name, in any order")
 def appends_the_keywords(lesson):
     """Puts the values of the keywords after the positional arguments."""
     forward = lesson.InterpreterModule.forward
@@ -108,7 +110,7 @@ def appends_the_keywords(lesson):
     )
 
 
-@wrong(fails="test_the_root_takes_its_arguments_apart", says="order of in_spec before flattening")
+@wrong(fails="test_the_root_flattens_its_arguments", says="order of `in_spec` before you flatten")
 def flattens_keywords_in_the_order_of_the_call(lesson):
     """Takes keywords in the order of the call."""
 
@@ -131,7 +133,7 @@ def registers_in_the_order_of_the_calls(lesson):
 # --- sharing
 
 
-@wrong(fails="test_equal_graphs_have_equal_keys", says="write nodes by their number")
+@wrong(fails="test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
 def compares_by_name(lesson):
     """Takes the text of a graph for what it does."""
     lesson.graph_key = str

@@ -767,14 +767,14 @@ def core_test(name: str, **options: object) -> object:
     "test",
     [
         core_test("test_state_keeps_the_models_order", model=Tied, strict=True),
-        core_test("test_everything_is_restored_as_what_it_was", strict=True),
+        core_test("test_each_value_is_restored_with_its_kind", strict=True),
         core_test("test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model", strict=True),
         *(
             core_test("test_it_runs_like_the_eager_model", model=model, strict=True)
             for model in (CalledTwice, CalledDifferently, Tied, Aliased, UsesSeveral, CountedTwice)
         ),
         core_test("test_a_module_under_two_names_has_one_set_of_parameters", strict=True),
-        core_test("test_structured_results_have_the_eager_numbers", strict=True),
+        core_test("test_structured_results_equal_the_eager_ones", strict=True),
         core_test("test_sizes_cross_submodules", strict=True),
     ],
 )
@@ -788,8 +788,8 @@ def test_a_program_of_strict_export_does_the_same(lesson, test):
         core_test("test_batch_norm_updates_its_statistics", model=training_norms, functional=True),
         core_test("test_it_runs_like_the_eager_model", model=CountedTwice, functional=True),
         core_test("test_a_mutated_input_is_mutated", functional=True),
-        core_test("test_a_buffer_that_is_no_part_of_the_state_dict_is_mutated", functional=True),
-        core_test("test_the_program_stays_as_it_was", functional=True),
+        core_test("test_a_buffer_that_isnt_in_the_state_dict_is_mutated", functional=True),
+        core_test("test_the_program_isnt_changed", functional=True),
     ],
 )
 def test_a_functional_program_does_the_same(lesson, test):
@@ -799,7 +799,7 @@ def test_a_functional_program_does_the_same(lesson, test):
 @pytest.mark.parametrize(
     "test",
     [
-        core_test("test_the_program_stays_as_it_was", preserve=("counter",)),
+        core_test("test_the_program_isnt_changed", preserve=("counter",)),
         *(
             core_test("test_sizes_cross_submodules", strict=strict, preserve=preserve)
             for strict in (False, True)
