@@ -41,8 +41,8 @@ def files_of(lesson: str) -> str:
     )
     return (
         f'=== "Exercise"\n{stub}\n=== "Solution"\n{solution}\n'
-        f"How fast is yours? `pytest benchmarks/test_{lesson}.py --impl lessons` times it beside "
-        "torch."
+        f"How fast is yours? `pytest benchmarks/test_{lesson}.py --impl lessons` compares its "
+        "time with torch's."
     )
 
 
