@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from unittest import mock
 
@@ -45,6 +46,7 @@ GREEN = verdict(report("passed"), report("failed", is_stretch=True))
 STARRED = verdict(report("passed"), report("passed", is_stretch=True))
 RED = verdict(report("passed"), report("failed"))
 TODO = verdict(report("todo"))
+FINALE = dataclasses.replace(verdict(report("passed")), lesson="finale")
 CUT_SHORT = verdict(report("passed"), how=End.TIME, skip=1)
 
 
@@ -69,6 +71,7 @@ def test_a_red_stretch_is_not_shown_until_the_core_is_green():
         ([STARRED, GREEN], [], 0),
         ([GREEN], ["--stretch"], 1),
         ([STARRED], ["--stretch"], 0),
+        ([FINALE], ["--stretch"], 0),
     ],
 )
 def test_only_what_is_all_green_has_the_exit_code_of_success(verdicts, words, code, monkeypatch):
