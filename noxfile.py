@@ -37,7 +37,7 @@ TORCHES = {
 }
 
 # Tests about the lessons in tests/project; the rest is about runner, site and repository.
-RULES = ("answers", "faults", "hostile", "independence", "interrupts", "torchvision")
+RULES = ("answers", "hostile", "independence", "interrupts", "torchvision")
 # These send signals, which Windows doesn't have.
 IF_POSIX = ("hostile", "interrupts")
 ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_pristine_stubs.py")

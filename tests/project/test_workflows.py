@@ -53,6 +53,11 @@ def test_the_suite_runs_on_three_systems_all_pythons_and_both_ends_of_torch():
     assert {*matrix["torch"], "newest"} == set(noxfile.TORCHES)
 
 
+def test_the_files_that_a_session_names_are_there():
+    rules = [f"tests/project/test_{rule}.py" for rule in (*noxfile.RULES, *noxfile.IF_POSIX)]
+    assert all((ROOT / file).exists() for file in (*noxfile.ABOUT_LESSONS, *rules))
+
+
 def test_the_canary_tries_all_pythons():
     matrix = workflow(FOLDER / "canary.yml")["jobs"]["suite"]["strategy"]["matrix"]
     assert matrix["python"] == list(noxfile.PYTHONS)
