@@ -1,9 +1,9 @@
 """Record the order in which modules and parameters are used.
 
-A model registers its layers in one order and uses them in another. A symbolic trace shows the
-second: a tracer enters modules and creates proxies in the same order as the real run. The tracer is
-the caller's object, so you can't subclass it. Instead, two of its methods are replaced during the
-trace and restored afterwards.
+A model registers its layers in one order and uses them in another. A symbolic trace shows the order
+of use: a tracer enters modules and creates proxies in the same order as the real run. The tracer is
+the caller's object, so you can't subclass it. Instead, you replace two of its methods during the
+trace and restore them afterwards.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NamedParameters = list[tuple[str, nn.Parameter]]
 class ParamUsageInfo(NamedTuple):
     """Parameters that are used together, and the module they are used in.
 
-    Either a module was called: then these are the module and all its parameters. Or an operation
-    took parameters as arguments: then these are the module that ran and those parameters.
+    If a module was called, these are that module and all its parameters. If an operation took
+    parameters as arguments, these are the module that was running and those parameters.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ParamUsageInfo``.
     """
@@ -37,7 +37,7 @@ class ParamUsageInfo(NamedTuple):
 
 
 class ExecutionInfo:
-    """The record of a forward pass: which modules and parameters were used, in which order.
+    """The record of a forward pass: which modules and parameters it used, and in which order.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecutionInfo``.
     """
@@ -56,11 +56,11 @@ class ExecutionInfo:
 
 @dataclass
 class TracingConfig:
-    """How a model is to be traced before its execution order is recorded.
+    """How to trace a model whose execution order you want to record.
 
     Attributes:
-        tracer: The tracer to use; a model may need one of its own kind.
-        concrete_args: Arguments of ``forward`` that are values and not proxies.
+        tracer: The tracer to use; some models need a special one.
+        concrete_args: Arguments of ``forward`` that are values instead of proxies.
 
     In torch: ``torch.distributed.fsdp._trace_utils.TracingConfig``.
 
@@ -96,21 +96,21 @@ class ExecOrderTracer:
     def patch_tracer(
         self, tracer: Tracer | torch.fx.Tracer, root_module: nn.Module
     ) -> Iterator[None]:
-        """Watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses.
+        """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
-        From the start, ``exec_info`` is a new record. Within the block, ``record_call`` is called
-        instead of the tracer's ``call_module``, with the record and the method itself before the
-        arguments; and ``record_node`` instead of ``create_proxy``, with the record, the root's
-        parameters by name, and the method itself. That holds for this one object, not for its
-        class; another watcher may watch it too. Afterwards the tracer has the methods that it had
-        before, also if the block failed.
+        When the block begins, ``exec_info`` is a new record. During the block, ``record_call``
+        replaces the tracer's ``call_module``; it takes the record and the original method before
+        the other arguments. ``record_node`` replaces ``create_proxy``; it takes the record, the
+        root's parameters by name, and the original method. Replace them on this one object, not on
+        its class; another watcher may watch it too. After the block, even if it failed, the tracer
+        has the methods that it had before.
 
         Args:
             tracer: Any tracer; the block calls its ``trace``.
             root_module: The module that the block traces.
         """
         raise NotImplementedError(
-            "exec_order: watch ``tracer`` within a ``with`` block, and record in ``exec_info`` what it uses"
+            "exec_order: watch ``tracer`` during a block, and record in ``exec_info`` what the model uses"
         )
 
     def record_call(
@@ -122,12 +122,12 @@ class ExecOrderTracer:
     ) -> Any:
         """Record that a module is called, and call it.
 
-        Before the call, the module is appended to ``module_forward_order``; if it has parameters,
-        all of them are noted as used by ``module``, in the list of the module that calls it. During
-        the call it is ``curr_module``, with an empty list of its own. If it had one from an
-        earlier call, torch replaces it; keeping what is in that list is right too. After the call,
-        the caller is ``curr_module`` again. Don't use a ``finally``: after an error,
-        ``curr_module`` shows where it happened.
+        Before the call, append the module to ``module_forward_order``. If it has parameters, note
+        all of them as used by ``module``, in the list of the module that calls it. During the call,
+        ``module`` is ``curr_module`` and has its own empty list. If it already has a list from an
+        earlier call, torch replaces that list; you may also keep its entries. After the call, the
+        caller is ``curr_module`` again. Don't use a ``finally``: after an error, ``curr_module``
+        shows where it happened.
 
         Args:
             info: The record.
@@ -136,7 +136,7 @@ class ExecOrderTracer:
             *how: The other arguments of ``call_module``: forward, args, kwargs.
 
         Returns:
-            What ``call_module`` returns.
+            The result of ``call_module``.
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
         """
@@ -155,18 +155,18 @@ class ExecOrderTracer:
     ) -> Proxy:
         """Create a node, and record the parameters that it uses.
 
-        If there are any, they are noted as used by the current module, in its own list. Those that
-        weren't used before are appended to ``param_forward_order``.
+        If there are any, note them as used by the current module, in its own list. Append those
+        that weren't used before to ``param_forward_order``.
 
         Args:
             info: The record.
             parameters: All parameters of the root by name.
-            create_proxy: The tracer's method; it gets all other arguments.
+            create_proxy: The tracer's method; pass it all the arguments below.
             kind: The node's opcode.
-            target: What it calls or reads.
+            target: What the node calls or reads.
             args: Its positional arguments, proxies among them.
-            *more: The rest, by position.
-            **options: The rest, by name.
+            *more: The other arguments of ``create_proxy`` by position.
+            **options: Those by name.
 
         Returns:
             The proxy that ``create_proxy`` returns.
@@ -184,7 +184,7 @@ class ExecOrderTracer:
         node: Node,
         args: tuple[Any, ...],
     ) -> NamedParameters:
-        """Name the parameters that a new node uses.
+        """Return the parameters that a new node uses, with their names.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
         ``call_function`` or ``call_method`` node uses those among its positional arguments, by
@@ -192,8 +192,8 @@ class ExecOrderTracer:
         parameter's name. Other nodes use none.
 
         torch misses parameters that are nested in a list, passed by keyword or given to a leaf
-        module, and takes an input for a parameter of the same name. Doing so is right, and so is
-        doing it better.
+        module, and mistakes an input for a parameter of the same name. You may do the same, or do
+        better.
 
         Args:
             info: The record.
@@ -202,13 +202,15 @@ class ExecOrderTracer:
             args: Its positional arguments as the model passed them, proxies among them.
 
         Returns:
-            A new list of names and parameters, in order, repeated where an argument is.
+            A new list of names and parameters, in order; a repeated argument is listed each time.
         """
-        raise NotImplementedError("exec_order: name the parameters that a new node uses")
+        raise NotImplementedError(
+            "exec_order: return the parameters that a new node uses, with their names"
+        )
 
 
 def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:
-    """Return the parameters that have the name of a node's target, with that name.
+    """Return each parameter whose name is the target of a node, with that name.
 
     Args:
         parameters: All parameters of the root by name.
@@ -223,7 +225,7 @@ def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedPar
     ['bias']
     """
     raise NotImplementedError(
-        "exec_order: return the parameters that have the name of a node's target, with that name"
+        "exec_order: return each parameter whose name is the target of a node, with that name"
     )
 
 
@@ -264,10 +266,10 @@ def prefetch_plan(
 ) -> list[Fetch]:
     """Plan to gather each module as early as memory allows.
 
-    A module takes memory from the moment in which its gathering begins until it has run. While a
-    module runs, it and all that were gathered ahead may take up ``budget`` bytes together. Modules
-    are gathered in the order of use. One that doesn't fit while an earlier one runs is gathered
-    when its turn comes: then there is no fetch for it, and the budget doesn't matter.
+    A module takes up memory from the moment its gather begins until it has run. While a module
+    runs, it and all modules gathered ahead may together take up ``budget`` bytes. Modules are
+    gathered in the order of use. One that doesn't fit while an earlier one runs is gathered when
+    its turn comes: then there is no fetch for it, and the budget doesn't matter.
 
     Args:
         order: The modules in the order of use, each once (``units_in_order``).
@@ -288,8 +290,8 @@ def prefetch_plan(
 def apply_prefetch(fetches: Iterable[Fetch]) -> None:
     """Tell FSDP2 which modules to gather while another runs.
 
-    ``during.set_modules_to_forward_prefetch(modules)`` is called once for each ``during``, with all
-    its modules in order: a second call would replace the first.
+    Call ``during.set_modules_to_forward_prefetch(modules)`` once for each ``during``, with all its
+    modules in order: a second call would replace the first.
 
     Args:
         fetches: What ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.

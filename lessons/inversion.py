@@ -1,4 +1,4 @@
-"""Run a graph backwards, operation by inverse operation.
+"""Run a graph backwards by undoing each operation.
 
 To solve ``y = exp(tan(x) * 3)`` for ``x``, undo the last operation first: ``log``, then ``/ 3``,
 then ``arctan``. The graph of the inverse is built in the same order. The output becomes the
@@ -32,8 +32,8 @@ def invert(model: nn.Module | Function) -> GraphModule:
     """Return the module that computes the input of ``model`` from its output.
 
     Args:
-        model: A module or function of one input. It isn't changed (a trace writes constants onto
-            its root, so your ``Tracer`` gets a copy). The inverse shares parameters and buffers.
+        model: A module or function of one input. It isn't changed: a trace writes constants onto
+            its root, so pass your ``Tracer`` a copy. The inverse shares parameters and buffers.
 
     Returns:
         A new module; its placeholder has the name of the model's output node.
@@ -41,7 +41,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
     Raises:
         NotInvertibleError: The message names a node and the reason.
 
-    In torch: no such function; its documentation has an example for functions of one argument.
+    In torch: no such function; the documentation has an example for functions of one argument.
 
     >>> print(invert(lambda x: torch.exp(torch.tan(x))).code.strip())
     def forward(self, output):
@@ -69,8 +69,8 @@ INVERSES: dict[Function, Function] = {
 def add_inverse(f: Function, g: Function) -> None:
     """Register two functions of one argument as inverses of each other.
 
-    A later pair replaces an earlier one with the same function. Two functions may have the same
-    ``__name__``.
+    A later pair replaces an earlier one with the same function. Different functions may have the
+    same ``__name__``.
 
     >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
     >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
@@ -97,7 +97,7 @@ def find_chain(graph: Graph) -> list[Node]:
     """Follow the one value of a graph from its placeholder to its output.
 
     Returns:
-        The placeholder, the steps and the output node, in order. Constants aren't in it.
+        The placeholder, the steps and the output node, in order, without the constants.
 
     Raises:
         NotInvertibleError: There isn't exactly one input, a value isn't used by exactly one
@@ -120,15 +120,15 @@ def solve(
     Args:
         function: A function of one operand with a registered inverse, or ``operator.add``,
             ``sub``, ``mul`` or ``truediv``.
-        operands: One or two; the one at ``place`` is the unknown.
-        place: 0 or 1.
+        operands: One or two operands; the one at ``place`` is the unknown.
+        place: The position of the unknown, 0 or 1.
         result: What the function returns.
 
     Returns:
         The function to call, and its operands, to compute the unknown.
 
     Raises:
-        NotInvertibleError: ``function`` is none of these.
+        NotInvertibleError: ``function`` isn't one of these.
 
     >>> solve(operator.sub, (2, "x"), 1, "y")
     (<built-in function sub>, (2, 'y'))
@@ -147,8 +147,8 @@ class InverseBuilder:
 
     Attributes:
         graph: The graph of the inverse.
-        copies: For each constant of the chain's graph its copy in the inverse.
-        values: For each constant of the chain's graph its value.
+        copies: The copy in ``graph`` of each constant of the chain's graph.
+        values: The value of each constant of the chain's graph.
     """
 
     def __init__(self, root: nn.Module, chain: list[Node]) -> None:  # given
@@ -159,7 +159,7 @@ class InverseBuilder:
         self.values: dict[Node, Any] = {}
 
     def build(self) -> GraphModule:
-        """Undo the steps, the last one first.
+        """Undo the steps, starting with the last.
 
         Returns:
             The module that runs ``self.graph``.
@@ -167,12 +167,12 @@ class InverseBuilder:
         Raises:
             NotInvertibleError: A constant or a step is refused; the error names its node.
         """
-        raise NotImplementedError("inversion: undo the steps, the last one first")
+        raise NotImplementedError("inversion: undo the steps, starting with the last")
 
     def copy_constants(self) -> None:
-        """Enter every node that isn't in the chain, in order, in ``copies`` and ``values``."""
+        """Fill ``copies`` and ``values`` with every node that isn't in the chain, in order."""
         raise NotImplementedError(
-            "inversion: enter every node that isn't in the chain, in order, in ``copies`` and ``values``"
+            "inversion: fill ``copies`` and ``values`` with every node that isn't in the chain, in order"
         )
 
     def value_of(self, constant: Node) -> Any:
@@ -196,7 +196,7 @@ class InverseBuilder:
 
         Raises:
             NotInvertibleError: The input isn't exactly one of the operands, or ``solve`` or
-                ``check_constant`` refuses.
+                ``check_constant`` refuses the step.
         """
         raise NotImplementedError(
             "inversion: add to ``graph`` the node that computes a step's input from its result"
@@ -206,7 +206,7 @@ class InverseBuilder:
         """Return the function that a step calls, and its operands.
 
         Raises:
-            NotInvertibleError: It calls a method or a module, or has arguments by keyword.
+            NotInvertibleError: It calls a method or a module, or passes arguments by keyword.
         """
         raise NotImplementedError(
             "inversion: return the function that a step calls, and its operands"
@@ -217,7 +217,7 @@ class InverseBuilder:
 
         Args:
             value: A number or a tensor.
-            inverse: What undoes the step: it multiplies, divides, adds or subtracts.
+            inverse: The function that undoes the step: it multiplies, divides, adds or subtracts.
         """
         raise NotImplementedError(
             "inversion: refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``"

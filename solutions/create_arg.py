@@ -2,7 +2,7 @@
 
 The arguments of a node are other nodes, plain data, and containers of both, because they are
 printed as Python code later. A graph contains no tensors and no modules: ``get_attr`` nodes read
-them by path from the root, the module being traced. A tensor without a path is stored there first.
+them by path from the root, the module being traced. A tensor without a path is stored on it first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CreateArg:
-    """The mixin of a tracer that converts arguments; list it before ``TracerBase`` as a base."""
+    """A mixin that converts arguments for a tracer; it comes before ``TracerBase`` in its bases."""
 
     root: nn.Module
     graph: Graph
@@ -29,7 +29,7 @@ class CreateArg:
     _module_paths: dict[int, str]
 
     def create_arg(self, a: Any) -> Argument:
-        """Return any value that the traced code uses in the form in which a node can hold it.
+        """Turn any value that the traced code uses into an argument that a node can hold.
 
         | value | argument |
         |---|---|
@@ -46,7 +46,8 @@ class CreateArg:
 
         Raises:
             NameError: ``a`` is a parameter that the root doesn't hold.
-            NotImplementedError: A module of another model, or an unknown type; the error names it.
+            NotImplementedError: ``a`` is a module of another model or of an unknown type; the error
+                names it.
             RuntimeError: ``a`` is a dict with a proxy in a key.
 
         In torch: ``Tracer.create_arg``.
@@ -79,8 +80,8 @@ class CreateArg:
         Args:
             value: The object to look for, by identity.
 
-        All paths are read once per trace, those of tensors with ``tensor_paths``; constants that
-        are stored later are added. In the next trace ``self.root`` may be another module, and
+        Read all paths once per trace, those of tensors with ``tensor_paths``, and add constants
+        that are stored later. In the next trace, ``self.root`` may be another module, and
         ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
         or all buffers, each time.
         """
@@ -92,14 +93,14 @@ class CreateArg:
         return self._tensor_paths.get(value)
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """Return ``prefix`` with a number appended, so that it isn't an attribute of the root.
+        """Return a name that the root doesn't use yet: ``prefix`` with a number appended.
 
         Args:
-            prefix: What the name starts with, such as ``"_tensor_constant"``.
+            prefix: The beginning of the name, such as ``"_tensor_constant"``.
 
-        A tracer counts from 0 for each prefix. It remembers how far it came, so that many constants
-        don't each count from 0. In torch: ``Tracer.get_fresh_qualname``, with one counter for all
-        tracers.
+        Each tracer counts from 0 for each prefix. It remembers the last number, so the next
+        constant doesn't count from 0 again. In torch: ``Tracer.get_fresh_qualname``, with one
+        counter for all tracers.
 
         >>> namer = CreateArg()
         >>> namer.root = nn.Module()

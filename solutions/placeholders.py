@@ -1,8 +1,8 @@
 """Turn a signature into placeholders.
 
-To trace a function, call it with proxies. Each parameter in the signature gets one proxy and one
-``placeholder`` node. So do ``*args`` and ``**kwargs``: each gets a single proxy, and a proxy can't
-be unpacked. So the function has to be called as if they were ordinary parameters.
+To trace a function, call it with proxies: one for each parameter in the signature, each with a
+``placeholder`` node. ``*args`` and ``**kwargs`` have only a single proxy each, and a proxy
+can't be unpacked. So the function has to be called as if they were ordinary parameters.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "
 
 
 class Placeholders:
-    """The mixin of a tracer that creates placeholders; list it before ``TracerBase`` as a base."""
+    """A mixin that creates a tracer's placeholders; it comes before ``TracerBase`` in its bases."""
 
     root: nn.Module
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Create a placeholder for each parameter of a function; return how to call it with them.
+        """Create a function's placeholders, one per parameter; return how to call it with proxies.
 
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
-            is_module: Whether the first parameter is ``self.root`` and gets no placeholder. Its
-                name doesn't matter.
-            concrete_args: Values to use in the place of proxies; torch's tracer passes them. Here
-                every parameter gets a proxy: fixed values are part of the stretch.
+            is_module: Whether the first parameter, whatever its name, is ``self.root`` and has no
+                placeholder.
+            concrete_args: Values to use instead of proxies; torch's tracer passes them. Use a proxy
+                for every parameter anyway: fixed values are part of the stretch.
 
         Returns:
-            A pair of ``call`` and ``args``; ``call(*args)`` runs the function on root and proxies.
+            A pair ``(call, args)``; ``call(*args)`` runs the function on the root and the proxies.
 
         Raises:
-            RuntimeError: A ``forward(*args)`` has no ``self``.
+            RuntimeError: A ``forward(*args)`` has no parameter ``self``.
 
         In torch: ``torch.fx.Tracer.create_args_for_root``.
 
@@ -68,7 +68,7 @@ class Placeholders:
         Args:
             parameter: The target, the default and the type of the node.
 
-        The node is created by ``self.create_proxy``, because a subclass may override it; pass the
+        Create the node with ``self.create_proxy``, which a subclass may override, and pass the
         annotation as ``type_expr``. In torch: ``Tracer._proxy_placeholder``.
         """
         return self.create_proxy(  # type: ignore[attr-defined]  # TracerBase's
@@ -77,11 +77,11 @@ class Placeholders:
 
 
 class Input(NamedTuple):
-    """One parameter as a placeholder node has it: the node's target, args and type.
+    """What a placeholder node needs to know about a parameter: its target, args and type.
 
     Attributes:
         target: The parameter's name, with its stars if it has any.
-        default: The default itself, alone in a tuple; empty if there is none.
+        default: A tuple that contains only the default; an empty tuple if there is none.
         annotation: The annotation; None if there is none.
     """
 
@@ -94,11 +94,11 @@ def inputs_of(fn: Callable[..., Any]) -> list[Input]:
     """Return the parameters of a function in the order in which a call fills its variables.
 
     Args:
-        fn: The function. For a decorated function (``functools.wraps``), the one inside is used.
+        fn: The function. If it is decorated (``functools.wraps``), look at the innermost one.
 
     Returns:
         Positional parameters first, then keyword-only ones, ``*args``, ``**kwargs``. The last two
-        get no annotation, because theirs is the type of the elements.
+        have no annotation, because theirs is the type of the elements.
 
     >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
     ['x', 'y', '*rest', '**options']
@@ -115,16 +115,16 @@ def _input_of(parameter: Parameter) -> Input:
 
 
 def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return a function that does the same and takes all its parameters by position.
+    """Return a function that does the same but takes all its parameters by position.
 
     Args:
-        fn: The function; it is not modified. If its parameters can be passed by position already,
-            or if it is decorated, it is returned itself.
+        fn: The function; it isn't modified. If its parameters can already be passed by position,
+            or if it is decorated, return the function itself.
         count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
-    A proxy can't be unpacked, so ``fn(*proxy)`` is not possible. But inside a function ``args`` is
-    a local variable like any other, stored right after the named parameters. So it is enough to
-    create a code object that counts it among them. In torch: ``_patch_function``.
+    A proxy can't be unpacked, so you can't call ``fn(*proxy)``. But inside a function, ``args`` is
+    a local variable like any other, stored right after the named parameters. So all you need is a
+    code object that counts it among them. In torch: ``_patch_function``.
 
     >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
     [1, 2, 3]

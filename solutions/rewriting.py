@@ -5,8 +5,8 @@ compare the anchor with every node of the large graph, then the arguments of bot
 to the placeholders of the pattern, which match anything. You never have to choose on the way: a
 value may have many users, but a call has one list of arguments.
 
-To replace a match, copy another graph to where the anchor is, let the anchor's users use the result
-of the copy, and erase the nodes that were matched.
+To replace a match, copy another graph to where the anchor is, make the anchor's users take the
+result of the copy, and erase the nodes that were matched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Match(NamedTuple):  # given
 
     Attributes:
         anchor: The node whose value the pattern returns.
-        nodes_map: What each node of the pattern matches: a node; of a placeholder any argument.
+        nodes_map: What each node of the pattern matches: a node, or for a placeholder any argument.
     """
 
     anchor: Node
@@ -39,12 +39,12 @@ class Match(NamedTuple):  # given
 def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
     """Find the places where a pattern occurs in a graph and can be replaced.
 
-    A match counts if it ``is_contained`` and has no node in common with an earlier one that counts.
-    What a placeholder matches isn't part of the match: two may have the same input.
+    A match counts if it ``is_contained`` and shares no node with an earlier match that counts. What
+    a placeholder matches isn't part of the match, so two matches may have the same input.
 
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
-        graph: Where to look: the graph of a ``GraphModule``.
+        graph: The graph to search, which belongs to a ``GraphModule``.
 
     Returns:
         The matches, in the order of the graph.
@@ -70,10 +70,10 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
 
 
 def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
-    """Return the graph of a function or module, of the class that another graph has.
+    """Return the graph of a function or module, with the same class as another graph.
 
-    So a pattern is compared with, and a replacement is copied into, a graph of its own kind, be
-    that yours or torch's.
+    That class is yours or torch's. A pattern has to be compared with a graph of its own class, and
+    a replacement has to be copied into one.
     """
     tracer = Tracer()
     tracer.new_graph = type(graph)  # type: ignore[method-assign]
@@ -86,17 +86,17 @@ class Matcher:
     """Compares nodes of a pattern with nodes of a graph."""
 
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
-        """Return whether a node of the pattern, and all that it is computed from, matches a value.
+        """Return whether a pattern's node, with all that it is computed from, matches a value.
 
-        - A node of the pattern that matches something already matches only the ``same_value``.
-        - Two nodes of the pattern, placeholders included, don't match one node of the graph.
+        - A node of the pattern that already matches something matches only the ``same_value``.
+        - Two nodes of the pattern, placeholders included, never match the same node of the graph.
         - A placeholder matches anything: a node, a literal, a list.
         - Any other node matches a node that makes the same call: see ``match_call``.
 
         Args:
             expected: The node of the pattern.
             actual: The argument at the same position in the graph: a node or any other value.
-            nodes_map: What the nodes of the pattern match so far. The pair is added to it.
+            nodes_map: What the nodes of the pattern match so far. Add the new pair to it.
         """
         if expected in nodes_map:
             return same_value(nodes_map[expected], actual)
@@ -112,7 +112,7 @@ class Matcher:
 
         - A node is compared by ``match_node``.
         - A list or tuple matches a list or tuple of the same length whose elements match.
-        - Anything else is a literal, and matches one that is the ``same_value``.
+        - Anything else is a literal, and matches only the ``same_value``.
 
         Args:
             expected: The argument in the pattern.
@@ -132,7 +132,7 @@ class Matcher:
         return self.match_value(self.call_of(expected), self.call_of(actual), nodes_map)
 
     def call_of(self, node: Node) -> list[Any]:  # given
-        """Return what a node calls (of a module, the type), and with which arguments."""
+        """Return what a node calls (for a module, its type), and with which arguments."""
         target = type(module_of(node)) if node.op == "call_module" else node.target
         return [node.op, target, node.args, sorted(node.kwargs.items())]
 
@@ -163,7 +163,7 @@ def nodes_inside(found: Match) -> list[Node]:  # given
 def is_contained(inside: list[Node]) -> bool:
     """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
-    They can't if another of them has a user that isn't in the list.
+    They can't if any node but the last has a user that isn't in the list.
 
     Args:
         inside: The nodes of a match, in the order of ``nodes_inside``.
@@ -215,11 +215,11 @@ def replace_pattern(
 
 
 def replace_match(found: Match, replacement: Graph) -> None:
-    """Put a copy of a graph in the place of one match.
+    """Replace one match with a copy of a graph.
 
-    The copy is inserted before the match's last node. Its inputs are what the placeholders of the
-    pattern match, and the users of the last node use its result. The nodes of the match are erased,
-    each after its users.
+    Insert the copy before the match's last node. Its inputs are what the pattern's placeholders
+    match. Its result goes to the users of the last node. Then erase the nodes of the match, each
+    after its users.
 
     Args:
         found: The match.
@@ -242,7 +242,7 @@ def fuse(model: nn.Module) -> GraphModule:
     """Fuse each convolution with the batch norm that follows it.
 
     In eval mode, a batch norm multiplies each channel by a number and adds another. A convolution
-    is linear, so a convolution with other parameters computes both:
+    is linear, so a convolution with other parameters can do both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
     Args:
@@ -250,7 +250,7 @@ def fuse(model: nn.Module) -> GraphModule:
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A
-        fused convolution has the path of the old one; the batch norms are gone.
+        fused convolution keeps the path of the old one; the batch norms are gone.
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 
