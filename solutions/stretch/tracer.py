@@ -149,8 +149,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         is_module: bool,
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Create the placeholders, and note which function is traced."""
+        """Create the placeholders, and note which function is traced, and where it is."""
         self._traced_function = root_fn
+        code = getattr(root_fn, "__code__", None)
+        if code and code.co_name.isidentifier():  # `inspect` finds no source under `… in <lambda>`
+            place = ("co_name", "co_filename", "co_firstlineno")
+            self.graph._co_fields = {name: getattr(code, name) for name in place}
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager
@@ -274,6 +278,8 @@ def patch_everything() -> None:
     patch(nn.Module, "__getattr__", getattr_of_module)
     for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
         wrap(namespace, name)
+    for owner, name in torch_fx._wrapped_methods_to_patch:
+        patch(owner, name, torch_fx._create_wrapped_method(owner, name))
 
 
 def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -318,9 +324,9 @@ def patch(owner: Owner, name: str, value: Any) -> None:
 
 def assign(owner: Owner, name: str, value: Any) -> None:
     """Give a name a value, or take the name away with ``MISSING``."""
-    if not isinstance(owner, dict):
-        setattr(owner, name, value)
-    elif value is MISSING:
-        owner.pop(name, None)
+    if isinstance(owner, dict):
+        owner.pop(name, None) if value is MISSING else owner.update({name: value})
+    elif value is MISSING:  # it is inherited
+        delattr(owner, name)
     else:
-        owner[name] = value
+        setattr(owner, name, value)

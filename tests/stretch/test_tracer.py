@@ -551,6 +551,31 @@ def test_a_subclass_may_search_more_modules(lesson):
 
 
 @pytest.mark.unasked
+def test_generated_code_says_where_the_traced_function_is(lesson):
+    def place(symbolic_trace: Callable[..., torch.fx.GraphModule]) -> str:
+        return symbolic_trace(halved).forward.__code__.co_filename.partition(" ")[2]
+
+    equal(place(lesson.symbolic_trace), place(torch.fx.symbolic_trace))
+
+
+@pytest.mark.unasked
+@pytest.mark.beyond("a name that ends with > isn't in the cache of lines")
+def test_the_code_of_a_lambda_can_be_read(lesson):
+    source = inspect.getsource(lesson.symbolic_trace(lambda x: x / 2).forward)
+    holds("x / 2" in source, "the generated line", got=source)
+
+
+@pytest.mark.unasked
+def test_a_method_of_tensors_can_be_recorded_like_a_wrapped_function(lesson, monkeypatch):
+    method = torch.Tensor.__getitem__
+    methods = [(torch.Tensor, "__getitem__")]
+    monkeypatch.setattr(torch.fx._symbolic_trace, "_wrapped_methods_to_patch", methods)
+    table = torch.rand(4, 4)
+    same_numbers(lesson.symbolic_trace(lambda x: table[: x.size(0)])(torch.ones(3)), table[:3])
+    equal(torch.Tensor.__getitem__, method)
+
+
+@pytest.mark.unasked
 def test_the_tracer_can_be_copied(lesson):
     tracer = lesson.Tracer()
     tracer.trace(zoo.SMALL["EveryOpcode"]().model)
