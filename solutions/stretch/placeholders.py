@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx._symbolic_trace import PHBase, _assert_is_none
+from torch.fx._symbolic_trace import PHBase, _assert_is_none, _transfer_attrs
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from torch.fx.node import base_types
 from torch.utils import _pytree as pytree
@@ -103,6 +103,7 @@ class Placeholders(core.Placeholders):
 def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
     """Return what the traced code gets for a concrete leaf, and let the graph check it."""
     if isinstance(leaf, PHBase):
+        _transfer_attrs(fr=leaf, to=proxy.node)  # of `PHWithMeta`
         return proxy
     message = f"{name} has been specialized to have value {leaf} but got another value"
     if leaf is None:

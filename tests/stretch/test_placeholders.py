@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.fx import PH
+from torch.fx._symbolic_trace import PHWithMeta
 from torch.fx.proxy import TraceError
 from torch.utils._pytree import tree_structure
 
@@ -132,6 +133,12 @@ def test_the_function_gets_the_structure_that_was_given(lesson, kind):
         ),
         concrete_args={"x": STRUCTURES[kind]},
     )
+
+
+@pytest.mark.unasked
+def test_a_node_has_the_attributes_of_its_placeholder(lesson):
+    graph = plugged(lesson).trace(lambda x: x["a"], {"x": {"a": PHWithMeta("key")}})
+    equal(next(iter(graph.nodes)).ph_key, "key")
 
 
 def test_a_graph_with_a_nested_input_is_called_with_the_structure(lesson):
