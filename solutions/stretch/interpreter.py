@@ -23,6 +23,7 @@ from torch.fx import Tracer, traceback
 from torch.utils._pytree import tree_map_only
 
 from .. import interpreter as core
+from ..graph import map_arg
 from ..interpreter import Profiler, profile
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class Interpreter(core.Interpreter):
         # A tracer that records the run, such as ``make_fx``, copies the node's metadata from there.
         with traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):  # type: ignore[arg-type]
             return super().run_node(n)
+
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        """Return an argument of ``n`` with the values of the nodes in it."""
+        return map_arg(args, self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
         """Return the next argument, or the default; all that are left where the name has a star.

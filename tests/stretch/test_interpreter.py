@@ -127,6 +127,14 @@ def test_an_interpreter_has_the_submodules_by_path(lesson):
     equal(lesson.Interpreter(module).submodules, dict(module.named_modules()))
 
 
+@pytest.mark.unasked
+def test_the_values_of_nodes_in_an_argument_can_be_asked_for(lesson):
+    interpreter = keeping(lesson, module := traced(lambda x: (x, [x + 1])))
+    interpreter.run(2)
+    output = node_of(module, "output")
+    equal(interpreter.map_nodes_to_values(output.args, output), ((2, [3]),))
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 
