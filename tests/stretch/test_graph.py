@@ -444,6 +444,15 @@ def test_inputs_and_results_go_through_the_code_generator(lesson):
         equal((each.process_inputs(1, 2), each.process_outputs(3)), ((2, 1), [3]))
 
 
+@pytest.mark.unasked
+def test_proxies_of_torch_are_recorded(lesson):
+    graph, x = placeholders(lesson, "x")
+    tracer = fx.Tracer()
+    tracer.root, tracer.graph = nn.Module(), graph
+    torch.relu(tracer.proxy(x)).sum()
+    equal([node.name for node in graph.nodes], ["x", "relu", "sum_1"])
+
+
 # --- at length ------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,8 @@ class Graph(core.Graph):
 
     # Nodes
 
+    _target_to_str = staticmethod(name_for)  # torch's proxies ask for it
+
     def create_node(
         self,
         op: str,
