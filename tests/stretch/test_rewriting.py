@@ -32,6 +32,7 @@ from tests.models.rewriting import (
 )
 from tests.oracle import rewriting as theirs
 from tests.suite import equal, growth, holds, is_value, refuses, same_numbers
+from tests.suite.together import engine
 from tests.suite.versions import INSTALLED, that_run
 
 LINEAR = 2.5
@@ -400,6 +401,15 @@ def test_a_returned_match_has_the_new_node_of_an_input_that_was_replaced(lesson)
     _, tanh_0, *_ = gm.graph.nodes
     holds(tanh_0 in second.nodes_map.values(), "the new node", got=second.nodes_map)
     holds(first.anchor is second.anchor, "the anchor is the node of the pattern")
+
+
+@pytest.mark.unasked
+@pytest.mark.beyond("torch finds patterns in its own graphs only")
+def test_matches_in_a_row_are_replaced_in_a_graph_that_is_not_torchs(lesson):
+    gm = engine().module.symbolic_trace(nn.Sequential(nn.ReLU(), nn.ReLU()))
+    lesson.replace_pattern(gm, nn.Sequential(nn.ReLU()), tanh)
+    gm.graph.lint()
+    same_numbers(gm(torch.ones(2)), torch.ones(2).tanh().tanh())
 
 
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))

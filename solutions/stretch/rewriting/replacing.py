@@ -15,9 +15,9 @@ from typing import Any
 
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
+from ...graph import map_arg
 from ...rewriting import Match
 from .matching import (
     InternalMatch,
