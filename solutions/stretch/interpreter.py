@@ -23,8 +23,8 @@ from torch.fx import Tracer, traceback
 from torch.utils._pytree import tree_map_only
 
 from .. import interpreter as core
-from ..graph import map_arg
 from ..interpreter import Profiler, profile
+from .graph import map_arg
 
 if TYPE_CHECKING:
     from torch import nn

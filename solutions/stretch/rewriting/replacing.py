@@ -17,8 +17,8 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from ...graph import map_arg
 from ...rewriting import Match
+from ..graph import map_arg
 from .matching import (
     InternalMatch,
     Pattern,
