@@ -242,6 +242,14 @@ def test_a_node_of_another_graph_is_refused(lesson, edit):
         edit(x, y)
 
 
+@pytest.mark.unasked
+@pytest.mark.parametrize("inserting", ["inserting_before", "inserting_after"])
+def test_a_node_of_another_graph_is_no_insertion_point(lesson, inserting):
+    x, y = (lesson.Graph().placeholder(name) for name in "xy")
+    with refuses((AssertionError, ValueError)):
+        getattr(x.graph, inserting)(y)
+
+
 @pytest.mark.parametrize(("direction", "neighbour"), [(iter, "d"), (reversed, "b")])
 def test_an_iteration_skips_nodes_that_were_erased(lesson, direction, neighbour):
     def edit(graph):

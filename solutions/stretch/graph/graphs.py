@@ -120,7 +120,7 @@ class Graph(core.Graph):
         Args:
             n: The node; by default each new node goes to the very beginning of the graph.
         """
-        return InsertPoint(self, n.prepend if n else self._root.append)
+        return InsertPoint(self, self.neighbour(n).prepend if n else self._root.append)
 
     def inserting_after(self, n: core.Node | None = None) -> InsertPoint:
         """Insert new nodes after a node: from this call on, or until a ``with`` block ends.
@@ -128,7 +128,17 @@ class Graph(core.Graph):
         Args:
             n: The node; by default new nodes go to the end of the graph.
         """
-        return InsertPoint(self, n.append if n else self._root.prepend)
+        return InsertPoint(self, self.neighbour(n).append if n else self._root.prepend)
+
+    def neighbour(self, n: core.Node) -> core.Node:
+        """Return a node of this graph.
+
+        Raises:
+            ValueError: It is in another graph. In torch an ``AssertionError``.
+        """
+        if n.graph is not self:
+            raise ValueError(f"{n} isn't in this graph: new nodes can't be inserted beside it")
+        return n
 
     def erase_node(self, to_erase: Any) -> None:
         """Remove an unused node from the graph; warn if it was erased before.
