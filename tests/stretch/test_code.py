@@ -10,6 +10,7 @@ import math
 import operator
 import pickle
 import traceback
+import typing
 
 import pytest
 import torch
@@ -81,6 +82,17 @@ def test_wrapped_functions_stay_wrapped_in_the_code(lesson):
     output.args = (x,)
     again = fx.symbolic_trace(lesson.GraphModule({}, graph))
     same_graph(again.graph, graph)
+
+
+ANNOTATIONS = [list[int], typing.List[int], typing.Dict[str, typing.List[int]]]  # noqa: UP006
+
+
+@pytest.mark.unasked
+@pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
+def test_an_annotation_is_written_with_its_parts(lesson, annotation):
+    graph = fx.Graph()
+    graph.output(graph.placeholder("x", annotation))
+    equal(lesson.GraphModule({}, graph).code, fx.GraphModule({}, graph).code)
 
 
 def test_an_annotation_of_any_kind_is_kept(lesson):

@@ -9,7 +9,9 @@ import enum
 import inspect
 import keyword
 import operator
-from typing import TYPE_CHECKING, Any
+import typing
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import torch
 from torch.fx import _pytree as fx_pytree
@@ -35,6 +37,8 @@ PLAIN = [int, float, bool, complex, str, bytes, range, type(None), type(...), to
 PLAIN += [torch.dtype, torch.layout, torch.memory_format]
 # The types of operators, which are below `torch.ops` although `__module__` is another.
 OPERATOR_TYPES: tuple[Any, ...] = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
+# What annotations with parts are called in `typing`.
+GENERICS = {list: typing.List, dict: typing.Dict, tuple: typing.Tuple, typing.Union: typing.Union}  # noqa: UP006
 PYTREES = {"fx_pytree": fx_pytree, "pytree": pytree}
 
 
@@ -157,6 +161,10 @@ class CodeWriter(core.CodeWriter):
     def reference(self, value: Any) -> str:
         if isinstance(value, enum.Enum) and value.name in type(value).__members__:
             return f"{self.reference(type(value))}.{value.name}"
+        origin, parts = get_origin(value), get_args(value)
+        if origin in GENERICS and parts:  # `typing.List[int]` has no name of its own
+            bare = origin if isinstance(value, GenericAlias) else GENERICS[origin]
+            return f"{self.reference(bare)}[{','.join(map(self.argument, parts))}]"
         if isinstance(value, OPERATOR_TYPES):
             return f"{value.__module__}.{value.__name__}".replace("torch._ops.", "torch.ops.")
         return super().reference(value)
