@@ -105,13 +105,9 @@ class Verdict:
         if report.when == "call" or report.outcome != "passed":
             self.reports.append(report)
 
-    def texts(self, *, of: str = "") -> list[str]:
-        """Return what the learner reads for the failures of the test ``of`` (or of all)."""
-        return [
-            str(report.longrepr)
-            for report in self.reports
-            if report.failed and of in (test_name(report), "")
-        ]
+    def texts(self) -> list[str]:
+        """Return what the learner reads for the failures."""
+        return [str(report.longrepr) for report in self.reports if report.failed]
 
     def count(self, outcome: str) -> int:
         if outcome == "todo":
