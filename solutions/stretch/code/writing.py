@@ -161,8 +161,8 @@ class CodeWriter(core.CodeWriter):
     def reference(self, value: Any) -> str:
         if isinstance(value, enum.Enum) and value.name in type(value).__members__:
             return f"{self.reference(type(value))}.{value.name}"
-        origin, parts = get_origin(value), get_args(value)
-        if origin in GENERICS and parts:  # `typing.List[int]` has no name of its own
+        origin = get_origin(value)
+        if origin in GENERICS and (parts := get_args(value)):  # the name alone would be `List`
             bare = origin if isinstance(value, GenericAlias) else GENERICS[origin]
             return f"{self.reference(bare)}[{','.join(map(self.argument, parts))}]"
         if isinstance(value, OPERATOR_TYPES):
