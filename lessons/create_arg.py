@@ -41,8 +41,7 @@ class CreateArg:
 
         Raises:
             NameError: ``a`` is a parameter that the root doesn't hold.
-            NotImplementedError: ``a`` is a module of another model or of an unknown type; the error
-                names it.
+            NotImplementedError: ``a`` is another model's module, or has a type that the error names.
             RuntimeError: ``a`` is a dict with a proxy in a key.
 
         In torch: ``Tracer.create_arg``.

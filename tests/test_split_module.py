@@ -320,10 +320,7 @@ def test_partitions_outside_the_cycle_are_not_named(lesson):
         not {"submod_6", "submod_9"} & set(re.findall(r"\w+", message)),
         "the message to name the partitions of the cycle, and no others",
         got=message,
-        cause=(
-            "submod_6" not in message,
-            "a partition that isn't in the cycle was named",
-        ),
+        cause=("submod_6" not in message, "a partition that isn't in the cycle was named"),
         hint="the second argument of CycleError is the cycle itself",
     )
 
@@ -525,10 +522,7 @@ def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
             "submod_1 = call_module submod_1(submod_0)",
             "output = output output(submod_1)",
         ],
-        cause=(
-            lambda got: any("submod_0()" in row for row in got),
-            "submod_0 is called without inputs",
-        ),
+        cause=(lambda got: any("submod_0()" in row for row in got), "submod_0 has no inputs"),
         hint="one call_module per partition, with the new nodes of its inputs",
     )
 
@@ -635,10 +629,7 @@ def test_parameters_at_any_depth_are_shared_not_copied(lesson):
         cause=[
             ("scale" not in found, "the outer module has no parameter `scale`"),
             ("inner.weight" not in found, "the outer module has no parameter `inner.weight`"),
-            (
-                lambda got: len(got) < 2,
-                "a parameter was copied, so training one doesn't train the other",
-            ),
+            (lambda got: len(got) < 2, "a parameter was copied: training it leaves the original"),
         ],
         hint="operator.attrgetter reads along a path with dots; pass on that object itself",
     )
