@@ -36,7 +36,7 @@ LESSONS = (
         title="A value that writes down what is done to it",
         minutes=25,
         needs=(),
-        summary="write a value that records what is done to it",
+        summary="write a value that records every operation on it",
     ),
     Lesson(
         name="graph",
@@ -44,7 +44,7 @@ LESSONS = (
         title="Nodes that know their users",
         minutes=45,
         needs=(),
-        summary="write the nodes, and the list that can be edited",
+        summary="write the nodes, and the list in which you edit them",
     ),
     Lesson(
         name="code",
@@ -52,7 +52,7 @@ LESSONS = (
         title="A graph becomes Python again",
         minutes=45,
         needs=("graph",),
-        summary="turn a graph into Python again, and into a module that runs",
+        summary="turn a graph back into Python, and into a module that runs it",
     ),
     Lesson(
         name="interpreter",
@@ -116,7 +116,7 @@ LESSONS = (
         title="Run a graph backwards",
         minutes=50,
         needs=("graph", "code", "tracer"),
-        summary="run a graph backwards, operation by inverse operation",
+        summary="run a graph backwards, one inverse operation at a time",
     ),
     Lesson(
         name="rewriting",
@@ -148,7 +148,7 @@ LESSONS = (
         title="A compiler for torch.compile",
         minutes=150,
         needs=("graph", "code"),
-        summary="fuse what is element by element, print it, compile it",
+        summary="fuse elementwise operations, print them as code, compile them",
     ),
     Lesson(
         name="exec_order",

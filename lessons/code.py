@@ -1,9 +1,9 @@
 """A graph becomes Python again, and a module that runs.
 
 A graph is a list of calls, and so is a function without loops and branches: each node becomes one
-line. A node already has a legal and unique name. So you have to write each argument as an
-expression for its value, and write what the line calls: as a path from ``self`` or ``torch``, or as
-a global variable of the generated function.
+line. A node already has a legal and unique name. Two things are left to write: each argument, as an
+expression for its value, and the callee, as a path from ``self`` or ``torch`` or as a global
+variable of the generated function.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def python_code(graph: Graph) -> PythonCode:
         graph: The graph, which ends with its output; ``get_attr`` and ``call_module`` nodes refer
             to ``self``.
 
-    Each node is one line, ``name = …``, indented by four blanks. A placeholder is a parameter, the
-    output is the ``return``. After a line, values that no later line needs are set to ``None``.
+    Each node is one line, ``name = …``, indented by four spaces. A placeholder is a parameter, and
+    the output is the ``return``. After each line, values that no later line needs become ``None``.
 
     In torch: ``Graph.python_code("self")``.
 
@@ -57,7 +57,7 @@ def python_code(graph: Graph) -> PythonCode:
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     """Return, for each node, the nodes whose values aren't needed after it.
 
-    These are the inputs that no later node takes, in their order, and the node itself if no node
+    These are its inputs that no later node takes, in order, and then the node itself if no node
     takes it.
 
     In torch: ``Interpreter.user_to_last_uses``, without the nodes that have no users.
@@ -73,12 +73,12 @@ def last_uses(graph: Graph) -> dict[Node, list[Node]]:
 
 
 def attribute(base: str, path: Any) -> str:
-    """Return an expression for what is at a path below another expression.
+    """Return an expression for the attribute at a path below another expression.
 
     Args:
         base: The expression.
-        path: Names with dots between them. One that isn't an identifier, such as ``0`` in
-            ``nn.Sequential``, is fetched by ``getattr``.
+        path: Names joined by dots. A name that isn't an identifier, such as ``0`` in
+            ``nn.Sequential``, is read with ``getattr``.
 
     In torch: ``torch.fx.graph._format_target``.
 
@@ -86,7 +86,7 @@ def attribute(base: str, path: Any) -> str:
     'getattr(self.layer1, "0").conv1'
     """
     raise NotImplementedError(
-        "code: return an expression for what is at a path below another expression"
+        "code: return an expression for the attribute at a path below another expression"
     )
 
 
@@ -100,7 +100,7 @@ OPERATORS = {
 OPERATORS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
 OPERATORS |= {operator.getitem: "{}[{}]"}
 
-# What the `repr` of a number or of something of torch's may name.
+# The names that may occur in the `repr` of a number or of one of torch's objects.
 NAMED = {"torch": torch, "device": torch.device, "inf": math.inf, "nan": math.nan}
 
 
@@ -123,11 +123,11 @@ class CodeWriter:
     def reference(self, value: Any) -> str:
         """Return an expression for a function, a class, or another object.
 
-        If the object's ``__module__`` is torch, or a module inside it, and has the object under its
-        ``__name__``, that is ``module.name``. Any other object becomes a global, whose name is
-        ``module.name`` without ``builtins`` and with an underscore for each character that is
-        illegal in a name; more underscores follow while a node or another object has that name. An
-        object gets one global, even if it is referred to several times.
+        If the object's ``__module__`` is torch, or a module inside it, and the object is found
+        there under its ``__name__``, the expression is ``module.name``. Any other object becomes a
+        global, whose name is ``module.name`` without ``builtins`` and with an underscore for each
+        character that is illegal in a name. Append underscores until no node and no other object
+        has that name. An object has only one global, even if it is referred to several times.
 
         >>> from torch.fx import Graph
         >>> writer = CodeWriter(Graph())
@@ -166,7 +166,7 @@ class CodeWriter:
         """Return an expression for the value of a node.
 
         Args:
-            node: It is a ``call_function``, ``call_method``, ``call_module`` or ``get_attr``.
+            node: A ``call_function``, ``call_method``, ``call_module`` or ``get_attr`` node.
 
         A function in ``OPERATORS`` is written as an operator.
 
@@ -180,8 +180,8 @@ class CodeWriter:
     def statement(self, node: Node) -> str:
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
 
-        A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement gives the
-        parameter the name of the node, and is empty if that is its name.
+        A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement assigns
+        the parameter to the node's name, and is empty if the parameter already has that name.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda input: input * 2).graph
@@ -197,7 +197,7 @@ class CodeWriter:
         return name if node.type is None else f"{name}{mark}{self.argument(node.type)}"
 
     def lines(self) -> Iterable[str]:
-        """Yield the body: the statements, each with what frees values after it.
+        """Yield the lines of the body: each statement, with the code that frees values after it.
 
         Nothing is freed after a ``return``, and unused parameters are kept.
 
@@ -207,11 +207,11 @@ class CodeWriter:
         ['relu = torch.relu(x);  x = None', 'add = relu + 1;  relu = None', 'return add']
         """
         raise NotImplementedError(
-            "code: yield the body: the statements, each with what frees values after it"
+            "code: yield the lines of the body: each statement, with the code that frees values after it"
         )
 
     def signature(self) -> str:
-        """Return the first line: the parameters, and what the output is annotated with.
+        """Return the first line: the parameters, and the annotation of the output.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x, dim=-1, *more: x.sum((dim, more))).graph
@@ -219,7 +219,7 @@ class CodeWriter:
         'def forward(self, x, dim = -1, *more):'
         """
         raise NotImplementedError(
-            "code: return the first line: the parameters, and what the output is annotated with"
+            "code: return the first line: the parameters, and the annotation of the output"
         )
 
     def parameters(self) -> list[str]:
@@ -230,7 +230,7 @@ class CodeWriter:
 
 
 def compiled(generated: PythonCode) -> Callable[..., Any]:
-    """Return the function ``forward`` whose source and globals are given.
+    """Return the function ``forward`` with this source and these globals.
 
     In torch: ``torch.fx.graph_module._exec_with_source``.
 
@@ -238,27 +238,27 @@ def compiled(generated: PythonCode) -> Callable[..., Any]:
     2.0
     """
     raise NotImplementedError(
-        "code: return the function ``forward`` whose source and globals are given"
+        "code: return the function ``forward`` with this source and these globals"
     )
 
 
 class GraphModule(nn.Module):
-    """A module that runs a graph, by the code that is generated for it.
+    """A module that runs a graph through the code generated from it.
 
     Args:
-        root: A module that has what ``get_attr`` and ``call_module`` nodes name at these paths; or
-            a dict from these paths to what is there.
+        root: A module that has the targets of ``get_attr`` and ``call_module`` nodes; or a dict
+            from these targets, which are paths, to the objects.
         graph: The graph.
         class_name: The name of the module's class.
 
     Attributes:
         graph: The graph. Call ``recompile`` after editing it.
         code: The source of ``forward``.
-        meta: A dict for whatever else is known about the module.
+        meta: A dict for further information about the module.
 
-    The module has what the graph names at the same paths, not copies of it, and nothing else of
-    ``root``. Each graph module has its own ``forward``, so if you set it on a class, each needs a
-    class of its own. The graph knows its module, as ``graph.owning_module``.
+    The module has the objects that the graph names, at the same paths. They aren't copied, and the
+    module has nothing else from ``root``. Each graph module has its own ``forward``, so if you set
+    it on a class, each module needs its own class. ``graph.owning_module`` is the module.
 
     In torch: ``torch.fx.GraphModule``.
 
@@ -277,7 +277,7 @@ class GraphModule(nn.Module):
     def recompile(self) -> PythonCode:
         """Generate the code from the graph as it is now, and return it.
 
-        Afterwards ``code`` is its source, and the module's ``forward`` does what it says.
+        Afterwards ``code`` is its source, and the module's ``forward`` runs it.
         """
         raise NotImplementedError(
             "code: generate the code from the graph as it is now, and return it"
@@ -285,10 +285,10 @@ class GraphModule(nn.Module):
 
 
 def graph_module_class(module: nn.Module) -> Any:  # given
-    """Return the class of graph modules from which one was made: yours for yours, torch's for its.
+    """Return the ``GraphModule`` class that a module was made from: yours or torch's.
 
-    Each graph module has a class of its own; this is the nearest base called ``GraphModule``. A
-    transform constructs its result with it, so that it can be given either kind.
+    Each graph module has its own class; this is its nearest base called ``GraphModule``. Transforms
+    construct their results with it, so they work with either kind.
 
     >>> import torch.fx
     >>> graph_module_class(torch.fx.symbolic_trace(lambda x: abs(x)))
@@ -303,10 +303,9 @@ def install(module: nn.Module, target: str, value: Any) -> None:
 
     Args:
         module: The module.
-        target: Names with dots between them.
-        value: A parameter, a buffer or another tensor, which becomes a buffer, a module, or
-            anything else. If this very object is there already, nothing happens; another object
-            that is there is replaced.
+        target: Names joined by dots.
+        value: A parameter, another tensor (which becomes a buffer), a module, or anything else. If
+            this very object is already there, nothing happens; any other object there is replaced.
 
     In torch: ``torch.fx.graph_module._copy_attr``.
 

@@ -1,10 +1,10 @@
 """Nodes that know their users, in an order that can be edited.
 
-A graph is a function as data. Each node is one step: what is called, and with which arguments, and
-an argument may be another node. The order of the nodes is the order in which they run, so they are
-a linked list: editing a graph means inserting, moving and erasing in the middle. Replacing a value
-means asking who uses it, so each node also knows its users. Users are the arguments read backwards,
-and they stay correct because one method writes both.
+A graph is a function as data. Each node is one step: a call and its arguments, which may be other
+nodes. The nodes are kept in the order in which they run. You edit a graph by inserting, moving and
+erasing nodes in the middle, so the order is a linked list. To replace a value, you have to know
+which nodes use it, so each node also stores its users. They are the arguments read backwards, and
+they stay correct because one method writes both.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RESERVED = {*keyword.kwlist, *vars(builtins), "torch", "device", "inf", "nan"}
 
 
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
-    """Return a copy of an argument, with ``fn(node)`` in the place of each node in it.
+    """Return a copy of an argument, with ``fn(node)`` in place of each node in it.
 
     Args:
         a: A node, or a value that holds nodes at any depth: in tuples, lists, slices and the values
-            of dicts. A ``torch.fx.Node`` is a node too, so that a graph of torch can be copied.
-        fn: Is called for each node, from left to right, and as often as it occurs.
+            of dicts. A ``torch.fx.Node`` counts too, so you can copy one of torch's graphs.
+        fn: Called for each occurrence of a node, from left to right.
 
     In torch: ``torch.fx.node.map_arg``.
 
@@ -63,12 +63,12 @@ class Namespace:
         """Return a name that is not used yet: the candidate, if possible.
 
         Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
-        begins with a digit gets a ``_`` in front.
+        begins with a digit is prefixed with ``_``.
 
-        If the result is in ``used``, where the reserved names are from the start, it needs another
-        number. A name is a base and perhaps a number, as in ``relu_3``; the base is never empty, so
-        ``_1`` is all base. ``last_number`` has the latest number that you gave each base: count on
-        from there until a name is free.
+        If the result is in ``used``, which contains the reserved names from the start, give it a
+        new number. A name is a base and an optional number, as in ``relu_3``; the base is never
+        empty, so ``_1`` has no number. ``last_number`` holds the last number that you gave each
+        base: count up from that until a name is free.
 
         >>> namespace = Namespace()
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
@@ -88,11 +88,11 @@ class Node:
         op: What kind of step it is: ``"placeholder"`` (an input of the function), ``"get_attr"``,
             ``"call_function"``, ``"call_method"``, ``"call_module"`` or ``"output"``.
         target: The function that is called; or the name of the input, attribute, method or module.
-        args, kwargs: The arguments, in which other nodes may occur. To change them, assign.
+        args, kwargs: The arguments, which may contain other nodes. Assign to change them.
         type: The annotation of the result, or ``None``.
-        users: The nodes in whose arguments it occurs, as the keys of a dict, in the order in which
-            they began to use it. Read it only: ``set_arguments`` writes it.
-        meta: Whatever else is known about the step.
+        users: The nodes that have it in their arguments, as the keys of a dict, in the order in
+            which they began to use it. Only ``set_arguments`` writes it.
+        meta: Further information about the step.
         prev, next: Its neighbours in the list; the graph's root is at both ends.
 
     In torch: ``torch.fx.Node``.
@@ -140,18 +140,18 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes that occur in ``args``, then those in ``kwargs``; each of them once."""
+        """The nodes in ``args``, then those in ``kwargs``, each of them once."""
         raise NotImplementedError(
-            "graph: the nodes that occur in ``args``, then those in ``kwargs``; each of them once"
+            "graph: the nodes in ``args``, then those in ``kwargs``, each of them once"
         )
 
     def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Set both kinds of arguments, and make the users of other nodes agree with them.
+        """Set ``args`` and ``kwargs``, and update the users of other nodes to match.
 
         No other method writes ``_args``, ``_kwargs`` or the ``users`` of any node. First the node
-        stops being a user of its old inputs, then it becomes the last user of each new one, even of
-        those it had before. Containers are copied: if the caller changes a list afterwards, the
-        node keeps what it was given. In torch: ``Node._update_args_kwargs``.
+        stops being a user of its old inputs, then it becomes the last user of each new one, even if
+        it was an input before. Containers are copied: if the caller changes a list afterwards, the
+        node's arguments don't change. In torch: ``Node._update_args_kwargs``.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -161,18 +161,18 @@ class Node:
         ([x, y], [max_1], [max_1])
         """
         raise NotImplementedError(
-            "graph: set both kinds of arguments, and make the users of other nodes agree with them"
+            "graph: set ``args`` and ``kwargs``, and update the users of other nodes to match"
         )
 
     def replace_input_with(self, old_input: Node, new_input: Any) -> None:
-        """Put ``new_input`` in the place of ``old_input``, wherever that is in the arguments.
+        """Replace ``old_input`` with ``new_input`` wherever it occurs in the arguments.
 
         Args:
             old_input: The node to replace.
             new_input: Another node; or any other argument, such as ``1`` or ``(x, 1)``.
         """
         raise NotImplementedError(
-            "graph: put ``new_input`` in the place of ``old_input``, wherever that is in the arguments"
+            "graph: replace ``old_input`` with ``new_input`` wherever it occurs in the arguments"
         )
 
     def replace_all_uses_with(self, replace_with: Node) -> list[Node]:
@@ -193,18 +193,16 @@ class Node:
         )
 
     def prepend(self, x: Node) -> None:
-        """Move a node of the same graph to the place before this one.
+        """Move a node of the same graph to just before this one.
 
-        It is taken out of its old place. Moving a node before itself changes nothing.
+        It leaves its old place. Moving a node before itself changes nothing.
         """
-        raise NotImplementedError(
-            "graph: move a node of the same graph to the place before this one"
-        )
+        raise NotImplementedError("graph: move a node of the same graph to just before this one")
 
     def append(self, x: Node) -> None:
-        """Move a node of the same graph to the place after this one.
+        """Move a node of the same graph to just after this one.
 
-        It is taken out of its old place. Moving a node after itself changes nothing.
+        It leaves its old place. Moving a node after itself changes nothing.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -212,9 +210,7 @@ class Node:
         >>> list(graph.nodes)
         [y, x]
         """
-        raise NotImplementedError(
-            "graph: move a node of the same graph to the place after this one"
-        )
+        raise NotImplementedError("graph: move a node of the same graph to just after this one")
 
     def is_impure(self) -> bool:  # given
         """Return whether the node is needed even if its result isn't used."""
@@ -229,8 +225,8 @@ class Node:
 class NodeList:
     """The nodes of a graph in their order.
 
-    Nodes may be inserted, moved and erased during an iteration, even the current one: the iteration
-    continues from where that node is or was.
+    Nodes may be inserted, moved and erased during an iteration. If that happens to the current
+    node, the iteration continues from where the node is now, or was before it was erased.
 
     In torch: ``torch.fx.graph._node_list``.
     """
@@ -260,7 +256,7 @@ class Graph:
 
     Attributes:
         nodes: The nodes, in the order in which they run.
-        owning_module: The module that has what ``call_module`` and ``get_attr`` nodes name, or
+        owning_module: The module that has the targets of ``call_module`` and ``get_attr`` nodes, or
             ``None``.
 
     In torch: ``torch.fx.Graph``.
@@ -284,7 +280,7 @@ class Graph:
         self._tracer_cls = tracer_cls
         self.owning_module: Any = None
         self._graph_namespace = Namespace()
-        # The list's ends meet in the root, which isn't a step: so each node has two neighbours.
+        # The root, which isn't a step, makes the list a ring, so every node has two neighbours.
         self._root = Node(self, "", "root", "", (), {})
         self.nodes = NodeList(self._root)
         # The insertion point is a function that puts a node there. At first that is the end.
@@ -328,7 +324,7 @@ class Graph:
     call_module = partialmethod(create_node, "call_module")
 
     def output(self, result: Any, type_expr: Any = None) -> Node:  # given
-        """Create a node for what the function returns."""
+        """Create a node for the function's result."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def find_nodes(self, *, op: str, target: Any = None) -> list[Any]:  # given
@@ -349,18 +345,18 @@ class Graph:
         return self._root.prev
 
     def inserting_before(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes before a node until the ``with`` block ends, even with an error.
+        """Insert new nodes before a node until the ``with`` block ends, with or without an error.
 
-        Within the block ``_insert`` is another function; afterwards it is what it was before.
+        The block replaces ``_insert``; afterwards the old function is back.
         """
         raise NotImplementedError(
-            "graph: insert new nodes before a node until the ``with`` block ends, even with an error"
+            "graph: insert new nodes before a node until the ``with`` block ends, with or without an error"
         )
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:
-        """Insert new nodes after a node until the ``with`` block ends, even with an error.
+        """Insert new nodes after a node until the ``with`` block ends, with or without an error.
 
-        Each goes directly after it, so the one created last comes first.
+        Each new node goes directly after it, so the one created last comes first.
 
         >>> graph = Graph()
         >>> x = graph.placeholder("x")
@@ -370,7 +366,7 @@ class Graph:
         [x, z, y]
         """
         raise NotImplementedError(
-            "graph: insert new nodes after a node until the ``with`` block ends, even with an error"
+            "graph: insert new nodes after a node until the ``with`` block ends, with or without an error"
         )
 
     def erase_node(self, to_erase: Node) -> None:
@@ -384,24 +380,24 @@ class Graph:
         )
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
-        """Create a node like one of this or another graph, and return it.
+        """Copy a node of this or another graph to the insertion point, and return the copy.
 
         Args:
             node: The node. The copy has its opcode, target and type, a name made from its name, and
                 a shallow copy of its metadata.
-            arg_transform: From a node in its arguments to what the copy has there instead.
+            arg_transform: Maps a node in its arguments to what the copy has there instead.
         """
         raise NotImplementedError(
-            "graph: create a node like one of this or another graph, and return it"
+            "graph: copy a node of this or another graph to the insertion point, and return the copy"
         )
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:
-        """Copy the nodes of another graph, but for its output, to the insertion point.
+        """Copy the nodes of another graph, except its output, to the insertion point.
 
         Args:
             g: The other graph, which may be a ``torch.fx.Graph``.
-            val_map: From nodes of ``g`` to the values to use here. It gets an entry for each
-                node that is copied; a node that has one already isn't copied.
+            val_map: Maps nodes of ``g`` to the values to use here. Each node that is copied is
+                added to it; a node that is already in it isn't copied.
 
         Returns:
             The value that replaces the result of ``g``, or ``None`` if ``g`` has no output.
@@ -413,24 +409,24 @@ class Graph:
         (relu, [x, relu])
         """
         raise NotImplementedError(
-            "graph: copy the nodes of another graph, but for its output, to the insertion point"
+            "graph: copy the nodes of another graph, except its output, to the insertion point"
         )
 
     def lint(self) -> None:
         """Check that every node comes before its users.
 
         Raises:
-            RuntimeError: An argument comes after its user, or is of another graph.
+            RuntimeError: An argument comes after its user, or belongs to another graph.
         """
         raise NotImplementedError("graph: check that every node comes before its users")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erase unused nodes, and those that become unused by it; return whether there were any.
+        """Erase unused nodes, and those that this leaves unused; return whether there were any.
 
         Args:
             is_impure_node: Whether a node is needed even if its result isn't used; by default
                 ``Node.is_impure``.
         """
         raise NotImplementedError(
-            "graph: erase unused nodes, and those that become unused by it; return whether there were any"
+            "graph: erase unused nodes, and those that this leaves unused; return whether there were any"
         )

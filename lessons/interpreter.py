@@ -2,8 +2,8 @@
 
 The nodes of a graph are in an order in which they can run. An interpreter goes through them, looks
 up the arguments, does what the node says, and keeps the value until its last use. The rest of this
-file is the same loop with something else to do at each node: ``Transformer`` records it in a new
-graph, ``ShapeProp`` writes down shapes, ``profile`` measures the time.
+file is the same loop with a different job at each node: ``Transformer`` records it in a new graph,
+``ShapeProp`` writes down the shape of its value, and ``profile`` measures its time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Interpreter:
 
     Attributes:
         env: The values of the nodes that have run, by node.
-        last_uses: What can be freed after each node, from the lesson ``code``; empty if values are
-            kept.
+        last_uses: The values that can be freed after each node, from the lesson ``code``; empty if
+            values are kept.
 
     In torch: ``torch.fx.Interpreter``.
 
@@ -79,7 +79,7 @@ class Interpreter:
     def execute(self, n: Node) -> None:
         """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
-        If the node fails, ``explain`` adds to the error, and the same error reaches the caller.
+        If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
         """
         raise NotImplementedError(
             "interpreter: run a node, put its value into ``env``, and remove the inputs that no later node takes"
@@ -90,7 +90,7 @@ class Interpreter:
         error.add_note(f"While executing {n.format_node()}")
 
     def run_node(self, n: Node) -> Any:
-        """Return the value of a node, from the method that is named like its opcode.
+        """Return the value of a node, from the method that has the name of its opcode.
 
         >>> from torch import fx
         >>> class Verbose(Interpreter):
@@ -105,22 +105,22 @@ class Interpreter:
         output output 6
         """
         raise NotImplementedError(
-            "interpreter: return the value of a node, from the method that is named like its opcode"
+            "interpreter: return the value of a node, from the method that has the name of its opcode"
         )
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
-        """Return the arguments of a node, with their values in place of nodes.
+        """Return the arguments of a node, with each node in them replaced by its value.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
         raise NotImplementedError(
-            "interpreter: return the arguments of a node, with their values in place of nodes"
+            "interpreter: return the arguments of a node, with each node in them replaced by its value"
         )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return the next of the arguments of ``run``, or the default, which is ``args[0]``."""
+        """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
         raise NotImplementedError(
-            "interpreter: return the next of the arguments of ``run``, or the default, which is ``args[0]``"
+            "interpreter: return the next argument of ``run``; if there is none, the default, ``args[0]``"
         )
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:
@@ -142,16 +142,18 @@ class Interpreter:
         raise NotImplementedError("interpreter: call a submodule")
 
     def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return what the graph returns: the only argument."""
-        raise NotImplementedError("interpreter: return what the graph returns: the only argument")
+        """Return the only argument, which is the result of the graph."""
+        raise NotImplementedError(
+            "interpreter: return the only argument, which is the result of the graph"
+        )
 
     def fetch_attr(self, target: str) -> Any:  # given
-        """Return what is at a dotted path in the module: a submodule, a parameter, anything."""
+        """Return the object at a dotted path in the module, such as a submodule or a parameter."""
         return attrgetter(target)(self.module)
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies, so that it is recorded in a new graph; subclasses rewrite it.
+    """Runs a graph on proxies, which records it in a new graph; subclasses rewrite it.
 
     In torch: ``torch.fx.Transformer``.
 
@@ -175,16 +177,16 @@ class Transformer(Interpreter):
     def transform(self) -> Any:
         """Record the graph in ``new_graph``, and return a graph module of it.
 
-        It is of the same kind as the one that was given: yours for yours, torch's for torch's.
+        It is of the same kind as the module that you transform: yours or torch's.
         """
         raise NotImplementedError(
             "interpreter: record the graph in ``new_graph``, and return a graph module of it"
         )
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
-        """Record a node of the new graph and return its proxy; the tracer creates both."""
+        """Record a node in the new graph and return its proxy; the tracer creates both."""
         raise NotImplementedError(
-            "interpreter: record a node of the new graph and return its proxy; the tracer creates both"
+            "interpreter: record a node in the new graph and return its proxy; the tracer creates both"
         )
 
     placeholder = partialmethod(record, "placeholder")
@@ -194,7 +196,7 @@ class Transformer(Interpreter):
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and writes into the nodes what shape and type their values have.
+    """Runs a graph and writes the shape and type of each value into its node.
 
     In torch: ``torch.fx.passes.shape_prop.ShapeProp``.
 
@@ -214,24 +216,24 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """Run a node, and describe the value in its ``meta``.
 
-        ``meta["type"]`` is the type. If there are tensors in the value, ``meta["tensor_meta"]`` is
-        the value with a description in place of each; otherwise it has no such key.
+        ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
+        value with each tensor replaced by its description; otherwise ``meta`` has no such key.
         """
         raise NotImplementedError("interpreter: run a node, and describe the value in its ``meta``")
 
 
 def describe(a: Any) -> Any:  # given
-    """Return the ``TensorMetadata`` of a tensor, which has its shape; anything else as it is."""
+    """Return a tensor's ``TensorMetadata``, which has its shape; return anything else unchanged."""
     return _extract_tensor_metadata(a) if isinstance(a, Tensor) else a
 
 
 class Profiler(Interpreter):
-    """Runs a graph and writes into the nodes how long they take."""
+    """Runs a graph and writes into each node how long it took."""
 
     def run_node(self, n: Node) -> Any:
-        """Run a node, and write the seconds that it takes into ``meta["seconds"]``."""
+        """Run a node, and write its time in seconds into ``meta["seconds"]``."""
         raise NotImplementedError(
-            'interpreter: run a node, and write the seconds that it takes into ``meta["seconds"]``'
+            'interpreter: run a node, and write its time in seconds into ``meta["seconds"]``'
         )
 
 

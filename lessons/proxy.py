@@ -38,15 +38,15 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Record a call of a function that has a proxy somewhere among its arguments.
 
     Args:
-        function: What is called: ``operator.add``, ``torch.cat``, ``torch.Tensor.add``. Methods of
-            tensors are recognised by ``torch.overrides.is_tensor_method_or_property``.
+        function: The function that is called, such as ``torch.cat`` or ``torch.Tensor.add``.
+            ``torch.overrides.is_tensor_method_or_property`` recognises methods of tensors.
         args: The arguments; a proxy may be inside a list, tuple or dict.
         kwargs: The keyword arguments.
 
     Returns:
-        The proxy of a new node, created by the tracer of the first proxy among the arguments. The
-        node is a ``call_method`` node if ``function`` is a method of ``torch.Tensor``, with the
-        name of the method as its target, else a ``call_function`` node.
+        The proxy of a new node, created by the tracer of the first proxy among the arguments. If
+        ``function`` is a method of ``torch.Tensor``, the node is a ``call_method`` node with the
+        method's name as its target; otherwise it is a ``call_function`` node.
 
     In torch: ``Proxy.__torch_function__``.
     """
@@ -98,7 +98,7 @@ class Proxy:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Record a call of a torch function; torch calls this if an argument has this method.
+        """Record a call of a torch function; torch calls this method if an argument has it.
 
         >>> import torch
         >>> from torch.fx import Graph
@@ -107,11 +107,11 @@ class Proxy:
         (Proxy(cat), Proxy(add))
         """
         raise NotImplementedError(
-            "proxy: record a call of a torch function; torch calls this if an argument has this method"
+            "proxy: record a call of a torch function; torch calls this method if an argument has it"
         )
 
     def __getattr__(self, attr: str) -> Attribute:
-        """Return an ``Attribute``: whether it is a method isn't known before it is used.
+        """Return an ``Attribute``: only its use will tell whether it is a method.
 
         >>> from torch.fx import Graph
         >>> x = Proxy(Graph().placeholder("x"))
@@ -119,7 +119,7 @@ class Proxy:
         (Proxy(relu), Proxy(add))
         """
         raise NotImplementedError(
-            "proxy: return an ``Attribute``: whether it is a method isn't known before it is used"
+            "proxy: return an ``Attribute``: only its use will tell whether it is a method"
         )
 
     def __bool__(self) -> bool:
@@ -129,12 +129,12 @@ class Proxy:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Return an iterator, one proxy per element, for ``a, b = x``; else ``tracer.iter(self)``.
+        """Return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``.
 
-        For ``a, b = x`` the caller's bytecode has the number of elements: it is the argument of the
-        instruction ``UNPACK_SEQUENCE``, which the caller's frame is executing (``f_lasti``). For
-        ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` the number is unknown. A
-        ``yield`` in this method would run too late.
+        For ``a, b = x`` you can read the number of elements in the caller's bytecode: it is the
+        argument of ``UNPACK_SEQUENCE``, the instruction that the caller's frame is executing
+        (``f_lasti``). For ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` the number is
+        unknown. Don't use ``yield`` in this method: its body would run too late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -142,7 +142,7 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         raise NotImplementedError(
-            "proxy: return an iterator, one proxy per element, for ``a, b = x``; else ``tracer.iter(self)``"
+            "proxy: return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``"
         )
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class Proxy:
         )
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
-        """Return the error to raise: it says what can't be traced, and what to write instead."""
+        """Return the error to raise, which says what can't be traced and what to write instead."""
         return error(f"{reason}\n{way_out}")
 
 
@@ -206,7 +206,7 @@ class TracerBase:  # given
         name: str | None = None,
         type_expr: Any = None,
     ) -> Any:
-        """Create a node from arguments in which proxies may occur, and return its proxy."""
+        """Create a node from arguments that may contain proxies, and return its proxy."""
         plain_args, plain_kwargs = self.create_arg(args), self.create_arg(kwargs)
         return self.proxy(self.create_node(kind, target, plain_args, plain_kwargs, name, type_expr))
 

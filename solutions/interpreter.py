@@ -2,8 +2,8 @@
 
 The nodes of a graph are in an order in which they can run. An interpreter goes through them, looks
 up the arguments, does what the node says, and keeps the value until its last use. The rest of this
-file is the same loop with something else to do at each node: ``Transformer`` records it in a new
-graph, ``ShapeProp`` writes down shapes, ``profile`` measures the time.
+file is the same loop with a different job at each node: ``Transformer`` records it in a new graph,
+``ShapeProp`` writes down the shape of its value, and ``profile`` measures its time.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Interpreter:
 
     Attributes:
         env: The values of the nodes that have run, by node.
-        last_uses: What can be freed after each node, from the lesson ``code``; empty if values are
-            kept.
+        last_uses: The values that can be freed after each node, from the lesson ``code``; empty if
+            values are kept.
 
     In torch: ``torch.fx.Interpreter``.
 
@@ -85,7 +85,7 @@ class Interpreter:
     def execute(self, n: Node) -> None:
         """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
-        If the node fails, ``explain`` adds to the error, and the same error reaches the caller.
+        If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
         """
         try:
             self.env[n] = self.run_node(n)
@@ -101,7 +101,7 @@ class Interpreter:
         error.add_note(f"While executing {n.format_node()}")
 
     def run_node(self, n: Node) -> Any:
-        """Return the value of a node, from the method that is named like its opcode.
+        """Return the value of a node, from the method that has the name of its opcode.
 
         >>> from torch import fx
         >>> class Verbose(Interpreter):
@@ -119,14 +119,14 @@ class Interpreter:
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
-        """Return the arguments of a node, with their values in place of nodes.
+        """Return the arguments of a node, with each node in them replaced by its value.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
         return map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return the next of the arguments of ``run``, or the default, which is ``args[0]``."""
+        """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
         return next(self.args_iter, *args)
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:
@@ -147,16 +147,16 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return what the graph returns: the only argument."""
+        """Return the only argument, which is the result of the graph."""
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:  # given
-        """Return what is at a dotted path in the module: a submodule, a parameter, anything."""
+        """Return the object at a dotted path in the module, such as a submodule or a parameter."""
         return attrgetter(target)(self.module)
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies, so that it is recorded in a new graph; subclasses rewrite it.
+    """Runs a graph on proxies, which records it in a new graph; subclasses rewrite it.
 
     In torch: ``torch.fx.Transformer``.
 
@@ -180,13 +180,13 @@ class Transformer(Interpreter):
     def transform(self) -> Any:
         """Record the graph in ``new_graph``, and return a graph module of it.
 
-        It is of the same kind as the one that was given: yours for yours, torch's for torch's.
+        It is of the same kind as the module that you transform: yours or torch's.
         """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
         return graph_module_class(self.module)(self.module, self.new_graph)
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
-        """Record a node of the new graph and return its proxy; the tracer creates both."""
+        """Record a node in the new graph and return its proxy; the tracer creates both."""
         return self.tracer.create_proxy(op, target, args, kwargs)
 
     placeholder = partialmethod(record, "placeholder")
@@ -196,7 +196,7 @@ class Transformer(Interpreter):
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and writes into the nodes what shape and type their values have.
+    """Runs a graph and writes the shape and type of each value into its node.
 
     In torch: ``torch.fx.passes.shape_prop.ShapeProp``.
 
@@ -216,8 +216,8 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """Run a node, and describe the value in its ``meta``.
 
-        ``meta["type"]`` is the type. If there are tensors in the value, ``meta["tensor_meta"]`` is
-        the value with a description in place of each; otherwise it has no such key.
+        ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
+        value with each tensor replaced by its description; otherwise ``meta`` has no such key.
         """
         value = super().run_node(n)
         n.meta["type"] = type(value)
@@ -227,15 +227,15 @@ class ShapeProp(Interpreter):
 
 
 def describe(a: Any) -> Any:  # given
-    """Return the ``TensorMetadata`` of a tensor, which has its shape; anything else as it is."""
+    """Return a tensor's ``TensorMetadata``, which has its shape; return anything else unchanged."""
     return _extract_tensor_metadata(a) if isinstance(a, Tensor) else a
 
 
 class Profiler(Interpreter):
-    """Runs a graph and writes into the nodes how long they take."""
+    """Runs a graph and writes into each node how long it took."""
 
     def run_node(self, n: Node) -> Any:
-        """Run a node, and write the seconds that it takes into ``meta["seconds"]``."""
+        """Run a node, and write its time in seconds into ``meta["seconds"]``."""
         start = time.perf_counter()
         value = super().run_node(n)
         n.meta["seconds"] = time.perf_counter() - start
