@@ -125,7 +125,7 @@ POINTWISE: dict[Any, str] = {
 class Reduction(NamedTuple):
     """How a row becomes one number, in C++: ``s`` is the number so far, ``x`` an element."""
 
-    kind: str  # how the numbers of two parts of a row become one
+    kind: str  # how to combine the numbers of two parts of a row
     start: str
     step: str
     result: str
@@ -137,8 +137,8 @@ REDUCTIONS: dict[Any, Reduction] = {
     aten.amax.default: Reduction("max_", "-inf_", "{s} = max_({s}, {x})", "{s}"),
 }
 
-# The functions above. Compilers know no vector for those of the standard library without
-# -ffast-math, which would be wrong for inf and nan.
+# The functions above. Without -ffast-math, which would be wrong for inf and nan, compilers don't
+# vectorise those of the standard library.
 PREAMBLE = """\
 static const float inf_ = __builtin_inff();
 static inline float max_(float a, float b) { return a != a || a > b ? a : b; }  // nan stays nan
@@ -870,7 +870,7 @@ def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tup
 
 
 def checked(node: Node, tensor: Tensor) -> Tensor:  # given
-    """Return a contiguous tensor, if it has the properties that the graph expects of the node.
+    """Return a contiguous tensor, if it has the properties that the graph records for the node.
 
     Raises:
         ValueError: It has another shape, dtype or device, or it needs a gradient.

@@ -173,7 +173,7 @@ class Recorder(TorchDispatchMode):
 
         While this runs, the mode is off, so ``func(*args)`` computes, on fake tensors.
         """
-        if func.namespace == "prim":  # a question, such as which device; an error would end Python
+        if func.namespace == "prim":  # torch asks for a device, say; an error here would end Python
             return func(*args, **(kwargs or {}))
         args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
         result = self.decompose(func, args, kwargs)

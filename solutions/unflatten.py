@@ -410,8 +410,8 @@ class CallGraph:
         """Return the node of this graph that stands for a node of the flat one."""
         if node not in self.copies:
             raise RuntimeError(
-                f"the call {self.call.name!r} needs {node.name!r}, but neither makes nor gets it: "
-                "it is missing among the call's inputs and state, or among a callee's outputs"
+                f"the call {self.call.name!r} needs {node.name!r}, but neither makes nor receives "
+                "it: it is missing among the call's inputs and state, or among a callee's outputs"
             )
         return self.copies[node]
 

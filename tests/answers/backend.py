@@ -10,7 +10,7 @@ from tests.suite.answers import right, wrong
 
 
 def replace(lesson, **functions):
-    """Put functions in the place of the core's, which the core itself calls too."""
+    """Replace functions of the core, which the core itself calls too."""
     vars(lesson).update(functions)
 
 

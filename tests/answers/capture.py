@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def overriding(lesson, **methods):
-    """Put methods in the place of the recorder's."""
+    """Replace methods of the recorder."""
     lesson.Recorder = type("Recorder", (lesson.Recorder,), methods)
 
 
@@ -23,7 +23,7 @@ def overriding(lesson, **methods):
 
 @wrong(fails="test_the_val_of_a_node_is_detached", says="detach the `val` that you keep")
 def keeps_the_tensor_itself(lesson):
-    """Puts the very result into ``meta["val"]``."""
+    """Keeps the result itself in ``meta["val"]``."""
     bind = lesson.Recorder.bind
 
     def bound(self, result, node):
@@ -71,7 +71,7 @@ def reads_a_constant_each_time(lesson):
     says="the mode must be on while a rule runs",
 )
 def decomposes_one_level(lesson):
-    """Records what a rule calls, and doesn't ask the table about it."""
+    """Records the operators that a rule calls, without looking them up in the table."""
     decompose = lesson.Recorder.decompose
 
     def once(self, func, args, kwargs):
@@ -92,7 +92,7 @@ def decomposes_one_level(lesson):
 
 @wrong(fails="test_every_view_shows_a_write", says="numbers that the eager model gives")
 def writes_the_tensor_alone(lesson):
-    """Gives the new value to the tensor that is written, and to no other that shows the memory."""
+    """Updates only the tensor that is written, and no other view of its memory."""
 
     def store(self, target, value):
         self.bind(target, self.node_of(value))
@@ -120,7 +120,7 @@ def reads_again_always(lesson):
     says="out of bounds for storage",
 )
 def compares_the_target_with_the_base_alone(lesson):
-    """Takes the value for the base's new one, though its strides are others."""
+    """Takes the value for the base's new one, though its strides differ."""
 
     def store(self, target, value):
         base = self.base_of(target)
@@ -141,7 +141,7 @@ def compares_the_target_with_the_base_alone(lesson):
 
 @wrong(fails="test_a_call_that_fails_leaves_the_stack", says="still in the stack")
 def leaves_out_the_hook_after_an_error(lesson):
-    """Registers the second hook as it is called by default."""
+    """Registers the second hook without ``always_call``."""
     register = lesson.register_module_forward_hook
     lesson.register_module_forward_hook = lambda hook, **options: register(hook)
 
@@ -155,7 +155,7 @@ def numbers_no_calls(lesson):
 
 @wrong(fails="test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
 def lifts_every_name(lesson):
-    """Makes an input of each name of a parameter."""
+    """Makes an input for each name of a parameter."""
 
     def lift_state(self, model):
         if not isinstance(model, nn.Module):
@@ -173,7 +173,7 @@ def lifts_every_name(lesson):
     says="DataDependentOutputException",
 )
 def lets_torchs_error_out(lesson):
-    """Computes, and says nothing of its own."""
+    """Computes, and lets torch's own error through."""
     lesson.compute = lambda func, args, kwargs: func(*args, **kwargs)
 
 

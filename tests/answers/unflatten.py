@@ -153,7 +153,7 @@ def edits_the_programs_graph(lesson):
 
 @right(core_only=True)
 def copies_by_identity(lesson):
-    """Keeps a table from the identity of the original to its copy."""
+    """Keeps a table from the ``id`` of each original to its copy."""
 
     def restore_state(program):
         copies = {}
@@ -190,7 +190,7 @@ def arguments(node, results) -> str:
 
 
 def join(root, call, earliest) -> None:
-    """Lets the earliest module of two do both calls."""
+    """Lets the earlier module of two run both calls."""
     parent, _, name = call.name.rpartition(".")
     delattr(root.module.get_submodule(parent), name)
     call.module = earliest.module
