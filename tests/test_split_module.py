@@ -491,6 +491,9 @@ def test_the_partition_remembers_its_graph_and_the_copies(lesson):
     equal([node for node in (x, relu) if node not in partition.environment], [])
 
 
+# --- Step 5: stitch_graph
+
+
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
 def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
     m = trace(lambda x: torch.relu(x))
@@ -506,9 +509,6 @@ def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
             got=(type(module).__mro__[1], type(module.graph)),
             hint="use type(m.graph)(), and graph_module_class(m) of the lesson `code`",
         )
-
-
-# --- Step 5: stitch_graph
 
 
 def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
