@@ -158,8 +158,8 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
         The timeline.
 
     Raises:
-        RuntimeError: Some stages can't go on, because each waits for another. For each of them,
-            the message has the action and the stage that it waits for.
+        RuntimeError: Some stages can't go on, because each waits for another. The message says of
+            each: ``stage 0 waits for B0 of stage 1``.
 
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
@@ -333,8 +333,9 @@ class Engine:
     ) -> tuple[dict[Node, Any], Any]:
         """Run the nodes of the stage.
 
-        A model may write to a value in place, which autograd refuses for a received tensor, because
-        that is a leaf. So pass the nodes a clone of each received tensor that requires a gradient.
+        A placeholder takes its input of that micro-batch, or its default. A model may write to a
+        value in place, which autograd refuses for a received tensor, because that is a leaf. So
+        pass the nodes a clone of each received tensor that requires a gradient, also in a tuple.
 
         Args:
             microbatch: The micro-batch whose inputs the placeholders take.

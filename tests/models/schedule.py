@@ -85,6 +85,30 @@ class Detached(Early):
         return self.third(self.second(early.detach())) * mask
 
 
+class Defaults(nn.Module):
+    """An argument that isn't passed has a default."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, scale=2.0):
+        return self.last(self.first(x).tanh() * scale)
+
+
+class InATuple(nn.Module):
+    """Of ten calls, the fifth returns a tuple, and the seventh writes to a tensor in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
+
+    def forward(self, x):
+        halves = (-self.first(x * 2).tanh()).unsafe_chunk(2, -1)
+        written = halves[0].add_(1)
+        return self.last(written * halves[1])
+
+
 class Row(nn.Sequential):
     """One tensor goes from layer to layer, so torch's own stages can run it."""
 
@@ -93,6 +117,7 @@ class Row(nn.Sequential):
 
 
 MODELS = {"Skip": Skip, "InPlace": InPlace, "Frozen": Frozen, "Early": Early, "Detached": Detached}
+ALONE = {"Row": Row, "Defaults": Defaults, "InATuple": InATuple}
 
 
 def loss_of(output: Any, targets: Tensor) -> Tensor:
@@ -121,9 +146,9 @@ class Task(NamedTuple):
 def task(lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4) -> Task:
     """A model, cut into stages that have equally many calls, and one process's numbers."""
     torch.manual_seed(0)
-    made = Row() if model == "Row" else MODELS[model]()
+    made = (MODELS | ALONE)[model]()
     cut = lesson.cut_evenly(symbolic_trace(made), stages)
-    count = len(cut.graph.find_nodes(op="placeholder"))
+    count = sum(not node.args for node in cut.graph.find_nodes(op="placeholder"))
     inputs = [tuple(torch.rand(2, 4) for _ in range(count)) for _ in range(microbatches)]
     targets = [torch.randint(4, (2,)) for _ in range(microbatches)]
     whole = deepcopy(cut)
