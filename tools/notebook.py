@@ -81,7 +81,7 @@ def written(address: str) -> Iterator[Cell]:
     yield prose(section(page, "Why torch needs it"))
     yield prose(START)
     yield code(SETUP.replace("ADDRESS", address))
-    yield from with_examples(section(page, "What goes in, what comes out"))
+    yield from with_examples(section(page, "Input and output"))
     yield prose(task(page))
     yield prose(WRITE)
     stub = (STUBS / f"{LESSON.name}.py").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from tools.pages.torch_places import UnknownPlaceError, installed, lines_of, lin
 
 SECTIONS = [
     "Why torch needs it",
-    "What goes in, what comes out",
+    "Input and output",
     "The exercise",
     "Hints",
     "What you can do now",
@@ -60,7 +60,7 @@ def test_a_page_says_why_torch_needs_it_in_sixty_to_a_hundred_and_twenty_words(p
 
 @every_lesson
 def test_a_picture_comes_before_the_first_example(page):
-    first, *examples = page.fences_of("What goes in, what comes out")
+    first, *examples = page.fences_of("Input and output")
     assert first.language == "fx-graph"
     assert examples
 
