@@ -65,6 +65,28 @@ def backwards_wait_for_their_own_forward_alone(lesson):
 
 
 @wrong(
+    fails="test_an_action_starts_when_its_stage_is_free_and_its_input_is_there",
+    says="doesn't wait for the one before it in its stage",
+)
+def starts_although_its_stage_is_busy(lesson):
+    """Starts an action as soon as its input is there."""
+
+    def advance(stage, orders, timeline, ends, cost):
+        runs = timeline.stages[stage]
+        before = len(runs)
+        for action in orders[stage][before:]:
+            source = lesson._source(stage, action, len(orders))
+            if source is not None and source not in ends:
+                break
+            start = ends.get(source, 0)
+            runs.append(lesson.Run(action, start, start + cost[action.kind]))
+            ends[stage, action] = runs[-1].end
+        return len(runs) - before
+
+    lesson._advance = advance
+
+
+@wrong(
     fails="test_a_deadlock_names_each_stage_and_the_action_it_waits_for",
     says="a timeline was returned",
 )
@@ -141,6 +163,57 @@ def keeps_losses_with_their_history(lesson):
     lesson.Engine.forward = keeping
 
 
+def backward_with(start):
+    """``Engine.backward`` that starts autograd in its own way, given tensors and gradients."""
+
+    def backward(lesson, engine, microbatch):
+        held = engine.held.pop(microbatch)
+        pairs = [(loss, None) for loss in lesson.differentiable(held.loss)]
+        for user, values in held.sent.items():
+            gradients = engine.channel.receive(user, microbatch)
+            pairs += zip(lesson.differentiable(values), gradients, strict=True)
+        start(pairs, held.loss)
+        for maker, values in held.received.items():
+            leaves = lesson.differentiable(values)
+            engine.channel.send([leaf.grad for leaf in leaves], maker, microbatch)
+
+    def change(lesson):
+        lesson.Engine.backward = lambda *arguments: backward(lesson, *arguments)
+
+    return change
+
+
+@wrong(
+    fails="test_loss_and_gradients_are_those_of_one_process",
+    says="a sent tensor may have no gradient",
+    never="two backwards",
+)
+def passes_missing_gradients_on(lesson):
+    """Hands autograd every tensor, with or without a gradient."""
+
+    def start(pairs, loss):
+        if pairs:
+            torch.autograd.backward([root for root, _ in pairs], [given for _, given in pairs])
+
+    backward_with(start)(lesson)
+
+
+@wrong(
+    fails="test_loss_and_gradients_are_those_of_one_process",
+    says="pass all tensors to one `backward`",
+    never="may have no gradient",
+)
+def runs_one_backward_for_each_tensor(lesson):
+    """Calls ``backward`` tensor by tensor."""
+
+    def start(pairs, loss):
+        for root, given in pairs:
+            if root is loss or given is not None:
+                root.backward(given)
+
+    backward_with(start)(lesson)
+
+
 @wrong(
     fails="test_the_engine_waits_until_all_messages_have_left",
     says="`flush` the channel once",
@@ -184,8 +257,42 @@ def cuts_as_chunk_does(lesson):
 
 
 @wrong(
+    fails="test_processes_compute_what_one_does_and_leave_the_model_alone",
+    says="the gradients from before the step were counted",
+)
+def keeps_older_gradients(lesson):
+    """Doesn't clear the gradients that the process inherits."""
+
+    def run_stage(number, step):
+        with step.process_group(number):
+            engine = step.engine(number, lesson.Channel())
+            engine.run(step.orders[number])
+            step.save(number, engine)
+            dist.barrier()
+
+    lesson.run_stage = run_stage
+
+
+@wrong(
+    fails="test_a_stage_waits_for_the_others_before_its_process_ends",
+    says="`dist.barrier` isn't called",
+)
+def leaves_before_the_others(lesson):
+    """Ends its process while its neighbours may still receive."""
+
+    def run_stage(number, step):
+        step.gm.zero_grad()
+        with step.process_group(number):
+            engine = step.engine(number, lesson.Channel())
+            engine.run(step.orders[number])
+            step.save(number, engine)
+
+    lesson.run_stage = run_stage
+
+
+@wrong(
     fails="test_gradients_of_several_stages_are_added_up",
-    says="shared",
+    says="replaced that of another",
 )
 def takes_one_stage_for_all(lesson):
     """Takes a parameter's gradient from the last stage that has one."""

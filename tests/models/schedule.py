@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils._pytree import tree_map_only
 
+from tests.suite import equal, holds
 from tests.suite.engine import symbolic_trace
+from tests.suite.expect import Words, numeric_difference
 
 # --- models
 
@@ -255,6 +257,17 @@ def results(stages: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
 
 def sorted_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return dict(sorted(tensors.items()))
+
+
+def same_gradients(
+    actual: dict[str, Tensor], expected: dict[str, Tensor], *, cause: Any = ""
+) -> None:
+    """Fail unless the gradients are those of one process; name the first one that isn't."""
+    equal(sorted(actual), sorted(expected))
+    for name in sorted(expected):
+        difference = numeric_difference(actual[name], expected[name])
+        wanted = f"the gradient of `{name}` that one process computes"
+        holds(not difference, wanted, got=Words(difference), cause=cause)
 
 
 # --- processes
