@@ -94,8 +94,21 @@ def test_a_method_that_was_replaced_before_is_put_back(lesson):
         return original(module, *how)
 
     tracer.call_module = counting
-    info = watched(lesson.ExecOrderTracer(), model, tracer)
-    equal(len(calls), len(info.module_forward_order) - 1, cause=(is_value(0), "it isn't called"))
+    watcher, on_class = lesson.ExecOrderTracer(), vars(Tracer)["call_module"]
+    with watcher.patch_tracer(tracer, model):
+        class_is_patched = vars(Tracer)["call_module"] is not on_class
+        tracer.trace(model)
+    equal(
+        len(calls),
+        len(watcher.exec_info.module_forward_order) - 1,
+        cause=[
+            (is_value(0), "it isn't called"),
+            (
+                class_is_patched,
+                "the method was replaced on the class, and this object has one of its own",
+            ),
+        ],
+    )
     equal(tracer.call_module, counting, hint="restore what was there before, whatever it was")
 
 
@@ -201,7 +214,9 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
                 lambda found: found[0] == ["inner"],
                 "after the first call, the root isn't the current module again",
             ),
+            (is_value([[], []]), "no call is in the list of its caller"),
         ],
+        hint="note a call before the called module becomes the current one",
     )
 
 
@@ -248,7 +263,13 @@ def test_a_parameter_is_listed_at_its_first_use_only(lesson):
     same_names(
         "parameters",
         record(lesson, Mixed())["parameters"],
-        ["scale", "linear.weight", "linear.bias"],
+        wanted := ["scale", "linear.weight", "linear.bias"],
+        cause=(
+            lambda _: (
+                record(lesson, Mixed(), lesson.TracingConfig().tracer)["parameters"] == wanted
+            ),
+            "torch's proxies weren't found: with your own tracer, nothing is missing",
+        ),
     )
 
 
@@ -443,6 +464,7 @@ def test_units_are_in_the_order_of_their_first_use(lesson):
         (3, [(0, 1), (0, 2), (1, 3)]),
         (9, [(0, 1), (0, 2), (0, 3)]),
     ],
+    ids=["budget 1", "budget 2", "budget 3", "budget 9"],
 )
 def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, wanted):
     equal(

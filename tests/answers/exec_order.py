@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import partial, update_wrapper
 from itertools import pairwise
+from unittest.mock import patch
 
 from torch.fx import Proxy
 from torch.utils._pytree import tree_leaves
@@ -192,6 +193,75 @@ def reads_parameters_in_a_loop(lesson):
         return used
 
     lesson.ExecOrderTracer.parameters_used = parameters_used
+
+
+@wrong(
+    fails="test_a_parameter_is_listed_at_its_first_use_only",
+    says="torch's proxies weren't found",
+    never="something is missing",
+)
+def knows_only_its_own_proxies(lesson):
+    """Forgets that the tracer may be torch's."""
+
+    def parameters_used(self, info, parameters, node, args):
+        if node.op == "call_module":
+            return list(info.curr_module.named_parameters())
+        nodes = [each.node for each in args if isinstance(each, lesson.Proxy)]
+        return lesson.named(parameters, nodes)
+
+    lesson.ExecOrderTracer.parameters_used = parameters_used
+
+
+@wrong(
+    fails="test_the_record_equals_torchs",
+    says="even if it was used before",
+    never="an operation in the running module's list",
+)
+def notes_the_first_use_only(lesson):
+    """Skips the parameters that were used before."""
+    parameters_used = lesson.ExecOrderTracer.parameters_used
+
+    def new_ones(self, info, *arguments):
+        used = parameters_used(self, info, *arguments)
+        return [each for each in used if each[1] not in info.visited_params]
+
+    lesson.ExecOrderTracer.parameters_used = new_ones
+
+
+@wrong(
+    fails="test_each_call_is_noted_in_the_list_of_its_caller",
+    says="no call is in the list of its caller",
+)
+def notes_a_call_in_a_list_that_it_empties(lesson):
+    """Makes the called module the current one before it notes the call."""
+
+    def record_call(self, info, call_module, module, *how):
+        info.module_forward_order.append(module)
+        caller, info.curr_module = info.curr_module, module
+        info.module_to_param_usage_infos.setdefault(module, [])
+        lesson._note_usage(info, module, list(module.named_parameters()))
+        info.module_to_param_usage_infos[module] = []
+        output = call_module(module, *how)
+        info.curr_module = caller
+        return output
+
+    lesson.ExecOrderTracer.record_call = record_call
+
+
+@wrong(
+    fails="test_a_method_that_was_replaced_before_is_put_back",
+    says="replaced on the class",
+)
+def patches_the_class(lesson):
+    """Replaces the methods on the tracer's class."""
+
+    @contextmanager
+    def patch_tracer(self, tracer, root_module):
+        made = replacements(self, lesson, tracer, root_module)
+        with patch.multiple(type(tracer), **{k: staticmethod(v) for k, v in made.items()}):
+            yield
+
+    lesson.ExecOrderTracer.patch_tracer = patch_tracer
 
 
 @wrong(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -240,7 +241,7 @@ def same_record(actual: Record, expected: Record) -> None:
         same_usages(user, ours[user][earlier:], theirs[user])
 
 
-def same_names(field: str, actual: object, expected: object) -> None:
+def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
     """Fail unless one field of a record holds the same names in the same order."""
     ours, theirs = ([each] if isinstance(each, str) else each for each in (actual, expected))
     missing = [name for name in theirs if name not in ours]
@@ -252,6 +253,7 @@ def same_names(field: str, actual: object, expected: object) -> None:
                 FOREIGN in ours,
                 f"`{field}` names another model: the record, or a part of it, is shared",
             ),
+            *([cause] if cause else []),
             (missing == ["(root)"] and len(ours) > 0, f"the root is missing from `{field}`"),
             (len(ours) < len(theirs), f"something is missing from `{field}`"),
             (len(ours) > len(theirs), f"`{field}` has something that doesn't belong there"),
@@ -272,6 +274,14 @@ def each_once(usages: list) -> list:
 def same_usages(user: str, actual: list, expected: list) -> None:
     """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
+    our_calls, their_calls = ([used for used in each if used != user] for each in (ours, theirs))
+    if ours == theirs:
+        hint = "a call lists its parameters by their names in the called module, and an operation "
+        hint += "lists each argument, by its name in the root"
+    elif our_calls == their_calls and len(ours) < len(theirs):
+        hint = "note each operation that uses a parameter, even if it was used before"
+    else:
+        hint = "a call is noted in the caller's list, an operation in the running module's list"
     equal(
         actual,
         expected,
@@ -287,7 +297,7 @@ def same_usages(user: str, actual: list, expected: list) -> None:
             (sorted(ours) == sorted(theirs), f"the order in the list of {user} differs"),
             (True, f"in the list of {user}, a usage is noted for another module"),
         ],
-        hint="a call is noted in the caller's list, an operation in the running module's list",
+        hint=hint,
     )
 
 
