@@ -788,6 +788,7 @@ def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
         cause=[
             (lambda got: kept and "kept" not in got, "its old entries are gone"),
             (lambda got: not kept and not got, "an empty dict was treated like None"),
+            (lambda got: "outer_0_0" in got, "the new path lacks the prefix `submod_1.`"),
         ],
         hint="update the map; partition.environment has the new node of each old one",
     )

@@ -8,6 +8,18 @@ from tests.suite.answers import right, wrong
 from tests.suite.engine import map_arg
 
 
+@wrong(
+    fails="test_qualname_map_has_the_old_path_of_each_module",
+    says="the new path lacks the prefix",
+)
+def new_paths_lack_the_submodule(lesson):
+    """Maps the paths that the modules have inside their submodules."""
+    old_paths = lesson.old_paths
+    lesson.old_paths = lambda partitions: {
+        path.partition(".")[2]: old for path, old in old_paths(partitions).items()
+    }
+
+
 @wrong(fails="test_the_callback_is_called_once_for_each_call", says="called again")
 def the_callback_is_asked_twice(lesson):
     """Asks once to find the partitions, and again to fill them."""
