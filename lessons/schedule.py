@@ -74,7 +74,7 @@ def gpipe(stages: int, microbatches: int) -> list[Order]:
 
 
 def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
-    """Let every stage run a backward as soon as it can, and a forward after each.
+    """Let every stage run each backward as soon as it can, and one forward after it.
 
     Before its first backward, the last stage runs one forward, the one before it two, and so on:
     a stage can run that many before the first gradient arrives. Then backwards and forwards
@@ -93,11 +93,11 @@ def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
     [[F0, F1, B0, F2, B1, B2], [F0, B0, F1, B1, F2, B2]]
     """
     raise NotImplementedError(
-        "schedule: let every stage run a backward as soon as it can, and a forward after each"
+        "schedule: let every stage run each backward as soon as it can, and one forward after it"
     )
 
 
-class Run(NamedTuple):
+class Run(NamedTuple):  # given
     """An action, with the times at which it starts and ends."""
 
     action: Action
@@ -250,7 +250,7 @@ def stages_of(gm: GraphModule) -> list[Stage]:
         The stages, in the order of the graph.
 
     Raises:
-        ValueError: The graph calls something that isn't a submodule, so it isn't cut. The message
+        ValueError: The graph calls something other than submodules, so it isn't cut. The message
             names that node.
 
     >>> from lessons.tracer import symbolic_trace
@@ -265,7 +265,7 @@ def stages_of(gm: GraphModule) -> list[Stage]:
 
 
 @dataclass
-class Held:
+class Held:  # given
     """The values that a stage keeps of a micro-batch from its forward to its backward.
 
     Attributes:
@@ -342,16 +342,16 @@ class Engine:
             received: For each stage in ``receives``, the values that it sent.
 
         Returns:
-            The value of each node, and the value of the last one, which in the last stage is what
-            the model returns.
+            The value of each node, and the value of the last node. In the last stage, that is the
+            model's output.
         """
         raise NotImplementedError("schedule: run the nodes of the stage")
 
     def backward(self, microbatch: int) -> None:
         """Receive the gradients of the sent values, run autograd, send those of the received ones.
 
-        To each stage that it received values from, a stage sends a list of gradients: one for each
-        received tensor that requires a gradient, in order, or ``None`` if the tensor has none. If
+        To each stage that it received values from, a stage sends a list with one entry per received
+        tensor that requires a gradient, in order: its gradient, or ``None`` if it got none. If
         several stages use a value, their gradients add up. Parameters add theirs up in ``grad``,
         over all micro-batches.
         """

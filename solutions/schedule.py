@@ -82,7 +82,7 @@ def gpipe(stages: int, microbatches: int) -> list[Order]:
 
 
 def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
-    """Let every stage run a backward as soon as it can, and a forward after each.
+    """Let every stage run each backward as soon as it can, and one forward after it.
 
     Before its first backward, the last stage runs one forward, the one before it two, and so on:
     a stage can run that many before the first gradient arrives. Then backwards and forwards
@@ -118,7 +118,7 @@ def _alternating(ahead: int, microbatches: int) -> Order:
 # --- Step 2: a clock
 
 
-class Run(NamedTuple):
+class Run(NamedTuple):  # given
     """An action, with the times at which it starts and ends."""
 
     action: Action
@@ -321,7 +321,7 @@ def stages_of(gm: GraphModule) -> list[Stage]:
         The stages, in the order of the graph.
 
     Raises:
-        ValueError: The graph calls something that isn't a submodule, so it isn't cut. The message
+        ValueError: The graph calls something other than submodules, so it isn't cut. The message
             names that node.
 
     >>> from solutions.tracer import symbolic_trace
@@ -368,7 +368,7 @@ def _record_crossing(value: Node, maker: Stage | None, user: Stage) -> None:
 
 
 @dataclass
-class Held:
+class Held:  # given
     """The values that a stage keeps of a micro-batch from its forward to its backward.
 
     Attributes:
@@ -452,8 +452,8 @@ class Engine:
             received: For each stage in ``receives``, the values that it sent.
 
         Returns:
-            The value of each node, and the value of the last one, which in the last stage is what
-            the model returns.
+            The value of each node, and the value of the last node. In the last stage, that is the
+            model's output.
         """
         interpreter = Interpreter(self.gm)
         interpreter.args_iter = iter(self.inputs[microbatch])
@@ -467,8 +467,8 @@ class Engine:
     def backward(self, microbatch: int) -> None:
         """Receive the gradients of the sent values, run autograd, send those of the received ones.
 
-        To each stage that it received values from, a stage sends a list of gradients: one for each
-        received tensor that requires a gradient, in order, or ``None`` if the tensor has none. If
+        To each stage that it received values from, a stage sends a list with one entry per received
+        tensor that requires a gradient, in order: its gradient, or ``None`` if it got none. If
         several stages use a value, their gradients add up. Parameters add theirs up in ``grad``,
         over all micro-batches.
         """

@@ -246,7 +246,7 @@ def order_partitions(
 
     Args:
         partitions: The result of ``assign_nodes``, after ``collect_crossings``.
-        keep_original_order: Return them in the given order, which is not checked.
+        keep_original_order: Return them in the given order. Only cycles are refused.
 
     Returns:
         The same partitions, each after those it depends on, unless ``keep_original_order``.
