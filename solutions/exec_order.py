@@ -211,8 +211,8 @@ class ExecOrderTracer:
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
         ``call_function`` or ``call_method`` node uses those among its positional arguments, by
-        their names in the root: a proxy counts as a parameter if its node's target is the
-        parameter's name. Other nodes use none.
+        their names in the root: a proxy, yours or torch's, counts as a parameter if its node's
+        target is the parameter's name. Other nodes use none.
 
         torch misses parameters that are nested in a list, passed by keyword or given to a leaf
         module, and mistakes an input for a parameter of the same name. You may do the same, or do
@@ -225,7 +225,8 @@ class ExecOrderTracer:
             args: Its positional arguments as the model passed them, proxies among them.
 
         Returns:
-            A new list of names and parameters, in order; a repeated argument is listed each time.
+            A new list of names and parameters, in order; a parameter that is passed twice is listed
+            twice.
         """
         if node.op == "call_module":
             return list(info.curr_module.named_parameters())
@@ -303,7 +304,7 @@ def prefetch_plan(
 
     A module takes up memory from the moment its gather begins until it has run. While a module
     runs, it and all modules gathered ahead may together take up ``budget`` bytes. Modules are
-    gathered in the order of use. One that doesn't fit while an earlier one runs is gathered when
+    gathered in the order of use. One that doesn't fit while any earlier one runs is gathered when
     its turn comes: then there is no fetch for it, and the budget doesn't matter.
 
     Args:
