@@ -46,7 +46,7 @@ class CreateArg:
 
         Raises:
             NameError: ``a`` is a parameter that the root doesn't hold.
-            NotImplementedError: ``a`` is another model's module, or has a type that the error names.
+            NotImplementedError: ``a`` is another model's module, or the error names its type.
             RuntimeError: ``a`` is a dict with a proxy in a key.
 
         In torch: ``Tracer.create_arg``.

@@ -122,7 +122,9 @@ class Running:
             computed = self.computed
             if self.test_timer.is_over(computed):
                 limit = f"{self.request.seconds:g} s"
-                self.stop_late(f"still running after {limit}, so it was stopped: an endless loop, or a wait?")
+                self.stop_late(
+                    f"still running after {limit}, so it was stopped: endless loop or wait?"
+                )
             elif self.total_timer.is_over(computed):
                 limit = f"{self.request.total:g} s"
                 self.stop_late(f"all tests together took more than {limit}, so they were stopped")

@@ -55,7 +55,7 @@ RED = Verdict(
 HUNG = Verdict(
     "create_arg",
     (),
-    Ending(End.TIME, "still running after 10 s, so it was stopped: an endless loop, or a wait?"),
+    Ending(End.TIME, "still running after 10 s, so it was stopped: endless loop or wait?"),
     planned=(3, 0),
 )
 DONE = Verdict("placeholders", (report("a"),), Ending(End.FINISHED), planned=(1, 0))
