@@ -88,6 +88,18 @@ def test_an_item_is_taken_at_its_position(lesson):
     equal(mul.args, (one, 2))
 
 
+def test_an_item_after_a_none_is_taken_at_its_position(lesson):
+    def function():
+        x, weight = torch.ones(1, 2, 3, 3), torch.ones(2, 2, 1, 1)
+        sizes = ([2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        aten.convolution_backward(x, x, weight, *sizes, [False, True, True])
+
+    nodes = recorded(lesson, function).graph.nodes
+    positions = [node.args[1] for node in nodes if node.name.startswith("getitem")]
+    cause = (is_value([0, 1]), "the positions count only the tensors, and the first item is None")
+    equal(positions, [1, 2], cause=cause)
+
+
 def test_a_constant_has_one_node_however_often_it_is_used(lesson):
     scale = torch.tensor([2.0, 3.0])
 
@@ -612,6 +624,16 @@ def test_a_write_to_memory_that_has_two_dtypes_is_refused(lesson):
 
     with refuses(lesson.CaptureError, cause="`as_strided` read memory of one dtype as the other"):
         lesson.capture(model, (torch.ones(2),))
+
+
+def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
+    def model(x):
+        y = x * 2
+        torch.view_as_complex(y).conj().imag.mul_(2)
+        return y
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read a negated view without its sign"):
+        lesson.capture(model, (torch.ones(3, 2),))
 
 
 @pytest.mark.parametrize("seed", range(12))
