@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.models.backend import (
@@ -222,6 +223,21 @@ def test_inputs_and_outputs_are_the_values_that_enter_and_leave_a_kernel(lesson)
     first, second = kernels(lesson, around, *inputs(3, 3))
     equal([each.name for each in first.outputs], ["relu"])
     equal([each.name for each in second.inputs], ["relu", "mm"])
+
+
+def test_the_graphs_of_torch_have_kernels_too(lesson):
+    def function(x):
+        return (x * 2 + x.exp()).relu()
+
+    module = make_fx(function, tracing_mode="fake")(torch.ones(3))
+    equal(
+        [len(each.nodes) for each in lesson.kernels(module.graph)],
+        [4],
+        cause=(
+            lambda got: got == [] and counts(lesson, function, torch.ones(3)) == [4],
+            "torch's nodes weren't taken for nodes: use `is_node`",
+        ),
+    )
 
 
 # --- step 3: print Python -------------------------------------------------------------------------
@@ -472,6 +488,31 @@ def test_an_output_keeps_its_val(lesson):
     for node in lesson.lower(module).graph.nodes:
         if node.name in ("relu", "add_1", "mm"):
             holds(node.meta.get("val") is values[node.name], f"the `val` of {node.name}")
+
+
+def test_a_second_call_leaves_the_results_of_the_first(lesson):
+    kernel = only_kernel(lesson, chain, *inputs(3))
+    launch = lesson.launcher(kernel, lesson.python_function(kernel))
+    (first,), (second,) = launch(*inputs(3)), launch(*inputs(3)[::-1])
+    same_numbers(
+        first.clone(),
+        chain(*inputs(3)),
+        cause=(
+            first.data_ptr() == second.data_ptr(),
+            "both calls write to the same tensors: make the outputs for each call",
+        ),
+    )
+
+
+@needs_compiler
+def test_a_module_of_torch_becomes_a_module_of_torch(lesson):
+    lowered = lesson.lower(make_fx(chain, tracing_mode="fake")(*inputs(3)))
+    equal(
+        (type(lowered.graph), isinstance(lowered, torch.fx.GraphModule)),
+        (torch.fx.Graph, True),
+        hint="take the classes of the module that was given",
+    )
+    same_numbers(lowered(*inputs(3)), chain(*inputs(3)))
 
 
 @needs_compiler
