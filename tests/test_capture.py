@@ -50,6 +50,20 @@ def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
     equal((str(add.target), add.args, add.kwargs), ("aten.add.Tensor", (ones, ones), {"alpha": 3}))
 
 
+def test_a_recorded_node_takes_nodes_as_keywords_too(lesson):
+    def function():
+        x, order = torch.ones(3), torch.arange(3)
+        torch.searchsorted(x, x, sorter=order)
+
+    _, arange, search = recorded(lesson, function).graph.nodes
+    holds(
+        search.kwargs == {"sorter": arange},
+        f"the keyword `sorter` to be the node {arange}",
+        got=search.kwargs,
+        cause=(lambda got: isinstance(got["sorter"], torch.Tensor), "the keyword is a tensor"),
+    )
+
+
 def test_a_node_has_the_name_of_its_operator(lesson):
     nodes = recorded(lesson, lambda: torch.ones(2).add(1).add(2)).graph.nodes
     equal([node.name for node in nodes], ["ones", "add", "add_1"])
@@ -475,6 +489,12 @@ def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
     recorder = recorded(lesson, lambda: torch.ones(2).bernoulli_(0.5))
     drawn = recorder.graph.output_node()
     holds(0.5 in (*drawn.args, *drawn.kwargs.values()), "p to be 0.5", got=drawn.args)
+
+
+def test_an_argument_that_is_passed_keeps_its_value(lesson):
+    drawn = recorded(lesson, lambda: torch.ones(2).bernoulli_(0.3)).graph.output_node()
+    values = (*drawn.args, *drawn.kwargs.values())
+    holds(0.3 in values, "p to be 0.3", got=values, hint="add no default for it")
 
 
 def test_an_operator_without_a_pure_version_is_refused(lesson):
