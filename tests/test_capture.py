@@ -84,6 +84,16 @@ def test_the_val_of_a_node_is_detached(lesson):
     )
 
 
+def test_each_tensor_in_a_val_is_detached(lesson):
+    def function():
+        (torch.ones(4, requires_grad=True) * 2).split(2)
+
+    (split,) = (node for node in recorded(lesson, function).graph.nodes if node.name == "split")
+    needs = [each.requires_grad for each in split.meta["val"]]
+    cause = (is_value([True, True]), "the tensors in a list weren't detached")
+    equal(needs, [False, False], cause=cause)
+
+
 def test_each_of_several_results_has_its_own_node(lesson):
     def function():
         low, high = torch.aminmax(torch.ones(3))
@@ -470,6 +480,16 @@ def test_a_write_in_place_returns_the_tensor_that_it_wrote(lesson):
         return y
 
     runs_as_eager(lesson, function, torch.ones(2))
+
+
+def test_a_rule_for_the_pure_operator_replaces_a_write(lesson):
+    def function():
+        nn.functional.silu(torch.ones(2), inplace=True)
+
+    table = {aten.silu.default: lambda x: x * x.sigmoid()}
+    names = operators(recorded(lesson, function, table).graph)[1:]
+    cause = (is_value(["aten.silu.default"]), "the rule for `silu` wasn't used")
+    equal(names, ["aten.sigmoid.default", "aten.mul.Tensor"], cause=cause)
 
 
 def test_the_pure_operator_takes_the_same_arguments(lesson):
