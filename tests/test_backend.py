@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 import warnings
@@ -12,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.models.backend import (
     FUNCTIONS,
+    Largest,
     Net,
     around,
     aten,
@@ -66,6 +67,15 @@ def test_an_operand_is_read_at_its_place(lesson, operand, expected):
 
 def test_an_operand_with_the_shape_of_the_loop_is_whole(lesson):
     equal([lesson.place(shape, shape) for shape in ((1,), (4, 1), (1, 3))], ["whole"] * 3)
+
+
+def test_an_operand_with_one_element_is_single(lesson):
+    operands = ((1, 1), (1,), ())
+    equal(
+        [lesson.place((1, 3), operand) for operand in operands],
+        ["single"] * 3,
+        cause=(lambda got: got[0] == "row", "`row` was asked before `single`"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,6 +169,34 @@ def test_a_node_waits_for_its_only_user(lesson):
         counts(lesson, gate, *inputs(3, 3)),
         [2, 2],
         hint="move nodes to their users, going from the last node to the first",
+    )
+
+
+def test_a_node_follows_its_user_to_a_later_loop(lesson):
+    def function(x, y):
+        return x.exp().mm(x) + y.relu().neg()
+
+    equal(
+        [operators(each) for each in kernels(lesson, function, *inputs(3, 3))],
+        [["relu", "neg", "add"]],
+        cause=(
+            is_value([["exp", "relu"], ["neg", "add"]]),
+            "`neg` moved to `add`, but `relu` was asked before it",
+        ),
+        hint="move nodes to their users, going from the last node to the first",
+    )
+
+
+def test_kernels_are_in_the_order_of_their_first_nodes(lesson):
+    def function(x, y):
+        a, b = x.neg(), y.neg()
+        d = b.exp()
+        return a.exp(), d
+
+    equal(
+        [each.shape for each in kernels(lesson, function, torch.ones(3), torch.ones(4))],
+        [(3,), (4,)],
+        cause=(is_value([(4,), (3,)]), "they are in the order of their last nodes"),
     )
 
 
@@ -276,17 +314,23 @@ def test_python_writes_to_outputs_whatever_they_are_called(lesson):
     runs_as_eager(lesson, lesson.python_function, function, *inputs(4, 3))
 
 
-def test_python_needs_memory_for_only_one_chunk(lesson):
-    class Largest(TorchDispatchMode):
-        elements = 0
+def test_python_makes_no_warnings_for_a_shorter_last_chunk(lesson):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        runs_as_eager(lesson, lesson.python_function, lambda x: x * 2 + 1, torch.ones(100_000))
+    equal(
+        [str(each.message) for each in caught],
+        [],
+        cause=(
+            lambda got: all("resized" in each for each in got),
+            "a buffer is longer than the last chunk: cut it, too",
+        ),
+    )
 
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            if all(each.alias_info is None for each in func._schema.returns):
-                self.elements = max(self.elements, result.numel())
-            return result
 
-    x, y = inputs(200, 100)
+@pytest.mark.parametrize("shape", [(200, 100), (100_000,)], ids=str)
+def test_python_needs_memory_for_only_one_chunk(lesson, shape):
+    x, y = inputs(*shape)
     kernel = only_kernel(lesson, chain, x, y)
     run, out = lesson.python_function(kernel), torch.empty_like(x)
     with Largest() as largest:
@@ -395,6 +439,31 @@ def test_numbers_in_the_graph_are_floats(lesson):
 
 
 @needs_compiler
+def test_cpp_stores_an_output_that_a_later_pass_reads(lesson):
+    def function(x, y):
+        a = x * y
+        return a, a / (a * a).sum(-1, keepdim=True)
+
+    runs_as_eager(lesson, lesson.cpp_function, function, *inputs(4, 3))
+
+
+@needs_compiler
+def test_large_integers_are_multiplied_as_floats(lesson):
+    def function(x):
+        return torch.add(x, 100_000, alpha=100_000) * 2
+
+    runs_as_eager(lesson, lesson.cpp_function, function, torch.ones(3))
+
+
+@needs_compiler
+def test_minus_infinity_is_a_bound(lesson):
+    def function(x):
+        return x.clamp(-math.inf, 1) * 2
+
+    runs_as_eager(lesson, lesson.cpp_function, function, torch.tensor([-2.0, 0.5, 3.0]))
+
+
+@needs_compiler
 def test_a_source_is_compiled_once(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = 'extern "C" int run() { return 1; }'
@@ -407,8 +476,11 @@ def test_a_source_is_compiled_once(lesson, tmp_path, monkeypatch):
 @needs_compiler
 def test_another_source_is_another_library(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    one, two = (lesson.compiled(f'extern "C" int run() {{ return {n}; }}') for n in (1, 2))
-    equal((one(), two()), (1, 2))
+    results = (ctypes.c_int * 2)()
+    for n in (0, 1):
+        run = lesson.compiled(f'extern "C" void run(int* p) {{ p[{n}] = {n} + 1; }}')
+        run(results)
+    equal(list(results), [1, 2])
 
 
 @needs_compiler
@@ -423,6 +495,31 @@ def test_another_preamble_is_another_library(lesson, tmp_path, monkeypatch):
         len(list(tmp_path.rglob("*.so"))) == 2,
         "a library for each preamble",
         hint="everything that affects the result must affect the name",
+    )
+
+
+@needs_compiler
+def test_other_flags_and_another_compiler_make_other_libraries(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made, names = [], lesson.shape_of.__globals__
+    compiler = tmp_path / "other"
+    compiler.write_text(f'#!/bin/sh\nexec {lesson.find_compiler()} "$@"\n')
+    compiler.chmod(0o755)
+    for change in (
+        lambda: None,
+        lambda: monkeypatch.setitem(names, "FLAGS", [*names["FLAGS"], "-DOTHER"]),
+        lambda: monkeypatch.setenv("CXX", str(compiler)),
+    ):
+        change()
+        lesson.compiled('extern "C" int run() { return 1; }')
+        made.append(len(list(tmp_path.rglob("*.so"))))
+    equal(
+        made,
+        [1, 2, 3],
+        cause=[
+            (lambda got: got[1] == 1, "the name doesn't depend on `FLAGS`"),
+            (lambda got: got[2] == got[1], "the name doesn't depend on the compiler"),
+        ],
     )
 
 
@@ -449,8 +546,15 @@ def test_without_a_compiler_there_is_one_warning_and_python_runs(lesson, monkeyp
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         lowered = lesson.lower(module)
-    words = [str(each.message) for each in caught if "C++ compiler" in str(each.message)]
-    equal(len(words), 1, hint="warn once for the graph, not once per kernel")
+    messages = [str(each.message) for each in caught if each.category is RuntimeWarning]
+    equal(
+        ["C++ compiler" in each for each in messages],
+        [True],
+        cause=[
+            (lambda got: len(got) > 1, "it warns more than once: warn once for the graph"),
+            (is_value([False]), "the warning lacks the message of the error"),
+        ],
+    )
     same_numbers(lowered(*inputs(3, 3)), around(*inputs(3, 3)))
 
 
@@ -464,6 +568,27 @@ def test_with_a_compiler_that_fails_its_message_is_in_the_warning(lesson, tmp_pa
     with warns_of("out of order"):
         lowered = lesson.lower(module)
     same_numbers(lowered(*inputs(3)), chain(*inputs(3)))
+
+
+@needs_compiler
+def test_if_one_kernel_does_not_compile_all_run_as_python(lesson, tmp_path, monkeypatch):
+    compiler = tmp_path / "picky"
+    refuse = 'for each; do case $each in *.cpp) grep -q o_tanh "$each" && exit 1;; esac; done'
+    compiler.write_text(f'#!/bin/sh\n{refuse}\nexec {lesson.find_compiler()} "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    found = kernels(lesson, lambda x: (x * 2 + 1).mm(x).neg().tanh(), torch.ones(3, 3))
+    made = []
+    monkeypatch.setitem(lesson.shape_of.__globals__, "python_function", made.append)
+    with warns_of("picky"):
+        lesson.functions(found)
+    equal(
+        made,
+        found,
+        cause=(is_value(found[1:]), "only the kernel that failed became Python"),
+        hint="after a failure, make all functions in Python",
+    )
 
 
 @needs_compiler
@@ -596,6 +721,24 @@ def test_nothing_moves_past_a_write(lesson):
         hint="their loops have different epochs",
     )
     same_numbers(lesson.lower(module)(*inputs(3)), expected)
+
+
+def test_a_value_from_before_a_write_is_computed_before_it(lesson):
+    def function(x):
+        a = x.neg()
+        x.add_(1)
+        return a + x.exp()
+
+    module = flat(lesson, function, torch.ones(3))
+    equal(
+        [operators(each) for each in lesson.kernels(module.graph)],
+        [["exp", "add"]],
+        cause=(
+            is_value([["neg", "exp", "add"]]),
+            "`neg` moved past the write: compare the epochs too",
+        ),
+    )
+    same_numbers(lesson.lower(module)(torch.ones(3)), function(torch.ones(3)))
 
 
 # --- the whole: torch.compile ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.suite import holds, same_numbers
 from tests.suite.engine import graph_module, new_graph
@@ -135,6 +136,18 @@ def compiled_by(backend, model):
             raise error.inner_exception from None
 
     return run
+
+
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest new tensor."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if all(each.alias_info is None for each in func._schema.returns):
+            self.elements = max(self.elements, result.numel())
+        return result
 
 
 def no_kernel_waits_for_itself(found):
