@@ -291,6 +291,15 @@ def test_a_node_knows_the_modules_that_ran_it(lesson):
     same_stacks(watched(lesson, model, x), exports(model, x))
 
 
+def test_a_function_is_the_root_of_its_nodes(lesson):
+    (stack,) = stacks(watched(lesson, lambda x: x + 1, torch.ones(1)))
+    equal(
+        [path for path, _ in stack.values()],
+        [""],
+        cause=(is_value([]), "there is no item for the root, because the model is a function"),
+    )
+
+
 def test_a_second_call_has_a_number(lesson):
     model, x = Twice(), torch.ones(1, 2)
     graph = watched(lesson, model, x, default_decompositions())
@@ -635,6 +644,18 @@ def test_a_view_is_read_again_only_after_a_write(lesson):
     equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
 
 
+def test_after_a_write_a_view_is_read_again_once(lesson):
+    def function():
+        x = torch.ones(2, 2)
+        row = x[0]
+        x.add_(1)
+        row * 2, row * 3
+
+    names = operators(recorded(lesson, function).graph)
+    cause = (is_value(2), "the node of the view wasn't refreshed, so each use reads it again")
+    equal(names.count("aten.as_strided.default"), 1, cause=cause)
+
+
 def test_transposing_in_place_is_not_a_write(lesson):
     def function(x):
         y = x * 2
@@ -757,6 +778,20 @@ def test_constants_become_the_first_inputs(lesson):
     lesson.lift_constants(recorder.graph)
     names = ["_tensor_constant0", "_tensor_constant1", "input_0"]
     equal([str(node.target) for node in recorder.graph.find_nodes(op="placeholder")], names)
+
+
+def test_a_constant_keeps_its_meta_as_an_input(lesson):
+    recorder, scale = lesson.Recorder({}), torch.tensor([2.0])
+    recorder.finish(recorder.run(lambda x: x * scale, (torch.ones(1),), {}))
+    (value,) = (each.meta["val"] for each in recorder.graph.find_nodes(op="get_attr"))
+    lesson.lift_constants(recorder.graph)
+    after = recorder.graph.find_nodes(op="placeholder")[0].meta
+    holds(
+        after.get("val") is value,
+        'the `meta["val"]` that the `get_attr` node had',
+        got=after.get("val"),
+        cause=(lambda got: got is None, "the placeholder has no `val`"),
+    )
 
 
 def test_a_program_says_what_each_input_is(lesson):
