@@ -333,6 +333,7 @@ def fits(node: Node) -> bool:
     takes plain tensors that have a ``place`` in the result's shape, integers and floats except
     ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor with at least two
     elements per row, a list that has only the last dimension, and ``True`` to keep that dimension.
+    A node without a ``val`` doesn't fit.
 
     >>> from lessons.capture import capture
     >>> def function(x):
@@ -372,9 +373,10 @@ def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
     """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
 
     A reduction runs over the shape of its input. A node that follows the reduction, with one
-    number per row, stays in the same loop: if an input's loop has another shape, and that shape's
-    ``row_shape`` is the node's shape, the node runs over the loop's shape too. If there are several
-    such inputs, the one with the highest level decides. Any other node runs over its own shape.
+    number per row, stays in the same loop: if an input's loop has a shape other than the node's,
+    and that shape's ``row_shape`` is the node's shape, the node runs over the loop's shape too. If
+    there are several such inputs, the one with the highest level decides. Any other node runs over
+    its own shape.
 
     Args:
         node: The node.
@@ -389,13 +391,13 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:
     """Return the loop of each node.
 
     A kernel runs without a break: it can't wait in the middle until other nodes have used its
-    results. So no value may leave a kernel and come back. Levels make sure of that: a node's level
-    is the highest of its inputs' levels, where an input whose loop has another shape counts one
-    more. So a value that leaves a kernel is used at a higher level. An input of the graph has level
-    0.
+    results. So no value may leave a kernel and come back. Levels make sure of that. Take the
+    level of each input, plus one if its loop has another shape; the node's level is the highest of
+    these. So a value that leaves a kernel is used at a higher level. An input of the graph has
+    level 0.
 
     Then go from the last node to the first: if all users of a node that fits are in one loop, and
-    that loop has the node's shape and epoch, move the node there.
+    that loop has the shape and the epoch of the node's own loop, move the node there.
 
     >>> from lessons.capture import capture
     >>> def function(x, y):
@@ -607,7 +609,8 @@ class CppWriter:
 
         A node of the same kernel is a variable, unless it has a value per column and belongs to an
         earlier phase: then read it from its buffer. Read an input at its ``place``. Numbers and
-        booleans become floats, infinity becomes ``inf_``, and ``None`` becomes ``none_``.
+        booleans become floats, infinity becomes ``inf_``, minus infinity ``(-inf_)``, and ``None``
+        becomes ``none_``.
         """
         raise NotImplementedError("backend: return an expression for an argument of a node")
 
