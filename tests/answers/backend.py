@@ -223,3 +223,22 @@ def makes_outputs_in_a_loop(lesson):
         return run
 
     replace(lesson, launcher=launcher)
+
+
+@right(core_only=True)
+def says_that_run_returns_nothing(lesson):
+    """Tells ``ctypes`` that the C++ function is ``void``."""
+    compiled = lesson.compiled
+
+    def of_no_result(source):
+        run = compiled(source)
+        run.restype = None
+        return run
+
+    replace(lesson, compiled=of_no_result)
+
+
+@wrong(fails="test_the_graphs_of_torch_have_kernels_too", says="use `is_node`")
+def knows_only_its_own_nodes(lesson):
+    """Asks for the class of its own nodes."""
+    replace(lesson, is_node=lambda value: isinstance(value, lesson.Node))
