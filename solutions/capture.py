@@ -277,7 +277,8 @@ class Recorder(TorchDispatchMode):
 
         Look up the rule in the table. For an operator that isn't there, use ``func.decompose``: it
         decomposes operators that torch itself computes by calling others, such as
-        ``aten.reshape``. It returns ``NotImplemented`` for the rest, and a rule may do so too.
+        ``aten.reshape``. It returns ``NotImplemented`` for the rest. A rule may return that too:
+        then don't try ``func.decompose``, and the call itself is recorded.
 
         The mode must be on while a rule runs: ``with self``.
 
@@ -519,7 +520,7 @@ def takes(func: OpOverload) -> list[Any]:  # given
 
 
 def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:
-    """Return those defaults of ``func`` that ``pure`` doesn't have, for arguments not in ``args``.
+    """Return ``func``'s defaults for arguments that have none in ``pure`` and aren't in ``args``.
 
     The dispatcher leaves out an argument that has its default value, and ``pure`` would miss it.
     The arguments of ``func._schema`` are in order; each has a ``name``, a ``default_value``, and
@@ -684,6 +685,8 @@ def program(
 
 def lift_constants(graph: Graph) -> None:
     """Turn the ``get_attr`` nodes of a graph into its first placeholders, in their order.
+
+    A placeholder keeps the ``meta`` of its ``get_attr`` node.
 
     >>> recorder = Recorder({})
     >>> scale = torch.tensor(2.0)

@@ -205,6 +205,12 @@ def test_a_rule_may_decline(lesson):
     equal(operators(recorder.graph), ["aten.ones.default", "aten.relu.default"])
 
 
+def test_a_call_whose_rule_declines_is_not_decomposed(lesson):
+    recorder = lesson.Recorder({aten.reshape.default: lambda *_: NotImplemented})
+    result = recorder.decompose(aten.reshape.default, (torch.ones(4), [2, 2]), {})
+    holds(result is NotImplemented, "`NotImplemented`", got=result)
+
+
 def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
     recorder = recorded(lesson, lambda: torch.ones(4).reshape(2, 2), table={})
     equal(operators(recorder.graph), ["aten.ones.default", "aten.view.default"])
