@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from kata.judging.sandbox import PROC
+from kata.judging.sandbox import processes
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -139,7 +139,7 @@ def kill_group(pid: int) -> None:
 
 def kill_descendants(token: str) -> None:
     """Kill what a worker left behind that died before it could: it bears the worker's mark."""
-    for file in PROC.glob("[0-9]*/environ"):
+    for process in processes():
         with contextlib.suppress(OSError):
-            if token.encode() in file.read_bytes().split(b"\0"):
-                os.kill(int(file.parent.name), signal.SIGKILL)
+            if token.encode() in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)

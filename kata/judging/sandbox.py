@@ -73,12 +73,20 @@ def address_space() -> int:
 def tasks_of_this_user() -> int:
     """Return how many threads the user runs now: the system's limit counts them all together."""
     count = 0
-    for process in PROC.glob("[0-9]*"):
-        # A process may end while it is being looked at.
+    for process in processes():
         with contextlib.suppress(OSError):
             if process.stat().st_uid == os.getuid():
                 count += sum(1 for _ in (process / "task").iterdir())
     return count
+
+
+def processes() -> Iterator[Path]:
+    """Return the folders of all processes; each may be gone by the time that it is read.
+
+    A pattern such as ``[0-9]*/stat`` would look for the file itself, and raise where a process has
+    just ended.
+    """
+    return PROC.glob("[0-9]*")
 
 
 class Ruleset(ctypes.Structure):
@@ -153,10 +161,10 @@ def adopt_orphans() -> None:
 
 def children_of(parent: int) -> Iterator[int]:
     """The processes that a process has started or adopted, as far as the system tells."""
-    for status in PROC.glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):
-            if int(fields_of(status)[1]) == parent:
-                yield int(status.parent.name)
+    for process in processes():
+        with contextlib.suppress(OSError):
+            if int(fields_of(process / "stat")[1]) == parent:
+                yield int(process.name)
 
 
 def fields_of(status: Path) -> list[str]:

@@ -222,11 +222,23 @@ def test_what_left_the_session_ends_with_the_run(judge: Judge, lessons: Path):
     assert not processes_called("sleep\x00321")
 
 
+def test_a_process_that_ends_while_it_is_looked_at_is_passed_over(tmp_path: Path, monkeypatch):
+    def ended(*_: object) -> bool:
+        raise ProcessLookupError
+
+    for pid in ("7", "8"):
+        (tmp_path / pid).mkdir()
+    (tmp_path / "8/stat").write_text("8 (a name) S 5 8 8")
+    monkeypatch.setattr(sandbox, "PROC", tmp_path)
+    monkeypatch.setattr(Path, "exists", ended)
+    assert list(sandbox.children_of(5)) == [8]
+
+
 def processes_called(command: str) -> list[str]:
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in sandbox.processes():
         with contextlib.suppress(OSError):
-            found += [file.parent.name] if command in file.read_text() else []
+            found += [process.name] if command in (process / "cmdline").read_text() else []
     return found
 
 
