@@ -55,6 +55,7 @@ class Interpreter(core.Interpreter):
     ) -> None:
         super().__init__(module, garbage_collect_values, graph)
         self.garbage_collect_values = garbage_collect_values
+        self.user_to_last_uses, self.name = self.last_uses, type(self).__name__
         self.submodules: dict[str, nn.Module] = dict(module.named_modules())
 
     def run(

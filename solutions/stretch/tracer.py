@@ -32,6 +32,7 @@ from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
 from .. import tracer as core
+from ..proxy import Proxy as OwnProxy
 from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
 from .create_arg import CreateArg
 from .path_of_module import PathOfModule
@@ -235,6 +236,9 @@ LOCK = threading.RLock()  # for changes of these two
 TRACES: list[Tracer] = []
 PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
 
+# A subclass may make our own proxies in the place of torch's.
+PROXIES = Proxy, OwnProxy
+
 # The value of a name that doesn't exist.
 MISSING = object()
 
@@ -279,7 +283,7 @@ def patch_everything() -> None:
     for (_, name), namespace in torch_fx._wrapped_fns_to_patch.copy().items():
         wrap(namespace, name)
     for owner, name in torch_fx._wrapped_methods_to_patch:
-        patch(owner, name, torch_fx._create_wrapped_method(owner, name))
+        patch(owner, name, recorded(getattr(owner, name), "call_method", name))
 
 
 def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -293,23 +297,30 @@ def getattr_of_module(module: nn.Module, name: str) -> Any:
 
 
 def wrap(namespace: dict[str, Any], name: str) -> None:
-    """Record the calls of a function that get a proxy; its tracer is the proxy's."""
+    """Record the calls of a function, as long as the trace runs."""
     function: Any = namespace.get(name, getattr(builtins, name, None))
+    if callable(function):
+        record = recorded(function, "call_function", function)
+        record.recorded_function = function  # type: ignore[attr-defined]
+        patch(namespace, name, record)
+
+
+def recorded(function: Callable[..., Any], op: str, target: Any) -> Callable[..., Any]:
+    """Return a function that records its calls with a proxy; the tracer is the proxy's."""
 
     @functools.wraps(function)
     def record(*args: Any, **kwargs: Any) -> Any:
         leaves: list[Any] = []
         map_aggregate((args, kwargs), leaves.append)
-        tracer = next((leaf.tracer for leaf in leaves if isinstance(leaf, Proxy)), None)
+        tracer = next((leaf.tracer for leaf in leaves if isinstance(leaf, PROXIES)), None)
         if tracer is None:
             return function(*args, **kwargs)
-        result = tracer.create_proxy("call_function", function, args, kwargs)
-        result.node.meta["is_wrapped"] = True
+        result = tracer.create_proxy(op, target, args, kwargs)
+        if op == "call_function":
+            result.node.meta["is_wrapped"] = True
         return result
 
-    record.recorded_function = function  # type: ignore[attr-defined]
-    if callable(function):
-        patch(namespace, name, record)
+    return record
 
 
 def patch(owner: Owner, name: str, value: Any) -> None:

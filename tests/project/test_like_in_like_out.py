@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,17 @@ from torch import Tensor, fx, nn
 
 from solutions import backend, graph, inlining, interpreter, inversion, rewriting, split_module
 from solutions import tracer as core
+from solutions.stretch import code as code_stretch
+from solutions.stretch import graph as graph_stretch
 from solutions.stretch import inlining as inlining_stretch
 from solutions.stretch import interpreter as interpreter_stretch
 from solutions.stretch import inversion as inversion_stretch
+from solutions.stretch import proxy as proxy_stretch
 from solutions.stretch import rewriting as rewriting_stretch
 from solutions.stretch import split_module as split_module_stretch
+from solutions.stretch import tracer as tracer_stretch
+
+fx.wrap("len")
 
 LAYERS = {
     "core": SimpleNamespace(
@@ -142,3 +149,22 @@ def test_a_traced_module_is_a_model_to_invert_and_to_fuse(layer: str, trace: Any
     fused = LAYERS[layer].rewriting.fuse(trace(model))
     assert [node.op for node in fused.graph.nodes] == ["placeholder", "call_module", "output"]
     torch.testing.assert_close(fused(images), model(images))
+
+
+def scaled_rows(x: Tensor) -> Tensor:
+    return x[: x.shape[0] - 1] * math.sqrt(len(x))
+
+
+def test_the_full_tracer_makes_our_objects_if_its_makers_do() -> None:
+    class Own(tracer_stretch.Tracer):
+        def new_graph(self) -> Any:
+            return graph_stretch.Graph(tracer_cls=type(self))
+
+        def proxy(self, node: Any) -> Any:
+            return proxy_stretch.Proxy(node, self)
+
+    recorded = Own().trace(scaled_rows)
+    assert {type(node) for node in recorded.nodes} == {graph_stretch.Node}
+    assert "math_sqrt" in code_stretch.GraphModule({}, recorded).code
+    x = torch.rand(4, 2)
+    torch.testing.assert_close(code_stretch.GraphModule({}, recorded)(x), scaled_rows(x))

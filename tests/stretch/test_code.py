@@ -28,7 +28,7 @@ from tests.models.code import (
     same_code,
     traced,
 )
-from tests.suite import equal, holds, same_graph, same_numbers
+from tests.suite import equal, holds, refuses, same_graph, same_numbers
 from tests.suite.versions import INSTALLED
 
 
@@ -133,7 +133,7 @@ def test_nodes_with_the_same_name_get_different_variables(lesson):
 
 
 OTHER_VALUES = {"pair": zoo.Pair(1, [2]), "enum": {"a": [{"b": (zoo.Colour.RED,)}]}}
-OTHER_VALUES |= {"object": object(), "set": {1, 2}}
+OTHER_VALUES |= {"object": object(), "set": {1, 2}, "complex": complex(math.inf, -math.inf)}
 
 
 @pytest.mark.parametrize("value", OTHER_VALUES.values(), ids=OTHER_VALUES)
@@ -614,6 +614,19 @@ def test_print_readable_shows_shapes(lesson):
     ast.parse(text)
     strides = module.print_readable(print_output=False, include_stride=True, include_device=True)
     holds('"f32[2, 3][3, 1]cpu"' in strides, "stride and device", got=strides)
+
+
+@pytest.mark.unasked
+def test_print_readable_takes_the_options_of_torch(lesson):
+    module = sine(lesson)
+    text = module.print_readable(print_output=False, colored=False, fast_sympy_print=True)
+    equal(text, module.print_readable(print_output=False))
+
+
+@pytest.mark.unasked
+def test_a_root_without_targets_is_refused(lesson):
+    with refuses((RuntimeError, TypeError)):
+        lesson.GraphModule(3, call(torch.sin, "x", inputs="x"))
 
 
 def test_print_readable_shows_graph_modules_inside(lesson):

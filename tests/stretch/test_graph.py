@@ -453,6 +453,15 @@ def test_inputs_and_results_go_through_the_code_generator(lesson):
 
 
 @pytest.mark.unasked
+def test_nodes_have_the_attributes_that_passes_of_torch_read(lesson):
+    graph, x = placeholders(lesson, "x")
+    double = graph.call_function(operator.add, (x, x))
+    equal((list(double._input_nodes), double in graph._find_nodes_lookup_table), ([x], True))
+    graph.erase_node(double)
+    equal((x._erased, double._erased), (False, True))
+
+
+@pytest.mark.unasked
 def test_proxies_of_torch_are_recorded(lesson):
     graph, x = placeholders(lesson, "x")
     tracer = fx.Tracer()

@@ -128,6 +128,14 @@ def test_an_interpreter_has_the_submodules_by_path(lesson):
 
 
 @pytest.mark.unasked
+def test_an_interpreter_has_the_last_uses_and_its_name(lesson):
+    interpreter = lesson.Interpreter(module := traced(lambda x: torch.sin(x + 1)))
+    add, sin = node_of(module, "add"), node_of(module, "sin")
+    equal(interpreter.user_to_last_uses[sin], [add])
+    equal(interpreter.name, "Interpreter")
+
+
+@pytest.mark.unasked
 def test_the_values_of_nodes_in_an_argument_can_be_asked_for(lesson):
     interpreter = keeping(lesson, module := traced(lambda x: (x, [x + 1])))
     interpreter.run(2)

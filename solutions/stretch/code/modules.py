@@ -89,6 +89,8 @@ class GraphModule(core.GraphModule):
     def __init__(
         self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
     ) -> None:
+        if not isinstance(root, nn.Module | dict):
+            raise TypeError(f"root {root!r} has no targets: pass a module, or a dict by target")
         super().__init__(root, graph, class_name)
         if isinstance(root, nn.Module):
             self.training = root.training
@@ -149,6 +151,8 @@ class GraphModule(core.GraphModule):
         print_output: bool = True,
         include_stride: bool = False,
         include_device: bool = False,
+        colored: bool = False,
+        **layout: bool,
     ) -> str:
         """Print the code of this module and of graph modules inside, with shapes; return the text.
 
@@ -158,6 +162,8 @@ class GraphModule(core.GraphModule):
             print_output: Whether to print the text.
             include_stride: Whether the text has strides as well.
             include_device: Whether the text has devices as well.
+            colored: Accepted, but the text is plain.
+            layout: Likewise torch's other options.
         """
         text = self.readable(self._get_name(), include_stride, include_device)
         if print_output:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import inspect
 import keyword
+import math
 import operator
 import typing
 from types import GenericAlias
@@ -39,7 +40,9 @@ PLAIN += [torch.dtype, torch.layout, torch.memory_format]
 OPERATOR_TYPES: tuple[Any, ...] = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 # What annotations with parts are called in `typing`.
 GENERICS = {list: typing.List, dict: typing.Dict, tuple: typing.Tuple, typing.Union: typing.Union}  # noqa: UP006
-PYTREES = {"fx_pytree": fx_pytree, "pytree": pytree}
+# What a text may name besides the core's names: `repr` of a complex number can end in these two.
+NAMED = {"fx_pytree": fx_pytree, "pytree": pytree}
+NAMED |= {"infj": complex(0, math.inf), "nanj": complex(0, math.nan)}
 
 
 def python_code(graph: core_graph.Graph, root_module: str = "self") -> PythonCode:
@@ -86,7 +89,7 @@ class CodeWriter(core.CodeWriter):
     def __init__(self, graph: core_graph.Graph) -> None:
         super().__init__(graph)
         self.codegen = codegen_of(graph)
-        self.globals |= PYTREES | dict(self.codegen.additional_globals())
+        self.globals |= NAMED | dict(self.codegen.additional_globals())
         namespace = Namespace()  # a node may be called `None`, or have the name of another one
         self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
         parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}

@@ -56,6 +56,7 @@ class Graph(core.Graph):
     """
 
     _codegen: Any = None
+    _find_nodes_lookup_table = property(lambda self: self.nodes)  # torch's passes read it
 
     def __init__(
         self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
@@ -148,11 +149,11 @@ class Graph(core.Graph):
         """
         if to_erase.graph is not self:
             raise RuntimeError(f"{to_erase} isn't in this graph, which can't erase it")
-        if to_erase.is_erased:
+        if to_erase._erased:
             warnings.warn(f"{to_erase} was erased already", stacklevel=2)
             return
         super().erase_node(to_erase)
-        to_erase.is_erased = True
+        to_erase._erased = True
 
     def output_node(self) -> core.Node:
         """Return the output, which is the last node.

@@ -32,7 +32,8 @@ class Node(core.Node):
     """
 
     graph: Graph
-    is_erased = False
+    _erased = False  # torch's passes read this name, and the next one
+    _input_nodes = property(lambda self: dict.fromkeys(self.all_input_nodes))
     _position: int | None = None
 
     def __init__(
@@ -136,7 +137,7 @@ class Node(core.Node):
         if x.graph is not self.graph:
             raise ValueError(f"{x} is in another graph than {self}: copy it with `node_copy`")
         for each in (self, x):
-            if each.is_erased:
+            if each._erased:
                 raise RuntimeError(f"{each} was erased: it has no place in the graph")
         super().prepend(x)
         x._position = None
@@ -193,7 +194,7 @@ class NodeList(core.NodeList):
     """The core's, without nodes that are erased during an iteration."""
 
     def __iter__(self) -> Iterator[Any]:
-        return (node for node in super().__iter__() if not node.is_erased)
+        return (node for node in super().__iter__() if not node._erased)
 
     def __reversed__(self) -> Iterator[Any]:
-        return (node for node in super().__reversed__() if not node.is_erased)
+        return (node for node in super().__reversed__() if not node._erased)
