@@ -138,6 +138,14 @@ def is_skip(error: BaseException) -> bool:
     return isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)
 
 
+def is_skip_of_the_suite(error: BaseException, folder: Path) -> bool:
+    """Return whether a line of the suite skips the test, for something that isn't installed."""
+    if not is_skip(error) or own_frames(error, folder):
+        return False
+    caller = traceback.extract_tb(error.__traceback__)[-2]
+    return "skip" in (caller.line or "") and Path(caller.filename).is_relative_to(ROOT / "tests")
+
+
 def is_missing_name(error: BaseException) -> bool:
     """Return whether a test asked a lesson's module for a missing name."""
     asked = getattr(error, "obj", None)

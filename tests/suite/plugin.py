@@ -26,7 +26,7 @@ from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine, scoreboard, together
 from tests.suite.expect import Words, mismatch
-from tests.suite.explain import explain, unwritten_name
+from tests.suite.explain import explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
     Implementation,
     core,
@@ -299,12 +299,14 @@ def pytest_runtest_makereport(
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
     if lesson is None or call.excinfo is None:
         return report
-    todo = what_is_todo(report, call.excinfo.value, item.config.stash[LOADER](lesson))
+    error, judged_lesson = call.excinfo.value, item.config.stash[LOADER](lesson)
+    is_ours = item.get_closest_marker("skip") or is_skip_of_the_suite(error, judged_lesson.folder)
+    todo = what_is_todo(report, error, judged_lesson)
     if report.failed and todo:
         report.outcome, report.todo = "skipped", True
         report.longrepr = (str(item.path), 0, todo)
-    elif judged(item.config).is_learners and not item.get_closest_marker("skip"):
-        fail(report, call.excinfo.value, item.config.stash[LOADER](lesson))
+    elif judged(item.config).is_learners and not is_ours:
+        fail(report, error, judged_lesson)
     return report
 
 
