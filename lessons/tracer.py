@@ -67,8 +67,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         Args:
             root: A function, or a module, whose method named ``self.traced_func_name``
                 (``"forward"``) is traced.
-            concrete_args: Fixed values for some of the arguments; passed to
-                ``create_args_for_root``.
+            concrete_args: Passed to ``create_args_for_root``. Fixed values for arguments are part
+                of its stretch; its core ignores them.
 
         Returns:
             A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
@@ -262,7 +262,7 @@ def symbolic_trace(
 
     Args:
         root: A module or a function.
-        concrete_args: Fixed values for some of the arguments; passed to ``trace``.
+        concrete_args: Passed to ``trace``.
 
     Returns:
         A ``GraphModule`` whose class is named after the class of ``root``, or after the function.
