@@ -32,7 +32,6 @@ TABLES = {
     "tests/project/limits.py": ('"{}": ',),
     "README.md": ("](docs/lessons/{}.md)",),
     "docs/instructors.md": ("](lessons/{}.md)",),
-    "docs/api/index.md": ("]({}.md)",),
     "mkdocs.yml": ("- lessons/{}.md", "- solutions/{}.md", "- api/{}.md"),
 }
 # Files beside those of the lessons that belong to several.

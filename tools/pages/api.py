@@ -1,6 +1,7 @@
 """A hook of mkdocs: it makes the API page of each lesson when the site is built.
 
-The pages are all alike: each names the modules whose docstrings mkdocstrings shows.
+The pages are all alike: each names the modules whose docstrings mkdocstrings shows. In a search,
+they and the solutions come after the lessons.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from typing import Any
 
 from lessons import LESSONS
 
+BOOST = {"solutions": 0.6, "api": 0.4}
 PAGE = """---
 description: "API reference of {0}: classes and functions, with signatures, contracts and examples."
-search:
-  boost: 0.4
 ---
 
 # API: `{0}`
@@ -36,3 +36,10 @@ def on_files(files: Any, config: Any) -> Any:
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **others: Any) -> None:
+    """Give the pages of a folder their weight in a search."""
+    folder = page.file.src_uri.partition("/")[0]
+    if folder in BOOST:
+        page.meta["search"] = {"boost": BOOST[folder]}

@@ -14,6 +14,10 @@ from typing import Any
 
 from kata.paths import ROOT, suites
 
+INTRODUCTION = (
+    "<p>PyTorch fails these tests, and the reference passes them. "
+    "They are marked <code>beyond</code>.</p>"
+)
 ROW = "<tr><td>{}</td><td>{}</td></tr>"
 
 
@@ -42,7 +46,7 @@ def differences_fence(
     """Show the differences of a lesson as a table; for superfences."""
     rows = "".join(ROW.format(*map(as_html, each)) for each in differences(source.strip()))
     head = "<thead><tr><th>Ours</th><th>PyTorch</th></tr></thead>"
-    return f"<table>{head}<tbody>{rows}</tbody></table>"
+    return f"{INTRODUCTION}<table>{head}<tbody>{rows}</tbody></table>"
 
 
 def as_html(text: str) -> str:

@@ -54,11 +54,13 @@ def signposted(text: str) -> str:
 
 def line(folder: str, lesson: Lesson, number: int) -> str:
     """The line below the title: for a lesson what it takes, then the pages beside this one."""
-    facts = []
+    facts: list[str] = []
     if folder == "lessons":
         facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
         facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
         facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
+    if folder == "solutions":
+        facts = ["code without its docstrings", "[performance](../performance.md)"]
     # A lesson links to its solution at the end.
     hidden = {folder, "solutions"} if folder == "lessons" else {folder}
     others = [
