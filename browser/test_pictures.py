@@ -117,8 +117,8 @@ def test_the_player_of_the_home_page_begins_empty_and_plays_once(visitor: Visito
         figure = visit.page.locator(".fx-once")
         status = figure.locator("[role=status]")
         status.filter(has_text="1 of ").wait_for()
-        status.filter(has_text="6 of 6").wait_for()
-        assert figure.locator("[data-node]:not(.later)").count() == 6
+        status.filter(has_text="7 of 7").wait_for()
+        assert figure.locator("[data-node]:not(.later)").count() == 7
         assert figure.get_by_role("button", name="Play", exact=True).is_visible()
 
 

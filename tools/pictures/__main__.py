@@ -8,8 +8,8 @@ from tools.pages.graph_fence import PICTURES
 from tools.pictures.called import called
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.grouped import loops, slices
-from tools.pictures.recorded import captured, recorded_gate, recorded_line, recorded_net
-from tools.pictures.stepped import interpreted, lifetimes, reflected, ring
+from tools.pictures.recorded import captured, recorded_gate, recorded_line
+from tools.pictures.stepped import interpreted, lifetimes, ring
 from tools.pictures.timed import prefetched, schedules
 from tools.pictures.traced import (
     arguments,
@@ -19,13 +19,13 @@ from tools.pictures.traced import (
     resnet18,
     signature,
 )
-from tools.pictures.transformed import fused, inverted, partitions
+from tools.pictures.transformed import inverted, partitions
 from tools.pictures.trees import exec_order
 
 # The pictures, in the order of the lessons. A page asks for one by the function's name.
-ENGINE = (reflected, recorded_line, ring, generated, lifetimes, interpreted)
-TRACING = (module_paths, arguments, signature, recorded_net, recorded_gate, called, resnet18)
-TRANSFORMS = (lowered, inlining, inverted, rewriting, fused)
+ENGINE = (recorded_line, ring, generated, lifetimes, interpreted)
+TRACING = (module_paths, arguments, signature, recorded_gate, called, resnet18)
+TRANSFORMS = (lowered, inlining, inverted, rewriting)
 BELOW_THE_MODULES = (captured, unflattening, slices, loops)
 MACHINES = (exec_order, prefetched, splitting, partitions, schedules)
 GALLERY = (*ENGINE, *TRACING, *TRANSFORMS, *BELOW_THE_MODULES, *MACHINES)

@@ -16,7 +16,7 @@ from drawing import Panel, Picture
 from drawing.listing import panel
 from solutions.stretch.capture import Recorder
 from solutions.stretch.tracer import Tracer
-from tools.pictures.models import Gate, Residual
+from tools.pictures.models import Gate
 
 
 def source_of(*things: Callable | type) -> str:
@@ -74,16 +74,6 @@ def recorded_line() -> Picture:
         "Three operations, recorded line by line",
         "Five nodes in a column: the placeholder x, then mul, relu and sum_1, each of which takes "
         "the one before it, then the output.",
-    )
-
-
-def recorded_net() -> Picture:
-    """Record a small model."""
-    return recorded(
-        Residual(),
-        "A residual block, recorded line by line",
-        "Six nodes in a column: the placeholder x, the modules conv and bn, then add, which takes "
-        "bn and, past these, x again, the module relu, and the output.",
     )
 
 

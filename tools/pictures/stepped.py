@@ -14,7 +14,6 @@ from drawing import Node, Panel, Picture
 from drawing.listing import panel
 from solutions.graph import Graph
 from solutions.interpreter import Interpreter
-from solutions.proxy import GraphAppendingTracer, Proxy
 from solutions.stretch.tracer import symbolic_trace
 from tools.pictures.changed import Steps, lines_of
 from tools.pictures.models import Residual, Scaled
@@ -104,41 +103,6 @@ def ring_of(graph: Graph) -> Panel:
             )
             for row, node in zip(rows, (root, *graph.nodes), strict=True)
         )
-    )
-
-
-def twice(x: Proxy) -> Any:
-    answer = int.__mul__(2, x)  # type: ignore[operator]
-    if answer is NotImplemented:
-        answer = Proxy.__rmul__(x, 2)  # type: ignore[attr-defined]
-    return answer
-
-
-def reflected() -> Picture:
-    """Return what Python does for ``2 * x``."""
-    graph = Graph()
-    x = Proxy(graph.placeholder("x"), GraphAppendingTracer(graph))
-
-    def show(variables: dict[str, Any]) -> Panel:
-        answer = variables["answer"]
-        row = Node("answer", "value", note=repr(answer))
-        return Panel((*panel(graph).nodes, row))  # type: ignore[arg-type]
-
-    says = [
-        "int is asked first, and doesn't know proxies",
-        "so Python asks the other operand",
-        "the proxy records a call of operator.mul",
-        "and its proxy is what 2 * x returns",
-    ]
-    return stepped(
-        "Who answers 2 * x",
-        "Left what Python does for 2 * x, right the graph and the answer so far. int.__mul__ "
-        "returns NotImplemented. Then Proxy.__rmul__ puts the node mul into the graph.",
-        source_of(twice)
-        .replace("  # type: ignore[operator]", "")
-        .replace("  # type: ignore[attr-defined]", ""),
-        says,
-        run_in_steps(twice, (x,), show),
     )
 
 

@@ -13,10 +13,8 @@ from drawing import Link, Picture
 from drawing.listing import panel
 from kata.torchvision_compat import torchvision
 from solutions.stretch.inversion import invert
-from solutions.stretch.rewriting import fuse
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import symbolic_trace
-from tools.pictures.models import Residual
 
 CALLS = ("call_function", "call_method", "call_module")
 PARTITIONS = 4
@@ -47,21 +45,6 @@ def inverted() -> Picture:
 
 def arguments_of(node: fx.Node) -> str:
     return f"({', '.join(map(str, node.args))})" if node.op == "call_function" else ""
-
-
-def fused() -> Picture:
-    """Show a residual block before and after its batch norm is fused."""
-    model = Residual().eval()
-    before = panel(symbolic_trace(model).graph, "before")
-    return Picture(
-        title="A residual block before and after fusing",
-        description=(
-            f"On the left {len(before.nodes)} nodes, among them a convolution and the batch norm "
-            "that uses its value. On the right the batch norm is gone, and the convolution has "
-            "another weight and a bias."
-        ),
-        panels=(before, panel(fuse(model).graph, "after fuse", marks={"conv": "new"})),
-    )
 
 
 def partitions() -> Picture:
