@@ -4,61 +4,49 @@ from __future__ import annotations
 
 import math
 
-import torch
-
-from tests.suite.answers import right, wrong
-
-
-def replace(lesson, **functions):
-    """Replace functions of the core, which the core itself calls too."""
-    vars(lesson).update(functions)
-
+from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: which nodes fit -----------------------------------------------------------------------
 
 
-@wrong(fails="test_an_operand_is_read_at_its_place", says="expected: None")
+@wrong("test_an_operand_is_read_at_its_place", says="expected: None")
 def broadcasts_by_the_last_size_alone(lesson):
     """Takes every operand whose last size is the loop's for a column."""
-    place = lesson.place
 
-    def any_column(shape, operand):
-        return place(shape, operand) or ("column" if operand[-1] == shape[-1] else None)
-
-    replace(lesson, place=any_column)
+    @around(lesson)
+    def place(original, shape, operand):
+        return original(shape, operand) or ("column" if operand[-1] == shape[-1] else None)
 
 
-@wrong(fails="test_any_other_node_does_not_fit", says="expected: False")
+@wrong("test_any_other_node_does_not_fit", says="expected: False")
 def asks_for_the_operator_alone(lesson):
     """Looks up the operator, and ignores its arguments."""
 
+    @on(lesson)
     def fits(node):
         return node.target in lesson.POINTWISE or node.target in lesson.REDUCTIONS
-
-    replace(lesson, fits=fits)
 
 
 # --- wrong: kernels -------------------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_a_value_that_leaves_does_not_come_back_to_its_kernel",
+    "test_a_value_that_leaves_does_not_come_back_to_its_kernel",
     says="kernels that each can run before what needs them",
 )
 def groups_by_shape(lesson):
     """Puts all nodes of a shape into one kernel."""
-    loops_of = lesson.loops_of
 
-    def same_level(graph):
-        return {node: loop._replace(level=0) for node, loop in loops_of(graph).items()}
-
-    replace(lesson, loops_of=same_level)
+    @around(lesson)
+    def loops_of(original, graph):
+        return {node: loop._replace(level=0) for node, loop in original(graph).items()}
 
 
-@wrong(fails="test_a_single_node_is_not_a_kernel", says="got: [1, 1]")
+@wrong("test_a_single_node_is_not_a_kernel", says="got: [1, 1]")
 def makes_kernels_of_single_nodes(lesson):
     """Keeps groups of one node."""
 
+    @on(lesson)
     def kernels(graph):
         found = {}
         for node, loop in lesson.loops_of(graph).items():
@@ -66,37 +54,33 @@ def makes_kernels_of_single_nodes(lesson):
                 found.setdefault(loop, lesson.Kernel(loop.shape)).nodes.append(node)
         return list(found.values())
 
-    replace(lesson, kernels=kernels)
 
-
-@wrong(fails="test_nodes_after_a_reduction_stay_in_its_loop", says="one number per row")
+@wrong("test_nodes_after_a_reduction_stay_in_its_loop", says="one number per row")
 def leaves_rows_to_loops_of_their_own(lesson):
     """Gives each node its own shape."""
 
+    @on(lesson)
     def loop_shape(node, loops):
         if not lesson.fits(node):
             return None
         source = node.args[0] if node.target in lesson.REDUCTIONS else node
         return lesson.shape_of(source)
 
-    replace(lesson, loop_shape=loop_shape)
 
-
-@wrong(fails="test_nothing_moves_past_a_write", says="got: [4]")
+@wrong("test_nothing_moves_past_a_write", says="got: [4]")
 def moves_past_writes(lesson):
     """Forgets the barriers."""
-    loops_of = lesson.loops_of
 
-    def one_epoch(graph):
-        return {node: loop._replace(epoch=0) for node, loop in loops_of(graph).items()}
-
-    replace(lesson, loops_of=one_epoch)
+    @around(lesson)
+    def loops_of(original, graph):
+        return {node: loop._replace(epoch=0) for node, loop in original(graph).items()}
 
 
-@wrong(fails="test_a_node_waits_for_its_only_user", says="from the last node to the first")
+@wrong("test_a_node_waits_for_its_only_user", says="from the last node to the first")
 def starts_everything_early(lesson):
     """Computes levels, and leaves each node where it could run first."""
 
+    @on(lesson)
     def loops_of(graph):
         loops, epoch = {}, 0
         for node in graph.nodes:
@@ -108,39 +92,33 @@ def starts_everything_early(lesson):
             epoch += lesson.is_barrier(node)
         return loops
 
-    replace(lesson, loops_of=loops_of)
-
 
 # --- wrong: printing ------------------------------------------------------------------------------
 
 
-@wrong(
-    fails="test_python_needs_memory_for_only_one_chunk", says="a buffer that every chunk uses again"
-)
+@wrong("test_python_needs_memory_for_only_one_chunk", says="a buffer that every chunk uses again")
 def works_on_the_whole_at_once(lesson):
     """Makes one chunk of everything."""
-    source = lesson.python_source
 
-    def whole(kernel):
+    @around(lesson)
+    def python_source(original, kernel):
         before, lesson.CHUNK = lesson.CHUNK, math.prod(kernel.shape)
         try:
-            return source(kernel)
+            return original(kernel)
         finally:
             lesson.CHUNK = before
 
-    replace(lesson, python_source=whole)
 
-
-@wrong(fails="test_a_node_that_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
+@wrong("test_a_node_that_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
 def makes_one_pass(lesson):
     """Runs everything in one pass over a row."""
-    replace(lesson, phases=lambda kernel: [list(kernel.nodes)])
+    lesson.phases = lambda kernel: [list(kernel.nodes)]
 
 
-@wrong(fails="test_without_a_compiler_there_is_one_warning_and_python_runs", says="C++ compiler")
+@wrong("test_without_a_compiler_there_is_one_warning_and_python_runs", says="C++ compiler")
 def ends_without_a_compiler(lesson):
     """Lets the error of the compiler pass."""
-    replace(lesson, functions=lambda found: [lesson.cpp_function(each) for each in found])
+    lesson.functions = lambda found: [lesson.cpp_function(each) for each in found]
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -162,6 +140,7 @@ def searches_for_a_kernel_to_join(lesson):  # noqa: C901
             waiting += [each for each in after if unit is None or home.get(each) is not unit]
         return False
 
+    @on(lesson)
     def kernels(graph):
         home, made, loops = {}, [], {}
         for node in graph.nodes:
@@ -180,13 +159,12 @@ def searches_for_a_kernel_to_join(lesson):  # noqa: C901
         found = dict.fromkeys(home[node] for node in graph.nodes if node in home)
         return [each for each in found if len(each.nodes) > 1]
 
-    replace(lesson, kernels=kernels)
-
 
 @right(core_only=True)
 def peels_phases_off(lesson):
     """Takes away the nodes that can run, again and again."""
 
+    @on(lesson)
     def phases(kernel):
         left, groups = list(kernel.nodes), []
         while left:
@@ -203,42 +181,19 @@ def peels_phases_off(lesson):
             left = [node for node in left if node in waiting]
         return groups
 
-    replace(lesson, phases=phases)
-
-
-@right(core_only=True)
-def makes_outputs_in_a_loop(lesson):
-    """Collects the outputs one by one, and returns them as a tuple."""
-
-    def launcher(kernel, function):
-        def run(*inputs):
-            tensors = map(lesson.checked, kernel.inputs, inputs)
-            results = []
-            for node in kernel.outputs:
-                results.append(torch.empty(lesson.shape_of(node)))
-            function(*tensors, *results)
-            return tuple(results)
-
-        run.__name__ = "kernel"
-        return run
-
-    replace(lesson, launcher=launcher)
-
 
 @right(core_only=True)
 def says_that_run_returns_nothing(lesson):
     """Tells ``ctypes`` that the C++ function is ``void``."""
-    compiled = lesson.compiled
 
-    def of_no_result(source):
-        run = compiled(source)
+    @around(lesson)
+    def compiled(original, source):
+        run = original(source)
         run.restype = None
         return run
 
-    replace(lesson, compiled=of_no_result)
 
-
-@wrong(fails="test_the_graphs_of_torch_have_kernels_too", says="use `is_node`")
+@wrong("test_the_graphs_of_torch_have_kernels_too", says="use `is_node`")
 def knows_only_its_own_nodes(lesson):
     """Asks for the class of its own nodes."""
-    replace(lesson, is_node=lambda value: isinstance(value, lesson.Node))
+    lesson.is_node = lambda value: isinstance(value, lesson.Node)

@@ -8,102 +8,87 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 aten = torch.ops.aten
-
-
-def overriding(lesson, **methods):
-    """Replace methods of the recorder."""
-    lesson.Recorder = type("Recorder", (lesson.Recorder,), methods)
 
 
 # --- wrong: record --------------------------------------------------------------------------------
 
 
-@wrong(fails="test_the_val_of_a_node_is_detached", says="detach the `val` that you keep")
+@wrong("test_the_val_of_a_node_is_detached", says="detach the `val` that you keep")
 def keeps_the_tensor_itself(lesson):
     """Keeps the result itself in ``meta["val"]``."""
-    bind = lesson.Recorder.bind
 
-    def bound(self, result, node):
-        bind(self, result, node)
+    @around(lesson.Recorder)
+    def bind(original, self, result, node):
+        original(self, result, node)
         node.meta["val"] = result
         return result
 
-    overriding(lesson, bind=bound)
 
-
-@wrong(fails="test_an_item_is_taken_at_its_position", says="(split, 1)")
+@wrong("test_an_item_is_taken_at_its_position", says="(split, 1)")
 def takes_the_first_item(lesson):
     """Reads every item at position 0."""
-    add_node = lesson.Recorder.add_node
 
-    def first(self, op, target, args=(), kwargs=None):
+    @around(lesson.Recorder)
+    def add_node(original, self, op, target, args=(), kwargs=None):
         if target is operator.getitem:
             args = (args[0], 0)
-        return add_node(self, op, target, args, kwargs)
-
-    overriding(lesson, add_node=first)
+        return original(self, op, target, args, kwargs)
 
 
-@wrong(fails="test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
+@wrong("test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
 def reads_a_constant_each_time(lesson):
     """Makes a new node for every use of a constant."""
 
-    known = lesson.Recorder.known
-
-    def known_anew(self, tensor):
-        fake = known(self, tensor)
+    @around(lesson.Recorder)
+    def known(original, self, tensor):
+        fake = original(self, tensor)
         for name, constant in self.constants.items():
             if constant is tensor:
                 self.bind(fake, self.add_node("get_attr", name))
         return fake
-
-    overriding(lesson, known=known_anew)
 
 
 # --- wrong: decompose -----------------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_a_rule_may_call_an_operator_that_has_a_rule",
-    says="the mode must be on while a rule runs",
+    "test_a_rule_may_call_an_operator_that_has_a_rule", says="the mode must be on while a rule runs"
 )
 def decomposes_one_level(lesson):
     """Records the operators that a rule calls, without looking them up in the table."""
-    decompose = lesson.Recorder.decompose
 
-    def once(self, func, args, kwargs):
+    @around(lesson.Recorder)
+    def decompose(original, self, func, args, kwargs):
         if getattr(self, "inside", False):
             with self:
                 return func.decompose(*args, **kwargs)
         self.inside = True
         try:
-            return decompose(self, func, args, kwargs)
+            return original(self, func, args, kwargs)
         finally:
             self.inside = False
-
-    overriding(lesson, decompose=once)
 
 
 # --- wrong: writes --------------------------------------------------------------------------------
 
 
-@wrong(fails="test_every_view_shows_a_write", says="numbers that the eager model gives")
+@wrong("test_every_view_shows_a_write", says="numbers that the eager model gives")
 def writes_the_tensor_alone(lesson):
     """Updates only the tensor that is written, and no other view of its memory."""
 
+    @on(lesson.Recorder)
     def store(self, target, value):
         self.bind(target, self.node_of(value))
 
-    overriding(lesson, store=store)
 
-
-@wrong(fails="test_a_view_is_read_again_only_after_a_write", says="as_strided")
+@wrong("test_a_view_is_read_again_only_after_a_write", says="as_strided")
 def reads_again_always(lesson):
     """Reads every view again each time that it is used."""
 
+    @on(lesson.Recorder)
     def node_of(self, tensor):
         value = self.values[id(self.known(tensor))]
         if value.tensor is not value.memory.base and not getattr(self, "reading", False):
@@ -112,16 +97,14 @@ def reads_again_always(lesson):
             self.reading = False
         return value.node
 
-    overriding(lesson, node_of=node_of)
-
 
 @wrong(
-    fails="test_an_input_with_gaps_between_its_columns_may_be_written",
-    says="out of bounds for storage",
+    "test_an_input_with_gaps_between_its_columns_may_be_written", says="out of bounds for storage"
 )
 def compares_the_target_with_the_base_alone(lesson):
     """Takes the value for the base's new one, though its strides differ."""
 
+    @on(lesson.Recorder)
     def store(self, target, value):
         base = self.base_of(target)
         if value.dtype != target.dtype:
@@ -133,30 +116,29 @@ def compares_the_target_with_the_base_alone(lesson):
         self.values[id(base)].memory.writes += 1
         self.values[id(base)].refresh(node)
 
-    overriding(lesson, store=store)
-
 
 # --- wrong: modules, inputs, questions ------------------------------------------------------------
 
 
-@wrong(fails="test_a_call_that_fails_leaves_the_stack", says="still in the stack")
+@wrong("test_a_call_that_fails_leaves_the_stack", says="still in the stack")
 def leaves_out_the_hook_after_an_error(lesson):
     """Registers the second hook without ``always_call``."""
     register = lesson.register_module_forward_hook
     lesson.register_module_forward_hook = lambda hook, **options: register(hook)
 
 
-@wrong(fails="test_a_second_call_has_a_number", says="expected:")
+@wrong("test_a_second_call_has_a_number", says="expected:")
 def numbers_no_calls(lesson):
     """Gives each call of a module the same key."""
     item = lesson.stack_item
     lesson.stack_item = lambda path, call, module: item(path, 0, module)
 
 
-@wrong(fails="test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
+@wrong("test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
 def lifts_every_name(lesson):
     """Makes an input for each name of a parameter."""
 
+    @on(lesson.Recorder)
     def lift_state(self, model):
         if not isinstance(model, nn.Module):
             return {}
@@ -165,13 +147,8 @@ def lifts_every_name(lesson):
         buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
         return {**parameters, **buffers}
 
-    overriding(lesson, lift_state=lift_state)
 
-
-@wrong(
-    fails="test_the_error_names_the_line_that_asks_for_data",
-    says="DataDependentOutputException",
-)
+@wrong("test_the_error_names_the_line_that_asks_for_data", says="DataDependentOutputException")
 def lets_torchs_error_out(lesson):
     """Computes, and lets torch's own error through."""
     lesson.compute = lambda func, args, kwargs: func(*args, **kwargs)
@@ -184,32 +161,31 @@ def lets_torchs_error_out(lesson):
 def maps_by_hand(lesson):
     """Turns tensors into nodes by a map over all leaves."""
 
+    @on(lesson.Recorder)
     def as_nodes(self, arguments):
         def leaf(value):
             return self.node_of(value) if isinstance(value, Tensor) else value
 
         return tree_map(leaf, arguments)
 
-    overriding(lesson, as_nodes=as_nodes)
-
 
 @right(core_only=True)
 def looks_the_rule_up_first(lesson):
     """Asks the table, then torch, and returns early."""
 
+    @on(lesson.Recorder)
     def decompose(self, func, args, kwargs):
         with self:
             if func in self.table:
                 return self.table[func](*args, **kwargs)
             return func.decompose(*args, **kwargs)
 
-    overriding(lesson, decompose=decompose)
-
 
 @right(core_only=True)
 def collects_state_in_a_loop(lesson):
     """Lifts parameters and buffers in one loop, by their kind."""
 
+    @on(lesson.Recorder)
     def lift_state(self, model):
         state = {}
         if isinstance(model, nn.Module):
@@ -217,5 +193,3 @@ def collects_state_in_a_loop(lesson):
                 for name, tensor in named:
                     state[name] = self.lift(f"{mark}_{name}", tensor)
         return state
-
-    overriding(lesson, lift_state=lift_state)

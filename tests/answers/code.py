@@ -8,29 +8,28 @@ import types
 
 from torch import nn
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: names and values ----------------------------------------------------------------------
 
 
-@wrong(fails="test_a_path_is_written_as_python_reads_it", says="`self.0` isn't Python")
+@wrong("test_a_path_is_written_as_python_reads_it", says="`self.0` isn't Python")
 def paths_are_written_with_dots(lesson):
     """Writes the path unchanged after the base."""
     lesson.attribute = lambda base, path: f"{base}.{path}"
 
 
-@wrong(fails="test_two_equal_objects_have_two_globals", says="compare objects by identity")
+@wrong("test_two_equal_objects_have_two_globals", says="compare objects by identity")
 def objects_are_compared_by_equality(lesson):
     """Uses the objects as keys of a dict, which compares with ``==``."""
-    reference, first = lesson.CodeWriter.reference, {}
+    original, first = lesson.CodeWriter.reference, {}
 
-    def remembering(self, value):
-        return reference(self, first.setdefault(value, value))
+    @on(lesson.CodeWriter)
+    def reference(self, value):
+        return original(self, first.setdefault(value, value))
 
-    lesson.CodeWriter.reference = remembering
 
-
-@wrong(fails="test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
+@wrong("test_an_argument_is_an_expression_for_the_value", says="SyntaxError")
 def values_are_written_by_repr(lesson):
     """Uses ``repr`` for everything, but that of an enum isn't Python."""
     lesson.CodeWriter.argument = lambda self, value: repr(value)
@@ -39,29 +38,25 @@ def values_are_written_by_repr(lesson):
 # --- wrong: lines ---------------------------------------------------------------------------------
 
 
-@wrong(fails="test_an_operator_computes_what_its_function_does", says="called as a function")
+@wrong("test_an_operator_computes_what_its_function_does", says="called as a function")
 def operators_are_functions(lesson):
     """Calls ``operator.add`` by its name."""
     lesson.OPERATORS.clear()
 
 
-@wrong(fails="test_methods_are_written_with_a_dot", says="x.relu(x)")
+@wrong("test_methods_are_written_with_a_dot", says="x.relu(x)")
 def a_method_gets_its_owner_twice(lesson):
     """Writes the owner before the dot and again as an argument."""
-    expression = lesson.CodeWriter.expression
 
-    def twice(self, node):
+    @around(lesson.CodeWriter)
+    def expression(original, self, node):
         if node.op != "call_method":
-            return expression(self, node)
+            return original(self, node)
         owner = self.argument(node.args[0])
         return f"{owner}.{node.target}({self.arguments(node.args, node.kwargs)})"
 
-    lesson.CodeWriter.expression = twice
 
-
-@wrong(
-    fails="test_placeholders_are_parameters_with_annotations_and_defaults", says="input_1 = input"
-)
+@wrong("test_placeholders_are_parameters_with_annotations_and_defaults", says="input_1 = input")
 def a_parameter_is_not_given_its_node_s_name(lesson):
     """Writes nothing for a placeholder, though ``input`` is the name of a builtin."""
     statement = lesson.CodeWriter.statement
@@ -73,84 +68,71 @@ def a_parameter_is_not_given_its_node_s_name(lesson):
 # --- wrong: values that are freed -----------------------------------------------------------------
 
 
-@wrong(fails="test_the_last_uses_are_those_of_torch", says="nothing is freed")
+@wrong("test_the_last_uses_are_those_of_torch", says="nothing is freed")
 def nothing_is_freed(lesson):
     """Keeps every value until the end."""
     lesson.last_uses = lambda graph: {node: [] for node in graph.nodes}
 
 
-@wrong(
-    fails="test_an_unused_value_is_freed_by_its_own_node",
-    says="freed by its own node",
-)
+@wrong("test_an_unused_value_is_freed_by_its_own_node", says="freed by its own node")
 def unused_values_are_kept(lesson):
     """Frees only inputs."""
-    last_uses = lesson.last_uses
-    lesson.last_uses = lambda graph: {
-        node: [each for each in freed if each is not node]
-        for node, freed in last_uses(graph).items()
-    }
+
+    @around(lesson)
+    def last_uses(original, graph):
+        freed = original(graph)
+        return {node: [each for each in freed[node] if each is not node] for node in freed}
 
 
 # --- wrong: modules -------------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_module_runs_its_code", says="a function set on a module gets no `self`")
+@wrong("test_a_module_runs_its_code", says="a function set on a module gets no `self`")
 def the_forward_is_set_on_the_module(lesson):
     """Sets the function on the instance, where it isn't bound."""
 
+    @on(lesson.GraphModule)
     def recompile(self):
         generated = lesson.python_code(self.graph)
         self.code = generated.src
         self.forward = lesson.compiled(generated)
         return generated
 
-    lesson.GraphModule.recompile = recompile
 
-
-@wrong(
-    fails="test_each_module_has_its_own_code_and_its_own_name", says="both run the same `forward`"
-)
+@wrong("test_each_module_has_its_own_code_and_its_own_name", says="both run the same `forward`")
 def all_modules_share_a_class(lesson):
     """Sets ``forward`` on ``GraphModule`` itself."""
-    init = lesson.GraphModule.__init__
 
-    def __init__(self, root, graph, class_name="GraphModule"):
-        init(self, root, graph, class_name)
+    @around(lesson.GraphModule)
+    def __init__(original, self, root, graph, class_name="GraphModule"):
+        original(self, root, graph, class_name)
         lesson.GraphModule.forward = type(self).forward
         self.__class__ = lesson.GraphModule
 
-    lesson.GraphModule.__init__ = __init__
 
-
-@wrong(fails="test_the_module_has_only_the_targets_of_the_graph", says="unused")
+@wrong("test_the_module_has_only_the_targets_of_the_graph", says="unused")
 def the_whole_root_is_copied(lesson):
     """Installs all of the root's modules."""
-    init = lesson.GraphModule.__init__
 
-    def __init__(self, root, graph, class_name="GraphModule"):
-        init(self, root, graph, class_name)
+    @around(lesson.GraphModule)
+    def __init__(original, self, root, graph, class_name="GraphModule"):
+        original(self, root, graph, class_name)
         for name, module in root.named_children() if isinstance(root, nn.Module) else ():
             setattr(self, name, module)
-
-    lesson.GraphModule.__init__ = __init__
 
 
 # --- wrong: the stretch ---------------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_an_argument_of_another_type_is_an_expression_for_the_value",
-    says="got: <class 'tuple'>",
+    "test_an_argument_of_another_type_is_an_expression_for_the_value", says="got: <class 'tuple'>"
 )
 def named_tuples_lose_their_class(lesson):
     """Takes a named tuple for a tuple."""
-    argument = lesson.CodeWriter.argument
 
-    def plain(self, value):
-        return argument(self, tuple(value) if hasattr(value, "_fields") else value)
-
-    lesson.CodeWriter.argument = plain
+    @around(lesson.CodeWriter)
+    def argument(original, self, value):
+        return original(self, tuple(value) if hasattr(value, "_fields") else value)
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -160,6 +142,7 @@ def named_tuples_lose_their_class(lesson):
 def last_uses_from_the_users(lesson):
     """Finds the last user of each value by position."""
 
+    @on(lesson)
     def last_uses(graph):
         position = {node: number for number, node in enumerate(graph.nodes)}
         last = {node: max([node, *node.users], key=position.__getitem__) for node in graph.nodes}
@@ -168,14 +151,13 @@ def last_uses_from_the_users(lesson):
             for node in graph.nodes
         }
 
-    lesson.last_uses = last_uses
-
 
 @right(core_only=True)
 def names_are_numbered(lesson):
     """Stores the name of each object under its ``id``, and numbers the names that are used."""
 
-    def numbered(self, value):
+    @on(lesson.CodeWriter)
+    def reference(self, value):
         owner, name = value.__module__, getattr(value, "__name__", "object")
         if owner.split(".")[0] == "torch" and getattr(sys.modules.get(owner), name, None) is value:
             return f"{owner}.{name}"
@@ -188,17 +170,14 @@ def names_are_numbered(lesson):
             self.globals[names[id(value)]] = value
         return names[id(value)]
 
-    lesson.CodeWriter.reference = numbered
-
 
 @right(core_only=True)
 def a_forward_of_the_instance(lesson):
     """Binds the function to the module instead of setting it on the class."""
 
+    @on(lesson.GraphModule)
     def recompile(self):
         generated = lesson.python_code(self.graph)
         self.code = generated.src
         self.forward = types.MethodType(lesson.compiled(generated), self)
         return generated
-
-    lesson.GraphModule.recompile = recompile

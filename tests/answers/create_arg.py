@@ -1,31 +1,14 @@
-"""Answers to ``create_arg``.
-
-A wrong answer makes one mistake and leaves the rest to the reference.
-"""
+"""Answers to ``create_arg``."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import Proxy
 
-from tests.suite.answers import right, wrong
-
-
-def asked_first(lesson: ModuleType, rule: Callable[[Any, Any], Any]) -> None:
-    """Let ``rule`` convert a value; if it returns ``NotImplemented``, the reference does."""
-
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            argument = rule(self, a)
-            return super().create_arg(a) if argument is NotImplemented else argument
-
-    lesson.CreateArg = CreateArg
+from tests.suite.answers import around, on, right, wrong
 
 
 def read(tracer, path: str) -> torch.fx.Node:
@@ -52,23 +35,22 @@ def paths_below(root: nn.Module) -> dict[int, str]:
 # --- wrong: values that need no model -------------------------------------------------------------
 
 
-@wrong(fails="test_a_proxy_becomes_its_node", says="the proxy itself went into the graph")
+@wrong("test_a_proxy_becomes_its_node", says="the proxy itself went into the graph")
 def values_are_left_as_they_are(lesson):
     """Puts a proxy into the graph, which knows nodes only."""
     lesson.CreateArg.create_arg = lambda self, a: a
 
 
-@wrong(fails="test_a_named_tuple_is_built_by_a_node", says="treated as a plain tuple")
+@wrong("test_a_named_tuple_is_built_by_a_node", says="treated as a plain tuple")
 def a_named_tuple_is_a_tuple(lesson):
     """Asks ``isinstance(a, tuple)`` first, which is true of named tuples."""
 
-    def rule(self, a):
-        return tuple(map(self.create_arg, a)) if isinstance(a, tuple) else NotImplemented
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
+        return tuple(map(self.create_arg, a)) if isinstance(a, tuple) else original(self, a)
 
-    asked_first(lesson, rule)
 
-
-@wrong(fails="test_a_plain_value_stays_itself", says="delegate to super()")
+@wrong("test_a_plain_value_stays_itself", says="delegate to super()")
 def the_rest_is_delegated_to_oneself(lesson):
     """Calls ``self.create_arg(a)`` with the same ``a``, and comes back to where it is."""
     lesson.CreateArg.create_arg = lambda self, a: (
@@ -76,107 +58,100 @@ def the_rest_is_delegated_to_oneself(lesson):
     )
 
 
-@wrong(fails="test_an_unknown_type_is_refused_by_its_name", says="generated code cannot print")
+@wrong("test_an_unknown_type_is_refused_by_its_name", says="generated code cannot print")
 def unknown_values_pass(lesson):
     """Takes an unknown value for a plain one."""
 
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            try:
-                return super().create_arg(a)
-            except NotImplementedError:
-                return a
-
-    lesson.CreateArg = CreateArg
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
+        try:
+            return original(self, a)
+        except NotImplementedError:
+            return a
 
 
 # --- wrong: what the model holds ------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_a_value_that_the_model_holds_is_read_from_there",
+    "test_a_value_that_the_model_holds_is_read_from_there",
     says="the value itself was put into the graph",
 )
 def a_module_is_a_plain_value(lesson):
     """Puts the module itself into the graph, which generated code cannot print."""
-    asked_first(lesson, lambda self, a: a if isinstance(a, nn.Module) else NotImplemented)
+
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
+        return a if isinstance(a, nn.Module) else original(self, a)
 
 
-@wrong(fails="test_the_conversion_is_your_own", says="handed on to torch's own method: `super()`")
+@wrong("test_the_conversion_is_your_own", says="handed on to torch's own method: `super()`")
 def the_question_is_handed_on(lesson):
     """Asks a second tracer, one of torch's, which has the same root."""
 
-    def rule(self, a):
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
         if not isinstance(a, torch.Tensor | nn.Module):
-            return NotImplemented
+            return original(self, a)
         tracer = torch.fx.Tracer()
         tracer.root, tracer.graph = self.root, self.graph
         tracer.tensor_attrs = lesson.tensor_paths(self.root)
         return tracer.create_arg(a)
 
-    asked_first(lesson, rule)
 
-
-@wrong(fails="test_every_use_has_a_node_of_its_own", says="a node was kept and handed out again")
+@wrong("test_every_use_has_a_node_of_its_own", says="a node was kept and handed out again")
 def a_node_is_made_once(lesson):
     """Remembers the node of a parameter, and hands it out again."""
 
-    class CreateArg(lesson.CreateArg):
-        def create_arg(self, a):
-            node = super().create_arg(a)
-            if not isinstance(a, nn.Parameter):
-                return node
-            nodes = vars(self).setdefault("nodes", {})
-            return nodes.setdefault((self.graph, node.target), node)
-
-    lesson.CreateArg = CreateArg
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
+        node = original(self, a)
+        if not isinstance(a, nn.Parameter):
+            return node
+        nodes = vars(self).setdefault("nodes", {})
+        return nodes.setdefault((self.graph, node.target), node)
 
 
 @wrong(
-    fails="test_another_root_has_its_own_paths",
-    says="a path below one root was the answer for another",
+    "test_another_root_has_its_own_paths", says="a path below one root was the answer for another"
 )
 def the_index_is_built_once_and_for_all(lesson):
     """Takes the first root that a tracer sees for its only one."""
 
-    class CreateArg(lesson.CreateArg):
-        def path_of_value(self, value):
-            self._graph_of_paths = self.graph if hasattr(self, "_tensor_paths") else None
-            return super().path_of_value(value)
-
-    lesson.CreateArg = CreateArg
+    @around(lesson.CreateArg)
+    def path_of_value(original, self, value):
+        self._graph_of_paths = self.graph if hasattr(self, "_tensor_paths") else None
+        return original(self, value)
 
 
 @wrong(
-    fails="test_a_parameter_that_was_replaced_is_refused",
+    "test_a_parameter_that_was_replaced_is_refused",
     says="a path that leads to another parameter by now",
 )
 def the_index_never_forgets(lesson):
     """Hands a path out without a look at what it leads to now."""
     known = lesson.core.CreateArg.path_of_value
 
+    @on(lesson.CreateArg)
     def path_of_value(self, value):
         found = (path for path, held in lesson.registered(self.root, value) if held is value)
         return known(self, value) or next(found, None)
-
-    lesson.CreateArg.path_of_value = path_of_value
 
 
 # --- wrong: constants -----------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_constant_is_not_part_of_the_state", says="saved and loaded with the model")
+@wrong("test_a_constant_is_not_part_of_the_state", says="saved and loaded with the model")
 def a_constant_is_registered(lesson):
     """Makes a buffer, which is in every checkpoint from then on."""
 
-    def rule(self, a):
+    @around(lesson.CreateArg)
+    def create_arg(original, self, a):
         if not isinstance(a, torch.Tensor) or id(a) in paths_below(self.root):
-            return NotImplemented
+            return original(self, a)
         name = free_name(self.root)
         self.root.register_buffer(name, a)
         return read(self, name)
-
-    asked_first(lesson, rule)
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -186,6 +161,7 @@ def a_constant_is_registered(lesson):
 def an_index_for_each_value(lesson):
     """Reads the whole model for each value; what needs no model goes to ``super()``."""
 
+    @on(lesson)
     class CreateArg:
         def create_arg(self, a):
             if isinstance(a, tuple) and hasattr(a, "_fields"):
@@ -201,24 +177,22 @@ def an_index_for_each_value(lesson):
                 setattr(self.root, path, a)
             return read(self, path)
 
-    lesson.CreateArg = CreateArg
-
 
 @right(core_only=True)
 def each_name_is_counted_from_zero(lesson):
     """Doesn't remember how far it has counted."""
 
+    @on(lesson.CreateArg)
     def get_fresh_qualname(self, prefix):
         names = (f"{prefix}{number}" for number in itertools.count())
         return next(name for name in names if not lesson.has_attribute(self.root, name))
-
-    lesson.CreateArg.get_fresh_qualname = get_fresh_qualname
 
 
 @right(core_only=True)
 def a_scan_for_each_value(lesson):
     """Walks the whole model in each lookup."""
 
+    @on(lesson.CreateArg)
     def path_of_value(self, value):
         root = self.root
         for held in (root.named_parameters, root.named_buffers, root.named_modules):
@@ -231,5 +205,4 @@ def a_scan_for_each_value(lesson):
                     return f"{path}.{name}".lstrip(".")
         return None
 
-    lesson.CreateArg.path_of_value = path_of_value
     lesson.CreateArg._tensor_paths = {}

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 
 import torch
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 
-@wrong(fails="test_two_tracers_share_nothing", says="the dictionary belongs to the class")
+@wrong("test_two_tracers_share_nothing", says="the dictionary belongs to the class")
 def the_dictionary_belongs_to_the_class(lesson):
     """Writes the mapping into a dictionary in the class body, as the well-known example does."""
 
+    @on(lesson)
     class ModulePathTracer(lesson.ModulePathTracer):
         shared: dict = {}
 
@@ -20,124 +21,104 @@ def the_dictionary_belongs_to_the_class(lesson):
             super().__init__(**options)
             self.node_to_originating_module = self.shared
 
-    lesson.ModulePathTracer = ModulePathTracer
 
-
-@wrong(
-    fails="test_a_model_that_catches_an_error_keeps_its_paths",
-    says="restore it in a `finally`",
-)
+@wrong("test_a_model_that_catches_an_error_keeps_its_paths", says="restore it in a `finally`")
 def forgets_finally(lesson):
     """Puts the caller's path back only if the call succeeds."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def call_module(self, m, forward, args, kwargs):
-            try:
-                return super().call_module(m, forward, args, kwargs)
-            except Exception:
-                self.current_module_qualified_name = self.path_of_module(m)
-                raise
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @around(lesson.ModulePathTracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        try:
+            return original(self, m, forward, args, kwargs)
+        except Exception:
+            self.current_module_qualified_name = self.path_of_module(m)
+            raise
 
 
 @wrong(
-    fails="test_an_operation_after_a_call_belongs_to_the_caller_again",
-    says="the root's path is restored",
+    "test_an_operation_after_a_call_belongs_to_the_caller_again", says="the root's path is restored"
 )
 def puts_the_roots_path_back(lesson):
     """After a call it sets the empty path, not the caller's."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def call_module(self, m, forward, args, kwargs):
-            result = super().call_module(m, forward, args, kwargs)
-            self.current_module_qualified_name = ""
-            return result
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @around(lesson.ModulePathTracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        result = original(self, m, forward, args, kwargs)
+        self.current_module_qualified_name = ""
+        return result
 
 
-@wrong(fails="test_a_shared_module_has_its_first_name_at_each_call", says="ask `path_of_module`")
+@wrong("test_a_shared_module_has_its_first_name_at_each_call", says="ask `path_of_module`")
 def takes_the_last_name(lesson):
     """Looks the path up in an index that the last registered name wins."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def path_of_module(self, mod):
-            names = self.root.named_modules(remove_duplicate=False)
-            return next(name for name, module in reversed(list(names)) if module is mod)
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @on(lesson.ModulePathTracer)
+    def path_of_module(self, mod):
+        names = self.root.named_modules(remove_duplicate=False)
+        return next(name for name, module in reversed(list(names)) if module is mod)
 
 
 @wrong(
-    fails="test_placeholders_belong_to_the_root_and_the_output_has_no_entry",
+    "test_placeholders_belong_to_the_root_and_the_output_has_no_entry",
     says="record the path where proxies are created",
 )
 def notes_every_node(lesson):
     """Notes the path in ``create_node``, so that the output has one."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def create_node(self, *args, **kwargs):
-            node = super().create_node(*args, **kwargs)
-            self.node_to_originating_module[node] = self.current_module_qualified_name
-            return node
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @around(lesson.ModulePathTracer)
+    def create_node(original, self, *args, **kwargs):
+        node = original(self, *args, **kwargs)
+        self.node_to_originating_module[node] = self.current_module_qualified_name
+        return node
 
 
-@wrong(fails="test_options_of_a_plain_tracer_work", says="doesn't pass on the options it gets")
+@wrong("test_options_of_a_plain_tracer_work", says="doesn't pass on the options it gets")
 def drops_options(lesson):
     """Takes options, and passes none to its base class."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def __init__(self, **options):
-            super().__init__()
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @around(lesson.ModulePathTracer)
+    def __init__(original, self, **options):
+        original(self)
 
 
 @wrong(
-    fails="test_subclasses_of_relu_are_traced_through_too",
+    "test_subclasses_of_relu_are_traced_through_too",
     says="`isinstance` is also true for subclasses",
 )
 def compares_types(lesson):
     """Compares the type itself."""
 
+    @on(lesson)
     class LowerReluTracer(lesson.Tracer):
         def is_leaf_module(self, m, module_qualified_name):
             if type(m) is torch.nn.ReLU:
                 return False
             return super().is_leaf_module(m, module_qualified_name)
 
-    lesson.LowerReluTracer = LowerReluTracer
 
-
-@wrong(fails="test_other_modules_are_recorded_as_usual", says="ask `super().is_leaf_module`")
+@wrong("test_other_modules_are_recorded_as_usual", says="ask `super().is_leaf_module`")
 def answers_for_all_modules(lesson):
     """Says that every module but a ReLU is a leaf."""
 
-    class LowerReluTracer(lesson.LowerReluTracer):
-        def is_leaf_module(self, m, module_qualified_name):
-            return not isinstance(m, torch.nn.ReLU)
-
-    lesson.LowerReluTracer = LowerReluTracer
+    @on(lesson.LowerReluTracer)
+    def is_leaf_module(self, m, module_qualified_name):
+        return not isinstance(m, torch.nn.ReLU)
 
 
-@wrong(fails="test_annotations_are_kept", says="`create_node` drops `type_expr`")
+@wrong("test_annotations_are_kept", says="`create_node` drops `type_expr`")
 def drops_the_annotation(lesson):
     """Forgets the last argument, as the well-known example does."""
 
-    class TaggingTracer(lesson.TaggingTracer):
-        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
-            return super().create_node(kind, target, args, kwargs, name)
-
-    lesson.TaggingTracer = TaggingTracer
+    @around(lesson.TaggingTracer)
+    def create_node(original, self, kind, target, args, kwargs, name=None, type_expr=None):
+        return original(self, kind, target, args, kwargs, name)
 
 
-@wrong(fails="test_every_node_has_the_tag", says="every node passes through `create_node`")
+@wrong("test_every_node_has_the_tag", says="every node passes through `create_node`")
 def tags_proxies_only(lesson):
     """Puts the tag on in ``create_proxy``: the output and constants go without."""
 
+    @on(lesson)
     class TaggingTracer(lesson.Tracer):
         def __init__(self, tag="foo", **options):
             super().__init__(**options)
@@ -148,31 +129,28 @@ def tags_proxies_only(lesson):
             proxy.node.tag = self.tag
             return proxy
 
-    lesson.TaggingTracer = TaggingTracer
-
 
 @wrong(
-    fails="test_functions_between_modules_belong_to_the_root",
+    "test_functions_between_modules_belong_to_the_root",
     says="the keys of the table are the names of the nodes",
     never="doesn't set the current path",
 )
 def keys_by_name(lesson):
     """Notes the path under the node's name, where the node itself is asked for."""
 
-    class ModulePathTracer(lesson.ModulePathTracer):
-        def create_proxy(self, *args, **kwargs):
-            proxy = super().create_proxy(*args, **kwargs)
-            path = self.node_to_originating_module.pop(proxy.node)
-            self.node_to_originating_module[proxy.node.name] = path
-            return proxy
-
-    lesson.ModulePathTracer = ModulePathTracer
+    @around(lesson.ModulePathTracer)
+    def create_proxy(original, self, *args, **kwargs):
+        proxy = original(self, *args, **kwargs)
+        path = self.node_to_originating_module.pop(proxy.node)
+        self.node_to_originating_module[proxy.node.name] = path
+        return proxy
 
 
 @right(core_only=True)
 def restores_in_a_context_manager(lesson):
     """Keeps a stack of paths, popped by an ``ExitStack``."""
 
+    @on(lesson)
     class ModulePathTracer(lesson.Tracer):
         def __init__(self):
             super().__init__()
@@ -192,31 +170,26 @@ def restores_in_a_context_manager(lesson):
             self.node_to_originating_module[proxy.node] = self.stack[-1]
             return proxy
 
-    lesson.ModulePathTracer = ModulePathTracer
-
 
 @right
 def lowers_by_a_table(lesson):
     """Decides by the classes in the module's method resolution order."""
 
-    class LowerTracer(lesson.Tracer):
-        def __init__(self, *types, **options):
-            super().__init__(**options)
-            self.lowered = frozenset(types)
+    class LowerReluTracer(lesson.Tracer):
+        lowered = frozenset({torch.nn.ReLU})
 
         def is_leaf_module(self, m, module_qualified_name):
-            if self.lowered.isdisjoint(type(m).__mro__):
-                return super().is_leaf_module(m, module_qualified_name)
-            return False
+            is_leaf = super().is_leaf_module(m, module_qualified_name)
+            return is_leaf and self.lowered.isdisjoint(type(m).__mro__)
 
-    lesson.LowerTracer = LowerTracer
-    lesson.LowerReluTracer = lambda **options: LowerTracer(torch.nn.ReLU, **options)
+    lesson.LowerReluTracer = LowerReluTracer
 
 
 @right
 def tags_after_the_trace(lesson):
     """Walks the finished graph: every node of it is there."""
 
+    @on(lesson)
     class TaggingTracer(lesson.Tracer):
         def __init__(self, tag="foo", **options):
             super().__init__(**options)
@@ -227,5 +200,3 @@ def tags_after_the_trace(lesson):
             for node in graph.nodes:
                 node.tag = node.meta["tag"] = self.tag
             return graph
-
-    lesson.TaggingTracer = TaggingTracer

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from torch.fx import Proxy
 from torch.utils._pytree import tree_leaves
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 
 def replacements(watcher, lesson, tracer, root_module) -> dict:
@@ -27,6 +27,7 @@ def replacements(watcher, lesson, tracer, root_module) -> dict:
 def restoring(lesson, restore, *, after_errors=True):
     """Replace the methods by hand; ``restore`` changes the tracer's attributes back."""
 
+    @on(lesson.ExecOrderTracer)
     @contextmanager
     def patch_tracer(self, tracer, root_module):
         before = dict(vars(tracer))
@@ -40,8 +41,6 @@ def restoring(lesson, restore, *, after_errors=True):
             if after_errors or not failed:
                 restore(vars(tracer), methods, before)
 
-    lesson.ExecOrderTracer.patch_tracer = patch_tracer
-
 
 def delete(attributes, methods, before):
     for name in methods:
@@ -49,8 +48,7 @@ def delete(attributes, methods, before):
 
 
 @wrong(
-    fails="test_the_tracer_is_itself_again_after_a_failure",
-    says="put the methods back in a `finally`",
+    "test_the_tracer_is_itself_again_after_a_failure", says="put the methods back in a `finally`"
 )
 def forgets_finally(lesson):
     """Puts the methods back only after a block that succeeded."""
@@ -58,7 +56,7 @@ def forgets_finally(lesson):
 
 
 @wrong(
-    fails="test_the_methods_are_put_back_when_the_block_ends",
+    "test_the_methods_are_put_back_when_the_block_ends",
     says="`create_proxy` is still replaced",
     never="an error skips",
 )
@@ -68,12 +66,24 @@ def puts_one_method_back(lesson):
 
 
 @wrong(
-    fails="test_the_tracer_has_no_attribute_that_it_did_not_have_before",
+    "test_the_tracer_has_no_attribute_that_it_did_not_have_before",
     says="the bound method was assigned",
 )
 def assigns_the_bound_methods(lesson):
     """Restores by assignment, as torch does."""
     restoring(lesson, lambda attributes, methods, before: attributes.update(methods))
+
+
+@wrong("test_a_method_that_was_replaced_before_is_put_back", says="replaced on the class")
+def patches_the_class(lesson):
+    """Replaces the methods on the tracer's class."""
+
+    @on(lesson.ExecOrderTracer)
+    @contextmanager
+    def patch_tracer(self, tracer, root_module):
+        made = replacements(self, lesson, tracer, root_module)
+        with patch.multiple(type(tracer), **{k: staticmethod(v) for k, v in made.items()}):
+            yield
 
 
 @right
@@ -87,86 +97,55 @@ def restores_by_the_dictionary(lesson):
     restoring(lesson, restore)
 
 
-@wrong(fails="test_a_node_that_is_made_while_watched_has_its_proxy", says="returns nothing")
+@wrong("test_a_node_that_is_made_while_watched_has_its_proxy", says="returns nothing")
 def keeps_the_proxy_for_itself(lesson):
     """Records the node, and returns nothing."""
-    record_node = lesson.ExecOrderTracer.record_node
 
-    def recording(self, *arguments, **options):
-        record_node(self, *arguments, **options)
-
-    lesson.ExecOrderTracer.record_node = recording
+    @around(lesson.ExecOrderTracer)
+    def record_node(original, self, *arguments, **options):
+        original(self, *arguments, **options)
 
 
 @wrong(
-    fails="test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
+    "test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
     says="the second block has the record of the first",
 )
 def writes_into_the_first_record(lesson):
     """Makes the record once, and goes on writing into it."""
-    patch_tracer = lesson.ExecOrderTracer.patch_tracer
 
+    @around(lesson.ExecOrderTracer)
     @contextmanager
-    def patch_tracer_once(self, tracer, root_module):
+    def patch_tracer(original, self, tracer, root_module):
         first = self.exec_info
-        with patch_tracer(self, tracer, root_module):
+        with original(self, tracer, root_module):
             self.exec_info = first or self.exec_info
             yield
 
-    lesson.ExecOrderTracer.patch_tracer = patch_tracer_once
 
-
-@wrong(
-    fails="test_modules_come_in_the_order_of_their_calls",
-    says="the order in `modules` differs",
-)
+@wrong("test_modules_come_in_the_order_of_their_calls", says="the order in `modules` differs")
 def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
-    original = lesson.ExecOrderTracer.record_call
 
-    def record_call(self, info, call_module, module, *how):
+    @around(lesson.ExecOrderTracer)
+    def record_call(original, self, info, call_module, module, *how):
         position = len(info.module_forward_order)
         result = original(self, info, call_module, module, *how)
         info.module_forward_order.append(info.module_forward_order.pop(position))
         return result
-
-    lesson.ExecOrderTracer.record_call = record_call
-
-
-@wrong(
-    fails="test_the_record_equals_torchs",
-    says="usages are missing from the list of (root)",
-    never="another module",
-)
-def notes_no_calls(lesson):
-    """Notes the parameters of operations, but not those of modules that are called."""
-    original = lesson.ExecOrderTracer.record_call
-
-    def record_call(self, info, call_module, module, *how):
-        usages = info.module_to_param_usage_infos[info.curr_module]
-        noted = len(usages)
-
-        def call(*arguments):
-            del usages[noted:]
-            return call_module(*arguments)
-
-        return original(self, info, call, module, *how)
-
-    lesson.ExecOrderTracer.record_call = record_call
 
 
 @right(core_only=True)
 def misses_no_use_of_a_parameter(lesson):
     """Finds parameters wherever they are, and keeps the usages of earlier calls."""
 
-    record_call = lesson.ExecOrderTracer.record_call
-
-    def keep_usages(self, info, call_module, module, *how):
+    @around(lesson.ExecOrderTracer)
+    def record_call(original, self, info, call_module, module, *how):
         earlier = info.module_to_param_usage_infos.get(module, [])
-        output = record_call(self, info, call_module, module, *how)
+        output = original(self, info, call_module, module, *how)
         info.module_to_param_usage_infos[module][:0] = earlier
         return output
 
+    @on(lesson.ExecOrderTracer)
     def parameters_used(self, info, parameters, node, args):
         called = list(info.curr_module.named_parameters()) if node.op == "call_module" else []
         proxies = (each for each in tree_leaves(args) if isinstance(each, Proxy | lesson.Proxy))
@@ -174,14 +153,12 @@ def misses_no_use_of_a_parameter(lesson):
         read += [each for each in node.all_input_nodes if each not in read]
         return called + lesson.named(parameters, [each for each in read if each.op == "get_attr"])
 
-    lesson.ExecOrderTracer.record_call = keep_usages
-    lesson.ExecOrderTracer.parameters_used = parameters_used
-
 
 @right
 def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""
 
+    @on(lesson.ExecOrderTracer)
     def parameters_used(self, info, parameters, node, args):
         if node.op == "call_module":
             return [(name, each) for name, each in info.curr_module.named_parameters()]
@@ -192,49 +169,44 @@ def reads_parameters_in_a_loop(lesson):
                 used.append((name, parameters[name]))
         return used
 
-    lesson.ExecOrderTracer.parameters_used = parameters_used
-
 
 @wrong(
-    fails="test_a_parameter_is_listed_at_its_first_use_only",
+    "test_a_parameter_is_listed_at_its_first_use_only",
     says="torch's proxies weren't found",
     never="something is missing",
 )
 def knows_only_its_own_proxies(lesson):
     """Forgets that the tracer may be torch's."""
 
+    @on(lesson.ExecOrderTracer)
     def parameters_used(self, info, parameters, node, args):
         if node.op == "call_module":
             return list(info.curr_module.named_parameters())
         nodes = [each.node for each in args if isinstance(each, lesson.Proxy)]
         return lesson.named(parameters, nodes)
 
-    lesson.ExecOrderTracer.parameters_used = parameters_used
-
 
 @wrong(
-    fails="test_the_record_equals_torchs",
+    "test_the_record_equals_torchs",
     says="even if it was used before",
     never="an operation in the running module's list",
 )
 def notes_the_first_use_only(lesson):
     """Skips the parameters that were used before."""
-    parameters_used = lesson.ExecOrderTracer.parameters_used
 
-    def new_ones(self, info, *arguments):
-        used = parameters_used(self, info, *arguments)
+    @around(lesson.ExecOrderTracer)
+    def parameters_used(original, self, info, *arguments):
+        used = original(self, info, *arguments)
         return [each for each in used if each[1] not in info.visited_params]
-
-    lesson.ExecOrderTracer.parameters_used = new_ones
 
 
 @wrong(
-    fails="test_each_call_is_noted_in_the_list_of_its_caller",
-    says="no call is in the list of its caller",
+    "test_each_call_is_noted_in_the_list_of_its_caller", says="no call is in the list of its caller"
 )
 def notes_a_call_in_a_list_that_it_empties(lesson):
     """Makes the called module the current one before it notes the call."""
 
+    @on(lesson.ExecOrderTracer)
     def record_call(self, info, call_module, module, *how):
         info.module_forward_order.append(module)
         caller, info.curr_module = info.curr_module, module
@@ -245,27 +217,9 @@ def notes_a_call_in_a_list_that_it_empties(lesson):
         info.curr_module = caller
         return output
 
-    lesson.ExecOrderTracer.record_call = record_call
-
 
 @wrong(
-    fails="test_a_method_that_was_replaced_before_is_put_back",
-    says="replaced on the class",
-)
-def patches_the_class(lesson):
-    """Replaces the methods on the tracer's class."""
-
-    @contextmanager
-    def patch_tracer(self, tracer, root_module):
-        made = replacements(self, lesson, tracer, root_module)
-        with patch.multiple(type(tracer), **{k: staticmethod(v) for k, v in made.items()}):
-            yield
-
-    lesson.ExecOrderTracer.patch_tracer = patch_tracer
-
-
-@wrong(
-    fails="test_units_are_in_the_order_of_their_first_use",
+    "test_units_are_in_the_order_of_their_first_use",
     says="this is the units' own order, or the order of their last use",
 )
 def lists_units_by_their_last_use(lesson):
@@ -275,25 +229,23 @@ def lists_units_by_their_last_use(lesson):
 
 
 @wrong(
-    fails="test_a_module_is_gathered_as_early_as_the_budget_allows",
+    "test_a_module_is_gathered_as_early_as_the_budget_allows",
     says="a module is gathered later than it could be",
 )
 def gathers_the_next_only(lesson):
     """Gathers one module ahead, whatever the budget."""
 
+    @on(lesson)
     def prefetch_plan(order, sizes, budget):
         pairs = pairwise(order)
         return [lesson.Fetch(*pair) for pair in pairs if sum(map(sizes.get, pair)) <= budget]
 
-    lesson.prefetch_plan = prefetch_plan
 
-
-@wrong(fails="test_fsdp_is_told_once_for_each_module", says="a second call for the same module")
+@wrong("test_fsdp_is_told_once_for_each_module", says="a second call for the same module")
 def tells_fsdp_fetch_by_fetch(lesson):
     """Calls FSDP once for each fetch."""
 
+    @on(lesson)
     def apply_prefetch(fetches):
         for fetch in fetches:
             fetch.during.set_modules_to_forward_prefetch([fetch.module])
-
-    lesson.apply_prefetch = apply_prefetch

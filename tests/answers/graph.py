@@ -5,91 +5,84 @@ from __future__ import annotations
 import itertools
 import re
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: arguments and users -------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_an_argument_that_is_removed_loses_its_user",
+    "test_an_argument_that_is_removed_loses_its_user",
     says="the node is still a user of its old arguments",
 )
 def users_are_only_added(lesson):
     """Becomes a user of the new inputs, and stays a user of the old ones."""
 
+    @on(lesson.Node)
     def set_arguments(self, args, kwargs):
         self._args, self._kwargs = lesson.map_arg((args, kwargs), lambda node: node)
         for each in self.all_input_nodes:
             each.users[self] = None
 
-    lesson.Node.set_arguments = set_arguments
-
 
 @wrong(
-    fails="test_a_list_that_changes_later_does_not_change_the_node",
+    "test_a_list_that_changes_later_does_not_change_the_node",
     says="the node holds the caller's own list",
 )
 def arguments_are_kept_as_they_come(lesson):
     """Finds the inputs, but keeps the caller's containers."""
-    set_arguments = lesson.Node.set_arguments
 
-    def keeping(self, args, kwargs):
-        set_arguments(self, args, kwargs)
+    @around(lesson.Node)
+    def set_arguments(original, self, args, kwargs):
+        original(self, args, kwargs)
         self._args, self._kwargs = args, kwargs
 
-    lesson.Node.set_arguments = keeping
 
-
-@wrong(fails="test_an_input_is_replaced_wherever_it_is", says="'key': (x,)")
+@wrong("test_an_input_is_replaced_wherever_it_is", says="'key': (x,)")
 def only_positional_arguments_are_replaced(lesson):
     """Leaves the old input in the keyword arguments."""
 
+    @on(lesson.Node)
     def replace_input_with(self, old_input, new_input):
         swap = {old_input: new_input}
         self.args = lesson.map_arg(self.args, lambda node: swap.get(node, node))
 
-    lesson.Node.replace_input_with = replace_input_with
 
-
-@wrong(fails="test_all_users_use_the_new_node", says="dictionary changed size during iteration")
+@wrong("test_all_users_use_the_new_node", says="dictionary changed size during iteration")
 def the_users_change_while_they_are_counted(lesson):
     """Loops over ``self.users``, which shrinks with each user that changes."""
 
+    @on(lesson.Node)
     def replace_all_uses_with(self, replace_with):
         return [user.replace_input_with(self, replace_with) or user for user in self.users]
-
-    lesson.Node.replace_all_uses_with = replace_all_uses_with
 
 
 # --- wrong: the list ------------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_node_moves_next_to_another", says="its old neighbours become neighbours")
+@wrong("test_a_node_moves_next_to_another", says="its old neighbours become neighbours")
 def a_node_that_moves_stays_where_it_was(lesson):
     """Links the node into its new place, but its old neighbours still refer to it."""
 
+    @on(lesson.Node)
     def prepend(self, x):
         if x is not self:
             x.prev, x.next = self.prev, self
             x.prev.next = x.next.prev = x
 
-    lesson.Node.prepend = prepend
 
-
-@wrong(fails="test_a_node_that_is_moved_before_itself_stays", says="it became its own neighbour")
+@wrong("test_a_node_that_is_moved_before_itself_stays", says="it became its own neighbour")
 def a_node_is_its_own_neighbour(lesson):
     """Takes the node out of the list, and then links it to itself."""
 
+    @on(lesson.Node)
     def prepend(self, x):
         x._unlink()
         x.prev, x.next = self.prev, self
         x.prev.next = x.next.prev = x
 
-    lesson.Node.prepend = prepend
-
 
 @wrong(
-    fails="test_nodes_may_be_inserted_and_erased_during_an_iteration",
+    "test_nodes_may_be_inserted_and_erased_during_an_iteration",
     says="a list that is made beforehand",
 )
 def iteration_goes_over_a_copy(lesson):
@@ -98,7 +91,7 @@ def iteration_goes_over_a_copy(lesson):
     lesson.NodeList.__iter__ = lambda self: iter(list(walk(self)))
 
 
-@wrong(fails="test_new_nodes_go_to_the_insertion_point", says="directly after it, each time")
+@wrong("test_new_nodes_go_to_the_insertion_point", says="directly after it, each time")
 def new_nodes_queue_up_behind_a_node(lesson):
     """Puts each new node after the previous one."""
     lesson.Graph.inserting_after = lambda self, n: self._inserting(n.next.prepend)
@@ -107,7 +100,7 @@ def new_nodes_queue_up_behind_a_node(lesson):
 # --- wrong: names ---------------------------------------------------------------------------------
 
 
-@wrong(fails="test_names_are_legal_and_unique", says="'list_1' for 'list'")
+@wrong("test_names_are_legal_and_unique", says="'list_1' for 'list'")
 def names_of_python_are_allowed(lesson):
     """Accepts reserved names, so the code hides ``list``, or can't be compiled."""
     lesson.RESERVED.clear()
@@ -116,10 +109,11 @@ def names_of_python_are_allowed(lesson):
 # --- wrong: creating, erasing, copying ------------------------------------------------------------
 
 
-@wrong(fails="test_a_graph_is_copied_into_another", says="the names, in order")
+@wrong("test_a_graph_is_copied_into_another", says="the names, in order")
 def given_nodes_are_copied_too(lesson):
     """Also copies the nodes for which the caller gave values."""
 
+    @on(lesson.Graph)
     def graph_copy(self, g, val_map):
         for node in g.nodes:
             if node.op == "output":
@@ -127,16 +121,15 @@ def given_nodes_are_copied_too(lesson):
             val_map[node] = self.node_copy(node, val_map.get)
         return None
 
-    lesson.Graph.graph_copy = graph_copy
-
 
 # --- wrong: checking and iterating ----------------------------------------------------------------
 
 
-@wrong(fails="test_lint_finds_what_cannot_run", says="it was not found")
+@wrong("test_lint_finds_what_cannot_run", says="it was not found")
 def lint_goes_by_names(lesson):
     """Looks for a node of that name, not for this node."""
 
+    @on(lesson.Graph)
     def lint(self):
         seen = set()
         for node in self.nodes:
@@ -144,12 +137,8 @@ def lint_goes_by_names(lesson):
                 raise RuntimeError(f"{node} is wrong")
             seen.add(node.name)
 
-    lesson.Graph.lint = lint
 
-
-@wrong(
-    fails="test_an_iteration_skips_nodes_that_were_erased", says="it returns ['a', 'b', 'c', 'e']"
-)
+@wrong("test_an_iteration_skips_nodes_that_were_erased", says="it returns ['a', 'b', 'c', 'e']")
 def erased_nodes_are_visited(lesson):
     """Follows the links of an erased node to a node that was erased after it."""
     del lesson.NodeList.__iter__
@@ -162,6 +151,7 @@ def erased_nodes_are_visited(lesson):
 def names_taken_apart_at_the_last_underscore(lesson):
     """Splits a name with ``rpartition``, and tries the numbers from 1."""
 
+    @on(lesson.Namespace)
     def create_name(self, candidate):
         name = "".join(each if each.isalnum() and each.isascii() else "_" for each in candidate)
         name = re.sub("_+", "_", name) if name != candidate else name
@@ -173,8 +163,6 @@ def names_taken_apart_at_the_last_underscore(lesson):
         name = next(each for each in candidates if each not in self.used)
         self.used.add(name)
         return name
-
-    lesson.Namespace.create_name = create_name
 
 
 @right(core_only=True)

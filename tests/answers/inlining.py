@@ -6,25 +6,24 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 from tests.suite.engine import map_arg
 
 
-@wrong(fails="test_every_call_of_the_target_is_replaced", says="calls of the target are left")
+@wrong("test_every_call_of_the_target_is_replaced", says="calls of the target are left")
 def replaces_the_first_call_only(lesson):
     """Stops at the first call it finds."""
-    everything = lesson.inline
 
-    def inline(recorder):
+    @around(lesson)
+    def inline(original, recorder):
         recorder.calls = recorder.calls[:1]
-        return everything(recorder)
-
-    lesson.inline = inline
+        return original(recorder)
 
 
 def choosing(lesson, is_call):
     """Inline the callee of a target at every node that ``is_call`` takes for a call of it."""
 
+    @on(lesson)
     def inline_module(gm, target):
         callee = gm.get_submodule(target)
         nodes = gm.graph.find_nodes(op="call_module")
@@ -32,66 +31,60 @@ def choosing(lesson, is_call):
         recorder = lesson.CallRecorder(gm, calls, lambda module: module is not callee)
         return lesson.inline(recorder)
 
-    lesson.inline_module = inline_module
 
-
-@wrong(fails="test_calls_of_other_modules_are_left_alone", says="which only begins with `act`")
+@wrong("test_calls_of_other_modules_are_left_alone", says="which only begins with `act`")
 def inlines_what_begins_alike(lesson):
     """Takes ``act2`` and ``activation`` for ``act``."""
     choosing(lesson, lambda found, target: found.startswith(target))
 
 
-@wrong(fails="test_calls_of_other_modules_are_left_alone", says="`other.act`, a different module")
+@wrong("test_calls_of_other_modules_are_left_alone", says="`other.act`, a different module")
 def compares_last_names(lesson):
     """Takes ``other.act`` for ``act``."""
     choosing(lesson, lambda found, target: found.split(".")[-1] == target.split(".")[-1])
 
 
-@wrong(fails="test_everything_is_inlined_at_every_level", says="inside other modules are left")
+@wrong("test_everything_is_inlined_at_every_level", says="inside other modules are left")
 def inlines_one_level_only(lesson):
     """Lets the leaves inside stay calls where everything is to be inlined."""
 
+    @on(lesson)
     def inline_all(gm):
         for target in {str(node.target) for node in gm.graph.find_nodes(op="call_module")}:
             lesson.inline_module(gm, target)
         return gm
 
-    lesson.inline_all = inline_all
-
 
 @wrong(
-    fails="test_leaves_inside_the_callee_stay_calls_under_their_full_path",
-    says="deeper than one level",
+    "test_leaves_inside_the_callee_stay_calls_under_their_full_path", says="deeper than one level"
 )
 def inlines_everything_inside(lesson):
     """Looks through the leaves inside the callee, too."""
     lesson.CallRecorder.is_leaf_module = lambda *_: False
 
 
-@wrong(fails="test_a_node_that_is_not_a_call_is_refused", says="a placeholder was replaced")
+@wrong("test_a_node_that_is_not_a_call_is_refused", says="a placeholder was replaced")
 def replaces_whatever_it_gets(lesson):
     """Doesn't ask whether the node is a call."""
 
+    @on(lesson)
     def inline_function(gm, node, fn):
         recorder = lesson.CallRecorder(gm, [lesson.Call(node, fn)], lambda module: True)
         recorder.record()
         return gm
 
-    lesson.inline_function = inline_function
-
 
 def recording(lesson, run):
     """Let ``run`` call a callee, with proxies for what its node gets."""
 
+    @on(lesson.CallRecorder)
     def record_call(self, call):
         with self.graph.inserting_before(call.node):
             return self.create_arg(run(self, call))
 
-    lesson.CallRecorder.record_call = record_call
-
 
 @wrong(
-    fails="test_the_function_may_read_parameters_and_call_submodules",
+    "test_the_function_may_read_parameters_and_call_submodules",
     says="a leaf module was traced through",
 )
 def records_without_the_patches(lesson):
@@ -99,68 +92,55 @@ def records_without_the_patches(lesson):
     lesson.CallRecorder.patched_modules = lambda self: nullcontext()
 
 
-@wrong(fails="test_a_call_by_keyword_is_replaced", says="required positional argument")
+@wrong("test_a_call_by_keyword_is_replaced", says="required positional argument")
 def drops_keyword_arguments(lesson):
     """Calls the callee with the positional arguments alone."""
     recording(lesson, lambda self, call: call.callee(*map_arg(call.node.args, self.proxy)))
 
 
-@wrong(
-    fails="test_batch_norm_in_training_still_counts_batches",
-    says="buffers have to be proxies too",
-)
+@wrong("test_batch_norm_in_training_still_counts_batches", says="buffers have to be proxies too")
 def reads_buffers_as_tensors(lesson):
     """Leaves buffers as they are: what changes them is done at once, and never again."""
     lesson.CallRecorder.proxy_buffer_attributes = False
 
 
-@wrong(
-    fails="test_batch_norm_still_checks_its_input_afterwards",
-    says="disable it in a context manager",
-)
+@wrong("test_batch_norm_still_checks_its_input_afterwards", says="disable it in a context manager")
 def leaves_the_check_off(lesson):
     """Disables the norm layers' check forever."""
 
+    @on(lesson.CallRecorder)
     def call_module(self, m, forward, args, kwargs):
         m._check_input_dim = lambda _: None
         return super(lesson.CallRecorder, self).call_module(m, forward, args, kwargs)
 
-    lesson.CallRecorder.call_module = call_module
-
 
 @wrong(
-    fails="test_after_an_error_the_graph_is_as_before",
+    "test_after_an_error_the_graph_is_as_before",
     says="nodes that were recorded before the error are still in the graph",
 )
 def leaves_half_of_it_behind(lesson):
     """Doesn't clean up after a callee that can't be recorded."""
 
+    @on(lesson.CallRecorder)
     def record(self):
         with self.patched_modules():
             return [self.record_call(call) for call in self.calls]
 
-    lesson.CallRecorder.record = record
 
-
-@wrong(fails="test_the_code_is_generated_again", says="`gm.recompile()`")
+@wrong("test_the_code_is_generated_again", says="`gm.recompile()`")
 def forgets_to_recompile(lesson):
     """Edits the graph and leaves the generated code as it was."""
-    original = lesson.inline_module
 
-    def inline_module(gm, target):
+    @around(lesson)
+    def inline_module(original, gm, target):
         recompile, type(gm).recompile = type(gm).recompile, lambda self: None
         try:
             return original(gm, target)
         finally:
             type(gm).recompile = recompile
 
-    lesson.inline_module = inline_module
 
-
-@wrong(
-    fails="test_indexing_a_known_result_leaves_no_node",
-    says="the users still index the structure",
-)
+@wrong("test_indexing_a_known_result_leaves_no_node", says="the users still index the structure")
 def knows_elements_from_the_front_only(lesson):
     """Doesn't know the last element by -1, nor what a dict has."""
     lesson._has = lambda result, index: (
@@ -174,31 +154,27 @@ def knows_elements_from_the_front_only(lesson):
 @right
 def names_by_a_plain_search(lesson):
     """Looks submodules up in a dictionary, and lists all names if the target isn't in it."""
-    original = lesson.inline_module
 
-    def inline_module(gm, target):
+    @around(lesson)
+    def inline_module(original, gm, target):
         modules = dict(gm.named_modules(remove_duplicate=False))
         if target not in modules:
             raise NameError(f"no submodule {target}; there are: {', '.join(modules)}")
         return original(gm, target)
 
-    lesson.inline_module = inline_module
-
 
 @right
 def replaces_input_by_input(lesson):
     """Where the result is a node, goes from user to user."""
-    resolve = lesson.core.replace
 
-    def replace(call, result):
+    @around(lesson.core)
+    def replace(original, call, result):
         if isinstance(result, torch.fx.Node):
             for user in list(call.users):
                 user.replace_input_with(call, result)
             call.graph.erase_node(call)
         else:
-            resolve(call, result)
-
-    lesson.core.replace = replace
+            original(call, result)
 
 
 @right(core_only=True)
@@ -215,8 +191,7 @@ def undoes_by_names(lesson):
                 graph.erase_node(node)
             raise
 
+    @on(lesson.CallRecorder)
     def record(self):
         with undone(self.gm.graph), self.patched_modules():
             return [self.record_call(call) for call in self.calls]
-
-    lesson.CallRecorder.record = record

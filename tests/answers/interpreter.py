@@ -8,31 +8,30 @@ import time
 
 import torch
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: one node ------------------------------------------------------------------------------
 
 
-@wrong(fails="test_nodes_become_values_wherever_they_are", says="a node stayed in the argument")
+@wrong("test_nodes_become_values_wherever_they_are", says="a node stayed in the argument")
 def nodes_in_containers_are_not_found(lesson):
     """Looks at the arguments themselves only."""
 
+    @on(lesson.Interpreter)
     def fetch_args_kwargs_from_env(self, n):
         def value_of(arg):
             return self.env[arg] if isinstance(arg, torch.fx.Node) else arg
 
         return tuple(map(value_of, n.args)), {k: value_of(arg) for k, arg in n.kwargs.items()}
 
-    lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env
 
-
-@wrong(fails="test_a_function_is_called", says="the keyword arguments were dropped")
+@wrong("test_a_function_is_called", says="the keyword arguments were dropped")
 def keyword_arguments_are_dropped(lesson):
     """Calls functions with the positional arguments alone."""
     lesson.Interpreter.call_function = lambda self, target, args, kwargs: target(*args)
 
 
-@wrong(fails="test_an_argument_that_is_missing_has_its_default", says="the default won")
+@wrong("test_an_argument_that_is_missing_has_its_default", says="the default won")
 def the_default_comes_first(lesson):
     """Takes the default of a placeholder wherever there is one."""
     placeholder = lesson.Interpreter.placeholder
@@ -41,38 +40,36 @@ def the_default_comes_first(lesson):
     )
 
 
-@wrong(fails="test_the_output_is_its_argument", says="all arguments were returned")
+@wrong("test_the_output_is_its_argument", says="all arguments were returned")
 def the_output_is_the_tuple_of_arguments(lesson):
     """Returns ``args`` of the output, a tuple of one."""
     lesson.Interpreter.output = lambda self, target, args, kwargs: args
 
 
-@wrong(
-    fails="test_a_node_is_run_by_the_method_of_its_opcode", says="call the method of the subclass"
-)
+@wrong("test_a_node_is_run_by_the_method_of_its_opcode", says="call the method of the subclass")
 def opcodes_are_told_apart_inside_run_node(lesson):
     """Does the work in ``run_node``: a subclass that overrides a method isn't asked."""
 
+    @on(lesson.Interpreter)
     def run_node(self, n):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(lesson.Interpreter, n.op)(self, n.target, args, kwargs)
-
-    lesson.Interpreter.run_node = run_node
 
 
 # --- wrong: the graph -----------------------------------------------------------------------------
 
 
-@wrong(fails="test_an_error_names_the_node_it_comes_from", says="call `self.explain`")
+@wrong("test_an_error_names_the_node_it_comes_from", says="call `self.explain`")
 def errors_are_not_explained(lesson):
     """Lets an error through as it is."""
     lesson.Interpreter.explain = lambda self, error, n: None
 
 
-@wrong(fails="test_a_value_is_kept_until_its_last_use", says="x was freed before its last use")
+@wrong("test_a_value_is_kept_until_its_last_use", says="x was freed before its last use")
 def inputs_are_freed_at_once(lesson):
     """Frees the inputs of each node, whether or not a later node takes them."""
 
+    @on(lesson.Interpreter)
     def execute(self, n):
         try:
             self.env[n] = self.run_node(n)
@@ -82,13 +79,12 @@ def inputs_are_freed_at_once(lesson):
         for value in n.all_input_nodes if self.last_uses else ():
             del self.env[value]
 
-    lesson.Interpreter.execute = execute
 
-
-@wrong(fails="test_a_value_is_freed_after_its_last_use", says="is freed after tanh")
+@wrong("test_a_value_is_freed_after_its_last_use", says="is freed after tanh")
 def nothing_is_freed(lesson):
     """Knows the last uses, and keeps the values."""
 
+    @on(lesson.Interpreter)
     def execute(self, n):
         try:
             self.env[n] = self.run_node(n)
@@ -96,38 +92,33 @@ def nothing_is_freed(lesson):
             self.explain(error, n)
             raise
 
-    lesson.Interpreter.execute = execute
-
 
 # --- wrong: Transformer, ShapeProp, Profiler ------------------------------------------------------
 
 
-@wrong(fails="test_a_subclass_rewrites_the_graph", says="the old graph was changed")
+@wrong("test_a_subclass_rewrites_the_graph", says="the old graph was changed")
 def a_transformer_records_into_the_old_graph(lesson):
     """Appends to the graph that it reads."""
 
+    @on(lesson.Transformer)
     def transform(self):
         self.tracer.graph, self.graph = self.graph, copy.deepcopy(self.graph)
         self.last_uses = {}
         self.tracer.graph.output(self.tracer.create_arg(self.run_nodes()))
         return torch.fx.GraphModule(self.module, self.graph)
 
-    lesson.Transformer.transform = transform
 
-
-@wrong(fails="test_the_time_of_a_node_is_its_own", says="the time runs on")
+@wrong("test_the_time_of_a_node_is_its_own", says="the time runs on")
 def the_time_is_that_since_the_start(lesson):
     """Looks at one clock for the whole run."""
-    run_node = lesson.Profiler.run_node
 
-    def timing(self, n):
+    @around(lesson.Profiler)
+    def run_node(original, self, n):
         if n.op == "placeholder":
             self.start = time.perf_counter()
-        value = run_node(self, n)
+        value = original(self, n)
         n.meta["seconds"] = time.perf_counter() - self.start
         return value
-
-    lesson.Profiler.run_node = timing
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -137,6 +128,7 @@ def the_time_is_that_since_the_start(lesson):
 def opcodes_in_a_table(lesson):
     """Has a dict from opcodes to methods, and looks nodes up by a recursion of its own."""
 
+    @on(lesson.Interpreter)
     def run_node(self, n):
         methods = {
             "placeholder": self.placeholder,
@@ -148,17 +140,16 @@ def opcodes_in_a_table(lesson):
         }
         return methods[n.op](n.target, *self.fetch_args_kwargs_from_env(n))
 
+    @on(lesson.Interpreter)
     def fetch_args_kwargs_from_env(self, n):
         return lesson.map_arg((n.args, n.kwargs), self.env.__getitem__)
-
-    lesson.Interpreter.run_node = run_node
-    lesson.Interpreter.fetch_args_kwargs_from_env = fetch_args_kwargs_from_env
 
 
 @right(core_only=True)
 def a_loop_without_execute(lesson):
     """Does everything in one loop, and puts the node into the message."""
 
+    @on(lesson.Interpreter)
     def run_nodes(self):
         value = None
         for node in self.graph.nodes:
@@ -173,8 +164,6 @@ def a_loop_without_execute(lesson):
             if node.op == "output":
                 break
         return value
-
-    lesson.Interpreter.run_nodes = run_nodes
 
 
 @right(core_only=True)

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import torch
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 from tests.suite.engine import graph_module
 
 
 def builds(lesson, *, name="", forwards=False):
     """Replace the reference's walk."""
 
+    @on(lesson)
     class InverseBuilder(lesson.InverseBuilder):
         def build(self):
             *steps, output = self.chain
@@ -28,11 +29,9 @@ def builds(lesson, *, name="", forwards=False):
             self.graph.output(result)
             return graph_module(self.root, self.graph)
 
-    lesson.InverseBuilder = InverseBuilder
-
 
 @wrong(
-    fails="test_the_steps_are_undone_from_the_last_to_the_first",
+    "test_the_steps_are_undone_from_the_last_to_the_first",
     says="the steps are undone in the order in which they were done",
 )
 def undoes_the_first_step_first(lesson):
@@ -41,7 +40,7 @@ def undoes_the_first_step_first(lesson):
 
 
 @wrong(
-    fails="test_the_example_prints_the_code_of_its_inverse",
+    "test_the_example_prints_the_code_of_its_inverse",
     says="the placeholder has another name",
     never="in the order in which",
 )
@@ -50,22 +49,17 @@ def names_the_input_itself(lesson):
     builds(lesson, name="y")
 
 
-@wrong(
-    fails="test_the_place_of_the_constant_matters",
-    says="`2 - x` was undone like `x - 2`",
-)
+@wrong("test_the_place_of_the_constant_matters", says="`2 - x` was undone like `x - 2`")
 def ignores_the_place_of_the_constant(lesson):
     """Undoes ``2 - x`` like ``x - 2``."""
-    solve = lesson.solve
 
-    def solve_for_the_first(function, operands, place, result):
-        return solve(function, operands[::-1] if place else operands, 0, result)
-
-    lesson.solve = solve_for_the_first
+    @around(lesson)
+    def solve(original, function, operands, place, result):
+        return original(function, operands[::-1] if place else operands, 0, result)
 
 
 @wrong(
-    fails="test_each_of_a_pair_is_the_inverse_of_the_other",
+    "test_each_of_a_pair_is_the_inverse_of_the_other",
     says="`INVERSES` has both functions of a pair",
 )
 def knows_one_way(lesson):
@@ -75,14 +69,14 @@ def knows_one_way(lesson):
     lesson.inverse_of = lambda function: known.get(function, function)
 
 
-@wrong(fails="test_an_unknown_function_is_refused_by_name", says="KeyError")
+@wrong("test_an_unknown_function_is_refused_by_name", says="KeyError")
 def lets_a_key_error_out(lesson):
     """Looks the function up without an error of its own."""
     lesson.inverse_of = lambda function: lesson.INVERSES[function]
 
 
 @wrong(
-    fails="test_a_function_that_only_shares_its_name_with_a_known_one_is_unknown",
+    "test_a_function_that_only_shares_its_name_with_a_known_one_is_unknown",
     says="functions were looked up by their names",
 )
 def looks_functions_up_by_name(lesson):
@@ -92,30 +86,23 @@ def looks_functions_up_by_name(lesson):
     lesson.inverse_of = lambda f: known.get(getattr(f, "__name__", "")) or by_identity(f)
 
 
-@wrong(fails="test_a_later_pair_wins", says="the first pair with a function stays forever")
+@wrong("test_a_later_pair_wins", says="the first pair with a function stays forever")
 def keeps_the_first_pair(lesson):
     """Ignores a later pair with the same function."""
 
+    @on(lesson)
     def add_inverse(f, g):
         lesson.INVERSES.setdefault(f, g)
         lesson.INVERSES.setdefault(g, f)
 
-    lesson.add_inverse = add_inverse
 
-
-@wrong(
-    fails="test_the_model_given_is_not_changed",
-    says="the trace stored a constant on it",
-)
+@wrong("test_the_model_given_is_not_changed", says="the trace stored a constant on it")
 def traces_the_model_itself(lesson):
     """Lets the tracer write its constants onto the model."""
     lesson.copy = SimpleNamespace(copy=lambda model: model)
 
 
-@wrong(
-    fails="test_parameters_are_shared_with_the_model",
-    says="the inverse has copies of the parameters",
-)
+@wrong("test_parameters_are_shared_with_the_model", says="the inverse has copies of the parameters")
 def copies_the_model(lesson):
     """Protects the model by a deep copy."""
     lesson.copy = SimpleNamespace(copy=copy.deepcopy)
@@ -123,11 +110,11 @@ def copies_the_model(lesson):
 
 def computes(lesson, is_refused):
     """Let functions and methods compute constants, except for those that are refused."""
-    look_up = lesson.InverseBuilder.value_of
 
-    def value_of(self, constant):
+    @around(lesson.InverseBuilder)
+    def value_of(original, self, constant):
         if constant.op == "get_attr" or is_refused(constant):
-            return look_up(self, constant)
+            return original(self, constant)
         from solutions.interpreter import Interpreter  # of this copy of the reference
 
         interpreter = Interpreter(self.root, graph=constant.graph)
@@ -135,11 +122,9 @@ def computes(lesson, is_refused):
         with torch.no_grad():
             return interpreter.run_node(constant)
 
-    lesson.InverseBuilder.value_of = value_of
-
 
 @wrong(
-    fails="test_a_constant_that_changes_the_model_is_refused",
+    "test_a_constant_that_changes_the_model_is_refused",
     says="`invert` ran the operation that changes the weight",
 )
 def computes_every_constant(lesson):
@@ -147,28 +132,26 @@ def computes_every_constant(lesson):
     computes(lesson, lambda node: False)
 
 
-@wrong(fails="test_a_constant_that_is_random_is_refused", says="there was no error")
+@wrong("test_a_constant_that_is_random_is_refused", says="there was no error")
 def forgets_that_numbers_may_be_random(lesson):
     """Refuses methods in place, and computes all other constants."""
     computes(lesson, lambda node: str(node.target).endswith("_"))
 
 
 @wrong(
-    fails="test_a_constant_with_side_effects_is_refused_and_not_computed",
+    "test_a_constant_with_side_effects_is_refused_and_not_computed",
     says="`invert` ran the operation that changes the model",
 )
 def knows_side_effects_by_their_spelling(lesson):
     """Refuses functions by their names: a trailing underscore, or ``rand``."""
     lesson.RefuseSideEffects = torch.no_grad
-    run = lesson.InverseBuilder.value_of
 
-    def value_of(self, constant):
+    @around(lesson.InverseBuilder)
+    def value_of(original, self, constant):
         name = getattr(constant.target, "__name__", str(constant.target))
         if name.endswith("_") or "rand" in name:
             raise lesson.NotInvertibleError(f"{name} has side effects")
-        return run(self, constant)
-
-    lesson.InverseBuilder.value_of = value_of
+        return original(self, constant)
 
 
 @right(core_only=True)
@@ -193,6 +176,7 @@ def a_registry_of_its_own(lesson):
 def blames_other_nodes(lesson):
     """Names the node at which a chain splits or joins, in words of its own."""
 
+    @on(lesson)
     def find_chain(graph):
         chain = graph.find_nodes(op="placeholder")[:1]
         for node in graph.nodes:
@@ -208,8 +192,6 @@ def blames_other_nodes(lesson):
         if list(chain[-1].args) != chain[-2:-1]:
             raise lesson.NotInvertibleError(f"{chain[-1]} is more than one value")
         return chain
-
-    lesson.find_chain = find_chain
 
 
 @right(core_only=True)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from types import ModuleType
 
 from torch import nn
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import on, right, wrong
+
+Search = Callable[[nn.Module, nn.Module], str | None]
 
 
-def searching(search: Callable[[nn.Module, nn.Module], str | None]) -> type:
-    """Return a mixin that looks for a module in the root with ``search``."""
+def searched_by(lesson: ModuleType) -> Callable[[Search], Search]:
+    """Let a function look for a module in the root: it returns the path, or nothing."""
 
-    class PathOfModule:
+    def put(search: Search) -> Search:
+        @on(lesson.PathOfModule)
         def path_of_module(self, mod):
             path = search(self.root, mod)
             if path is None:
                 raise foreign(mod, self.root)
             return path
 
-    return PathOfModule
+        return search
+
+    return put
 
 
 def foreign(mod: nn.Module, root: nn.Module) -> NameError:
@@ -31,57 +37,55 @@ def foreign(mod: nn.Module, root: nn.Module) -> NameError:
 
 
 @wrong(
-    fails="test_two_modules_of_one_class_are_told_apart",
+    "test_two_modules_of_one_class_are_told_apart",
     says="compared by class",
     never="the last name alone",
 )
 def modules_are_compared_by_class(lesson):
     """Takes the first module of the same class."""
 
+    @searched_by(lesson)
     def search(root, mod):
         paths = (path for path, module in root.named_modules() if type(module) is type(mod))
         return next(paths, None)
 
-    lesson.PathOfModule = searching(search)
-
 
 @wrong(
-    fails="test_a_module_that_equals_another_is_not_that_module",
+    "test_a_module_that_equals_another_is_not_that_module",
     says="modules that are equal were taken for one: they were compared with `==`",
 )
 def modules_are_compared_with_equality(lesson):
     """Uses ``==``, which asks the module's class, and that may say yes to anything."""
 
+    @searched_by(lesson)
     def search(root, mod):
         return next((path for path, module in root.named_modules() if module == mod), None)
-
-    lesson.PathOfModule = searching(search)
 
 
 # --- wrong: where is searched ---------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_a_descendant_is_called_by_its_dotted_path",
+    "test_a_descendant_is_called_by_its_dotted_path",
     says="the search doesn't reach level 2 of the tree",
 )
 def only_the_direct_children_are_searched(lesson):
     """Uses ``named_children``, which is one level deep."""
 
+    @searched_by(lesson)
     def search(root, mod):
         children = [("", root), *root.named_children()]
         return next((path for path, module in children if module is mod), None)
 
-    lesson.PathOfModule = searching(search)
-
 
 @wrong(
-    fails="test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down",
+    "test_a_shared_module_is_called_by_the_name_met_first_on_the_way_down",
     says="before all that is below an earlier one",
 )
 def the_tree_is_searched_breadth_first(lesson):
     """Uses a queue, which finds the shallow name of a shared module before the deep one."""
 
+    @searched_by(lesson)
     def search(root, mod):
         queue = deque([("", root)])
         while queue:
@@ -92,13 +96,12 @@ def the_tree_is_searched_breadth_first(lesson):
                 queue.append((f"{path}.{name}".lstrip("."), child))
         return None
 
-    lesson.PathOfModule = searching(search)
 
-
-@wrong(fails="test_a_module_tree_with_a_cycle_ends", says="endless recursion")
+@wrong("test_a_module_tree_with_a_cycle_ends", says="endless recursion")
 def the_search_walks_round_a_cycle(lesson):
     """Doesn't remember where the search has been."""
 
+    @searched_by(lesson)
     def search(root, mod):
         return next((path for path, module in walk("", root) if module is mod), None)
 
@@ -107,59 +110,53 @@ def the_search_walks_round_a_cycle(lesson):
         for name, child in module.named_children():
             yield from walk(f"{path}.{name}".lstrip("."), child)
 
-    lesson.PathOfModule = searching(search)
-
 
 # --- wrong: what the path looks like --------------------------------------------------------------
 
 
-@wrong(fails="test_a_child_is_called_by_its_name", says="a leading dot")
+@wrong("test_a_child_is_called_by_its_name", says="a leading dot")
 def the_path_begins_with_a_dot(lesson):
     """Joins the name of the root, which is empty, with a dot as well."""
 
+    @searched_by(lesson)
     def search(root, mod, path=""):
         if root is mod:
             return path
         below = (search(child, mod, f"{path}.{name}") for name, child in root.named_children())
         return next((found for found in below if found is not None), None)
 
-    lesson.PathOfModule = searching(search)
 
-
-@wrong(fails="test_the_first_of_two_names_is_the_path", says="the last name overwrote the first")
+@wrong("test_the_first_of_two_names_is_the_path", says="the last name overwrote the first")
 def the_last_of_two_names_wins(lesson):
     """Lets each name of a shared module overwrite the one before."""
 
+    @searched_by(lesson)
     def search(root, mod):
         modules = root.named_modules(remove_duplicate=False)
         return {id(module): path for path, module in modules}.get(id(mod))
-
-    lesson.PathOfModule = searching(search)
 
 
 # --- wrong: what is remembered --------------------------------------------------------------------
 
 
 @wrong(
-    fails="test_the_path_follows_the_root",
-    says="a path below the first root was the answer for another",
+    "test_the_path_follows_the_root", says="a path below the first root was the answer for another"
 )
 def the_index_is_built_once_and_for_all(lesson):
     """Takes the first root that a tracer sees for its only one."""
 
-    class PathOfModule:
-        def path_of_module(self, mod):
-            if not hasattr(self, "index"):
-                self.index = {id(module): path for path, module in self.root.named_modules()}
-            return self.index[id(mod)]
-
-    lesson.PathOfModule = PathOfModule
+    @on(lesson.PathOfModule)
+    def path_of_module(self, mod):
+        if not hasattr(self, "index"):
+            self.index = {id(module): path for path, module in self.root.named_modules()}
+        return self.index[id(mod)]
 
 
-@wrong(fails="test_a_module_that_was_removed_is_refused", says="a path that leads nowhere by now")
+@wrong("test_a_module_that_was_removed_is_refused", says="a path that leads nowhere by now")
 def the_index_never_forgets(lesson):
     """Adds new modules to the index, and keeps removed ones."""
 
+    @on(lesson)
     class PathOfModule:
         indexed = None
 
@@ -171,20 +168,17 @@ def the_index_never_forgets(lesson):
                 raise foreign(mod, self.root)
             return self.index[id(mod)]
 
-    lesson.PathOfModule = PathOfModule
 
-
-@wrong(fails="test_the_model_is_left_as_it_was", says="notes were left on the modules")
+@wrong("test_the_model_is_left_as_it_was", says="notes were left on the modules")
 def the_path_is_written_on_the_modules_each_time(lesson):
     """Writes fresh notes, which are right, and leaves them on the caller's model."""
 
+    @searched_by(lesson)
     def search(root, mod):
         for path, module in root.named_modules():
             module._path = root, path
         owner, path = getattr(mod, "_path", (None, ""))
         return path if owner is root else None
-
-    lesson.PathOfModule = searching(search)
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -194,16 +188,16 @@ def the_path_is_written_on_the_modules_each_time(lesson):
 def a_plain_scan(lesson):
     """Loops over ``named_modules`` in each call."""
 
+    @searched_by(lesson)
     def search(root, mod):
         return next((path for path, module in root.named_modules() if module is mod), None)
-
-    lesson.PathOfModule = searching(search)
 
 
 @right(core_only=True)
 def a_recursive_search(lesson):
     """Looks in a module and then below it, and knows where it has been."""
 
+    @searched_by(lesson)
     def search(root, mod):
         return search_below("", root, mod, visited=set())
 
@@ -218,14 +212,11 @@ def a_recursive_search(lesson):
                     return found
         return None
 
-    lesson.PathOfModule = searching(search)
-
 
 @right(core_only=True)
 def a_dict_for_each_call(lesson):
     """Makes a dict of all paths by identity that lives for one call."""
 
+    @searched_by(lesson)
     def search(root, mod):
         return {id(module): path for path, module in root.named_modules()}.get(id(mod))
-
-    lesson.PathOfModule = searching(search)

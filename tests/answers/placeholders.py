@@ -12,7 +12,7 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -63,135 +63,121 @@ class BySignature:
         return FunctionType(code, root_fn.__globals__, None, None, root_fn.__closure__)
 
 
+def by_signature_in(lesson) -> type:
+    """Make a copy of ``BySignature`` the answer, and return it, so that a step can be changed."""
+    lesson.Placeholders = type("Placeholders", (BySignature,), {})
+    return lesson.Placeholders
+
+
 # --- wrong: which parameters ----------------------------------------------------------------------
 
 
-@wrong(fails="test_self_is_known_by_its_place", says="the parameter called `self` was left out")
+@wrong("test_self_is_known_by_its_place", says="the parameter called `self` was left out")
 def self_is_known_by_its_name(lesson):
     """Looks for the name ``self``, which is a habit and not a keyword."""
 
-    class Placeholders(BySignature):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            parameters = self.parameters_of(root_fn)
-            named = [self.placeholder(p) for p in parameters if p.name != "self"]
-            args = [self.root, *named] if is_module else named
-            return self.by_position(root_fn, len(args)), args
-
-    lesson.Placeholders = Placeholders
+    @on(by_signature_in(lesson))
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        parameters = self.parameters_of(root_fn)
+        named = [self.placeholder(p) for p in parameters if p.name != "self"]
+        args = [self.root, *named] if is_module else named
+        return self.by_position(root_fn, len(args)), args
 
 
-@wrong(fails="test_forward_without_self_is_refused", says="`forward(*args)` was taken")
+@wrong("test_forward_without_self_is_refused", says="`forward(*args)` was taken")
 def forward_without_self_is_not_noticed(lesson):
     """Drops the first parameter without a look at it, even ``*args``."""
 
-    class Placeholders(BySignature):
-        def check_self(self, parameters):
-            pass
-
-    lesson.Placeholders = Placeholders
+    @on(by_signature_in(lesson))
+    def check_self(self, parameters):
+        pass
 
 
 @wrong(
-    fails="test_every_kind_of_parameter_becomes_one_placeholder",
+    "test_every_kind_of_parameter_becomes_one_placeholder",
     says="`*args` or `**kwargs` were left out",
 )
 def variadic_parameters_are_dropped(lesson):
     """Passes nothing for the parameters that take any number of arguments."""
 
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            return [p for p in super().parameters_of(root_fn) if p.kind not in STARS]
-
-    lesson.Placeholders = Placeholders
+    @around(by_signature_in(lesson))
+    def parameters_of(original, self, root_fn):
+        return [p for p in original(self, root_fn) if p.kind not in STARS]
 
 
-@wrong(
-    fails="test_a_decorated_function_is_seen_through", says="the wrapper's own `*args, **kwargs`"
-)
+@wrong("test_a_decorated_function_is_seen_through", says="the wrapper's own `*args, **kwargs`")
 def the_wrapper_is_read(lesson):
     """Reads the signature of the outermost function, which takes anything."""
 
-    class Placeholders(BySignature):
-        def parameters_of(self, root_fn):
-            signature = inspect.signature(root_fn, follow_wrapped=False)
-            return [*signature.parameters.values()]
-
-    lesson.Placeholders = Placeholders
+    @on(by_signature_in(lesson))
+    def parameters_of(self, root_fn):
+        signature = inspect.signature(root_fn, follow_wrapped=False)
+        return [*signature.parameters.values()]
 
 
 # --- wrong: what a placeholder says ---------------------------------------------------------------
 
 
-@wrong(fails="test_the_arguments_are_the_proxies", says="nodes were returned")
+@wrong("test_the_arguments_are_the_proxies", says="nodes were returned")
 def the_arguments_are_nodes(lesson):
     """Calls the function with nodes, which record nothing."""
 
-    class Placeholders(BySignature):
-        def placeholder(self, parameter):
-            return super().placeholder(parameter).node
-
-    lesson.Placeholders = Placeholders
+    @around(by_signature_in(lesson))
+    def placeholder(original, self, parameter):
+        return original(self, parameter).node
 
 
-@wrong(fails="test_a_default_is_kept", says="taken for no default (`if default:`)")
+@wrong("test_a_default_is_kept", says="taken for no default (`if default:`)")
 def a_false_default_is_no_default(lesson):
     """Asks ``if default``, which is false for 0 and None too."""
 
-    class Placeholders(BySignature):
-        def default(self, parameter):
-            has_one = parameter.default is not Parameter.empty and parameter.default
-            return (parameter.default,) if has_one else ()
-
-    lesson.Placeholders = Placeholders
+    @on(by_signature_in(lesson))
+    def default(self, parameter):
+        has_one = parameter.default is not Parameter.empty and parameter.default
+        return (parameter.default,) if has_one else ()
 
 
 @wrong(
-    fails="test_a_default_is_the_very_object_of_the_signature",
+    "test_a_default_is_the_very_object_of_the_signature",
     says="the default in the placeholder is a copy",
 )
 def defaults_are_copied(lesson):
     """Copies the defaults, so that they can't be changed."""
 
-    class Placeholders(BySignature):
-        def default(self, parameter):
-            return copy.deepcopy(super().default(parameter))
-
-    lesson.Placeholders = Placeholders
+    @around(by_signature_in(lesson))
+    def default(original, self, parameter):
+        return copy.deepcopy(original(self, parameter))
 
 
 # --- wrong: how the function is called ------------------------------------------------------------
 
 
 @wrong(
-    fails="test_inside_the_function_variadic_parameters_are_proxies",
+    "test_inside_the_function_variadic_parameters_are_proxies",
     says="still packs its arguments into a tuple or a dict",
 )
 def variadic_parameters_are_packed(lesson):
     """Returns the function itself: its ``*rest`` takes all that is left into a tuple."""
 
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            return root_fn
-
-    lesson.Placeholders = Placeholders
+    @on(by_signature_in(lesson))
+    def by_position(self, root_fn, count):
+        return root_fn
 
 
 @wrong(
-    fails="test_a_decorated_function_still_runs_its_decorator",
+    "test_a_decorated_function_still_runs_its_decorator",
     says="the inner function is called instead of the decorated one",
 )
 def the_decorator_is_skipped(lesson):
     """Calls the function whose parameters it has read."""
 
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            return super().by_position(inspect.unwrap(root_fn), count)
-
-    lesson.Placeholders = Placeholders
+    @around(by_signature_in(lesson))
+    def by_position(original, self, root_fn, count):
+        return original(self, inspect.unwrap(root_fn), count)
 
 
 @wrong(
-    fails="test_a_concrete_argument_decides_the_branch",
+    "test_a_concrete_argument_decides_the_branch",
     says="`concrete_args` wasn't used for this parameter",
 )
 def concrete_arguments_are_ignored(lesson):
@@ -212,30 +198,26 @@ def by_signature(lesson):
 def the_copy_keeps_its_annotations(lesson):
     """Annotates what the copy returns like what the function returns; torch's copy isn't."""
 
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            function = super().by_position(root_fn, count)
-            function.__annotations__ = root_fn.__annotations__
-            return function
-
-    lesson.Placeholders = Placeholders
+    @around(by_signature_in(lesson))
+    def by_position(original, self, root_fn, count):
+        function = original(self, root_fn, count)
+        function.__annotations__ = root_fn.__annotations__
+        return function
 
 
 @right(core_only=True)
 def keywords_through_a_wrapper(lesson):
     """Passes keyword-only parameters by name, and makes new code for variadic ones alone."""
 
-    class Placeholders(BySignature):
-        def by_position(self, root_fn, count):
-            code = inspect.unwrap(root_fn).__code__
-            if code.co_flags & VARIADIC:
-                return super().by_position(root_fn, count)
-            names = code.co_varnames[code.co_argcount : count]
+    @around(by_signature_in(lesson))
+    def by_position(original, self, root_fn, count):
+        code = inspect.unwrap(root_fn).__code__
+        if code.co_flags & VARIADIC:
+            return original(self, root_fn, count)
+        names = code.co_varnames[code.co_argcount : count]
 
-            def by_name(*args):
-                positional, keywords = args[: code.co_argcount], args[code.co_argcount :]
-                return root_fn(*positional, **dict(zip(names, keywords, strict=True)))
+        def by_name(*args):
+            positional, keywords = args[: code.co_argcount], args[code.co_argcount :]
+            return root_fn(*positional, **dict(zip(names, keywords, strict=True)))
 
-            return by_name if names else root_fn
-
-    lesson.Placeholders = Placeholders
+        return by_name if names else root_fn

@@ -8,12 +8,12 @@ import sys
 import torch
 from torch.overrides import is_tensor_method_or_property
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: operators and functions ---------------------------------------------------------------
 
 
-@wrong(fails="test_a_proxy_on_the_right_stays_on_the_right", says="the operands were swapped")
+@wrong("test_a_proxy_on_the_right_stays_on_the_right", says="the operands were swapped")
 def reflected_operators_are_not_reflected(lesson):
     """``7 - x`` becomes ``x - 7``."""
     for name in lesson.BINARY:
@@ -21,19 +21,18 @@ def reflected_operators_are_not_reflected(lesson):
         setattr(lesson.Proxy, f"__r{name.strip('_')}__", method)
 
 
-@wrong(fails="test_a_proxy_is_found_at_any_depth", says="no proxy was found in")
+@wrong("test_a_proxy_is_found_at_any_depth", says="no proxy was found in")
 def proxies_in_lists_are_not_found(lesson):
     """Looks at the arguments themselves: in ``torch.cat([x, y])`` none is a proxy."""
 
+    @on(lesson)
     def record_call(function, *args, **kwargs):
         values = [*args, *kwargs.values()]
         tracer = next(each.tracer for each in values if isinstance(each, lesson.Proxy))
         return tracer.create_proxy("call_function", function, args, kwargs)
 
-    lesson.record_call = record_call
 
-
-@wrong(fails="test_a_function_of_torch_is_a_call_of_it", says="the keyword arguments were dropped")
+@wrong("test_a_function_of_torch_is_a_call_of_it", says="the keyword arguments were dropped")
 def keyword_arguments_are_dropped(lesson):
     """Passes on only the positional arguments."""
     record_call = lesson.record_call
@@ -41,24 +40,15 @@ def keyword_arguments_are_dropped(lesson):
 
 
 @wrong(
-    fails="test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call",
+    "test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call",
     says="is_tensor_method_or_property",
 )
 def every_function_is_a_call_function(lesson):
     """``torch.ones(2).add(x)`` becomes a call of ``torch.Tensor.add``."""
-
-    def record_call(function, *args, **kwargs):
-        tracer = next(
-            each.tracer
-            for each in lesson.tree_leaves((args, kwargs))
-            if isinstance(each, lesson.Proxy)
-        )
-        return tracer.create_proxy("call_function", function, args, kwargs)
-
-    lesson.record_call = record_call
+    lesson.is_tensor_method_or_property = lambda function: False
 
 
-@wrong(fails="test_an_operation_returns_a_proxy_of_its_node", says="is a Proxy again")
+@wrong("test_an_operation_returns_a_proxy_of_its_node", says="is a Proxy again")
 def an_operation_answers_with_a_node(lesson):
     """Creates the node, and returns it instead of its proxy."""
     record_call = lesson.record_call
@@ -71,24 +61,19 @@ def an_operation_answers_with_a_node(lesson):
 
 
 @wrong(
-    fails="test_an_unused_attribute_leaves_no_node",
-    says="the node was made when the attribute was read",
+    "test_an_unused_attribute_leaves_no_node", says="the node was made when the attribute was read"
 )
 def attributes_are_fetched_at_once(lesson):
     """Creates the ``getattr`` node as soon as the attribute is read."""
 
+    @on(lesson.Proxy)
     def __getattr__(self, attr):
         attribute = lesson.Attribute(self, attr)
         attribute.node
         return attribute
 
-    lesson.Proxy.__getattr__ = __getattr__
 
-
-@wrong(
-    fails="test_an_attribute_that_is_used_twice_is_one_node",
-    says="each use created another node",
-)
+@wrong("test_an_attribute_that_is_used_twice_is_one_node", says="each use created another node")
 def attributes_are_fetched_at_each_use(lesson):
     """Creates a ``getattr`` node at each use."""
     lesson.Attribute.node = property(
@@ -96,45 +81,44 @@ def attributes_are_fetched_at_each_use(lesson):
     )
 
 
-@wrong(fails="test_a_method_is_a_method_call", says="its first argument is `self.root`")
+@wrong("test_a_method_is_a_method_call", says="its first argument is `self.root`")
 def a_method_of_the_attribute(lesson):
     """Passes the attribute itself instead of the proxy that has the method."""
 
+    @on(lesson.Attribute)
     def __call__(self, *args, **kwargs):
         return self.tracer.create_proxy("call_method", self.attr, (self, *args), kwargs)
-
-    lesson.Attribute.__call__ = __call__
 
 
 # --- wrong: questions -----------------------------------------------------------------------------
 
 
-@wrong(fails="test_the_truth_of_a_proxy_is_refused", says="it was taken as true or false")
+@wrong("test_the_truth_of_a_proxy_is_refused", says="it was taken as true or false")
 def a_proxy_is_always_true(lesson):
     """Leaves ``__bool__`` to Python, for which every object is true."""
     lesson.Proxy.__bool__ = lambda self: True
 
 
-@wrong(fails="test_a_tracer_may_know_the_truth_and_the_elements", says="TraceError: no")
+@wrong("test_a_tracer_may_know_the_truth_and_the_elements", says="TraceError: no")
 def the_tracer_is_not_asked(lesson):
     """Raises the error itself, though a tracer may know the answer."""
 
+    @on(lesson.Proxy)
     def __bool__(self):
         raise lesson.TraceError("no")
 
-    lesson.Proxy.__bool__ = __bool__
 
-
-@wrong(fails="test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
+@wrong("test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
 def the_length_is_an_error(lesson):
     """Returns the error instead of raising it."""
     lesson.Proxy.__len__ = lambda self: self.refusal(RuntimeError, "no length", "take `shape`")
 
 
-@wrong(fails="test_unpacking_into_names_is_indexing", says="another number of elements")
+@wrong("test_unpacking_into_names_is_indexing", says="another number of elements")
 def the_first_unpacking_of_the_function_counts(lesson):
     """Takes the first ``UNPACK_SEQUENCE`` of the function, not the one that is running."""
 
+    @on(lesson.Proxy)
     def __iter__(self):
         frame = sys._getframe(1)
         numbers = {each.offset: each for each in dis.get_instructions(frame.f_code)}
@@ -142,8 +126,6 @@ def the_first_unpacking_of_the_function_counts(lesson):
             return self.tracer.iter(self)
         first = next(each for each in numbers.values() if each.opname == "UNPACK_SEQUENCE")
         return map(self.__getitem__, range(first.argval))
-
-    lesson.Proxy.__iter__ = __iter__
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -160,6 +142,7 @@ def operators_written_out(lesson):
         found = map(find, parts) if isinstance(value, tuple | list | dict) else ()
         return next((each for each in found if each is not None), None)
 
+    @on(lesson)
     def record_call(function, *args, **kwargs):
         is_method = is_tensor_method_or_property(function)
         kind = "call_method" if is_method else "call_function"
@@ -167,13 +150,12 @@ def operators_written_out(lesson):
             kind, function.__name__ if is_method else function, args, kwargs
         )
 
-    lesson.record_call = record_call
-
 
 @right(core_only=True)
 def unpacking_by_the_caller_s_instructions(lesson):
     """Disassembles the caller's function and takes the instruction that is running."""
 
+    @on(lesson.Proxy)
     def __iter__(self):
         frame = sys._getframe(1)
         instructions = dis.get_instructions(frame.f_code)
@@ -182,17 +164,12 @@ def unpacking_by_the_caller_s_instructions(lesson):
             return (self[number] for number in range(current.argval))
         return self.tracer.iter(self)
 
-    lesson.Proxy.__iter__ = __iter__
 
-
-@right
+@right(core_only=True)
 def torch_functions_are_asked_for_by_name(lesson):
     """Looks on ``torch.Tensor`` for a method that is this function."""
 
-    def is_method(function):
+    @around(lesson)
+    def is_tensor_method_or_property(original, function):
         name = getattr(function, "__name__", "")
-        return getattr(torch.Tensor, name, None) is function or is_tensor_method_or_property(
-            function
-        )
-
-    lesson.is_tensor_method_or_property = is_method
+        return getattr(torch.Tensor, name, None) is function or original(function)

@@ -8,58 +8,52 @@ from functools import partial
 
 import torch
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 from tests.suite.engine import graph_module, is_node, map_arg
 
 # --- wrong: one node ------------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_pattern_does_not_match_what_differs", says="only share a name")
+@wrong("test_a_pattern_does_not_match_what_differs", says="only share a name")
 def calls_are_compared_by_name(lesson):
     """Takes ``F.relu`` for ``torch.relu``."""
-    call_of = lesson.Matcher.call_of
 
-    def by_name(self, node):
-        op, target, *arguments = call_of(self, node)
+    @around(lesson.Matcher)
+    def call_of(original, self, node):
+        op, target, *arguments = original(self, node)
         return [op, getattr(target, "__name__", target), *arguments]
 
-    lesson.Matcher.call_of = by_name
 
-
-@wrong(fails="test_a_pattern_matches", says="'x': 'tanh', 'y': 'b'")
+@wrong("test_a_pattern_matches", says="'x': 'tanh', 'y': 'b'")
 def arguments_that_are_nodes_match(lesson):
     """Compares literals, and takes any node for any other below the anchor."""
 
-    match_value = lesson.Matcher.match_value
-
-    def match_any_node(self, expected, actual, nodes_map):
+    @around(lesson.Matcher)
+    def match_value(original, self, expected, actual, nodes_map):
         if is_node(expected):
             nodes_map[expected] = actual
             return True
-        return match_value(self, expected, actual, nodes_map)
-
-    lesson.Matcher.match_value = match_any_node
+        return original(self, expected, actual, nodes_map)
 
 
 # --- wrong: places --------------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_value_that_escapes_is_no_match", says="`mul` uses `add`")
+@wrong("test_a_value_that_escapes_is_no_match", says="`mul` uses `add`")
 def escaping_values_are_not_noticed(lesson):
     """Replaces a match whose inner value is used elsewhere."""
     lesson.is_contained = lambda inside: True
 
 
-@wrong(fails="test_inputs_and_result_of_a_match_may_be_used_anywhere", says="got:")
+@wrong("test_inputs_and_result_of_a_match_may_be_used_anywhere", says="got:")
 def the_result_must_not_be_used_outside_either(lesson):
     """Treats the anchor like the nodes before it."""
 
+    @on(lesson)
     def is_contained(inside):
         *_, result = inside
         hidden_users = [user for node in inside for user in node.users]
         return all(user in inside for user in hidden_users) or not len(result.users) > 1
-
-    lesson.is_contained = is_contained
 
 
 def occurrences(lesson, pattern, graph):
@@ -74,10 +68,7 @@ def occurrences(lesson, pattern, graph):
     return matches
 
 
-@wrong(
-    fails="test_of_two_places_that_overlap_the_first_counts",
-    says="places that overlap were kept",
-)
+@wrong("test_of_two_places_that_overlap_the_first_counts", says="places that overlap were kept")
 def overlaps_are_kept(lesson):
     """Returns every place, also those that share nodes."""
     lesson.match = partial(occurrences, lesson)
@@ -86,10 +77,11 @@ def overlaps_are_kept(lesson):
 # --- wrong: replacing -----------------------------------------------------------------------------
 
 
-@wrong(fails="test_a_match_whose_input_is_another_match", says="RuntimeError")
+@wrong("test_a_match_whose_input_is_another_match", says="RuntimeError")
 def inputs_that_were_replaced_are_used(lesson):
     """Replaces the first match first, and then uses its erased result as an input."""
 
+    @on(lesson)
     def replace_pattern(gm, pattern, replacement):
         matches, new = lesson.match(pattern, gm.graph), lesson.symbolic_trace(replacement).graph
         for found in matches:
@@ -97,12 +89,11 @@ def inputs_that_were_replaced_are_used(lesson):
         gm.recompile()
         return matches
 
-    lesson.replace_pattern = replace_pattern
-
 
 def replacing(lesson, *, erases_all=True, inputs_of=None):
     """``replace_match`` of the reference, except for one of its steps."""
 
+    @on(lesson)
     def replace_match(found, replacement):
         *_, old = inside = lesson.nodes_inside(found)
         placeholders = found.anchor.graph.find_nodes(op="placeholder")
@@ -114,10 +105,8 @@ def replacing(lesson, *, erases_all=True, inputs_of=None):
         for node in reversed(inside) if erases_all else [old]:
             node.graph.erase_node(node)
 
-    lesson.replace_match = replace_match
 
-
-@wrong(fails="test_a_pattern_is_replaced", says="computes")
+@wrong("test_a_pattern_is_replaced", says="computes")
 def inputs_are_passed_in_the_order_of_nodes_map(lesson):
     """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
 
@@ -128,7 +117,7 @@ def inputs_are_passed_in_the_order_of_nodes_map(lesson):
     replacing(lesson, inputs_of=inputs_of)
 
 
-@wrong(fails="test_a_diamond_is_erased_whole", says="nodes of the match are still there")
+@wrong("test_a_diamond_is_erased_whole", says="nodes of the match are still there")
 def only_the_anchor_is_erased(lesson):
     """Leaves the nodes that the anchor was computed from."""
     replacing(lesson, erases_all=False)
@@ -140,6 +129,7 @@ def only_the_anchor_is_erased(lesson):
 def fusing(lesson, *, copies=True, erases=True):
     """``fuse`` of the reference, except for one of its steps."""
 
+    @on(lesson)
     def fuse(model):
         gm = lesson.symbolic_trace(copy.deepcopy(model) if copies else model)
         for found in lesson.match(lesson.CONV_BN, gm.graph):
@@ -155,16 +145,14 @@ def fusing(lesson, *, copies=True, erases=True):
                 gm.graph.erase_node(bn)
         return graph_module(gm, gm.graph)
 
-    lesson.fuse = fuse
 
-
-@wrong(fails="test_the_model_is_not_changed", says="the parameters of the model itself")
+@wrong("test_the_model_is_not_changed", says="the parameters of the model itself")
 def the_model_itself_is_fused(lesson):
     """Writes the new weight into the convolution that it was given."""
     fusing(lesson, copies=False)
 
 
-@wrong(fails="test_resnet18_is_fused", says="relative error")
+@wrong("test_resnet18_is_fused", says="relative error")
 def the_batch_norm_stays(lesson):
     """Fuses the weights, and normalises once more."""
     fusing(lesson, erases=False)
@@ -177,6 +165,7 @@ def the_batch_norm_stays(lesson):
 def overlaps_are_removed_at_the_end(lesson):
     """Finds every place first, and compares it with those that it has kept."""
 
+    @on(lesson)
     def match(pattern, graph):
         kept = []
         for found in occurrences(lesson, pattern, graph):
@@ -185,25 +174,23 @@ def overlaps_are_removed_at_the_end(lesson):
                 kept.append(found)
         return kept
 
-    lesson.match = match
-
 
 @right(core_only=True)
 def users_are_counted(lesson):
     """Counts the uses inside: a value that escapes has more."""
 
+    @on(lesson)
     def is_contained(inside):
         *hidden, _ = inside
         users = Counter(each for node in inside for each in node.all_input_nodes)
         return all(users[node] == len(node.users) for node in hidden)
-
-    lesson.is_contained = is_contained
 
 
 @right(core_only=True)
 def the_first_match_is_replaced_first(lesson):
     """Replaces in the order of the graph, and remembers what took the place of what."""
 
+    @on(lesson)
     def replace_pattern(gm, pattern, replacement):
         new, replaced = lesson.symbolic_trace(replacement).graph, {}
         matches = lesson.match(pattern, gm.graph)
@@ -220,5 +207,3 @@ def the_first_match_is_replaced_first(lesson):
                 gm.graph.erase_node(node)
         gm.recompile()
         return matches
-
-    lesson.replace_pattern = replace_pattern

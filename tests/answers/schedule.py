@@ -9,36 +9,29 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- the orders
 
 
-@wrong(
-    fails="test_gpipe_runs_all_forwards_then_all_backwards",
-    says="a backward follows each forward",
-)
+@wrong("test_gpipe_runs_all_forwards_then_all_backwards", says="a backward follows each forward")
 def alternates_from_the_start(lesson):
     """Runs each backward right after its forward, so the stages take turns."""
 
+    @on(lesson)
     def gpipe(stages, microbatches):
         order = [lesson.Action(kind, each) for each in range(microbatches) for kind in "FB"]
         return [list(order) for _ in range(stages)]
 
-    lesson.gpipe = gpipe
 
-
-@wrong(fails="test_each_stage_has_its_own_order", says="both stages have the same list")
+@wrong("test_each_stage_has_its_own_order", says="both stages have the same list")
 def shares_one_order(lesson):
     """Repeats one list."""
     gpipe = lesson.gpipe
     lesson.gpipe = lambda stages, microbatches: gpipe(1, microbatches) * stages
 
 
-@wrong(
-    fails="test_1f1b_works_with_fewer_micro_batches_than_stages",
-    says="there is no third micro-batch",
-)
+@wrong("test_1f1b_works_with_fewer_micro_batches_than_stages", says="there is no third micro-batch")
 def runs_micro_batches_that_are_not_there(lesson):
     """Forgets that there may be fewer micro-batches than stages."""
     lesson.one_f_one_b = lambda stages, microbatches: [
@@ -50,73 +43,38 @@ def runs_micro_batches_that_are_not_there(lesson):
 
 
 @wrong(
-    fails="test_an_action_starts_when_its_stage_is_free_and_its_input_is_there",
+    "test_an_action_starts_when_its_stage_is_free_and_its_input_is_there",
     says="B0 of stage 0 doesn't wait for B0 of stage 1",
 )
 def backwards_wait_for_their_own_forward_alone(lesson):
     """Lets a backward start when the stage's own forward has ended."""
 
-    def source(stage, action, stages):
+    @on(lesson)
+    def _source(stage, action, stages):
         if action.kind == "F":
             return (stage - 1, action) if stage else None
         return stage, lesson.Action("F", action.microbatch)
 
-    lesson._source = source
-
 
 @wrong(
-    fails="test_an_action_starts_when_its_stage_is_free_and_its_input_is_there",
-    says="doesn't wait for the one before it in its stage",
-)
-def starts_although_its_stage_is_busy(lesson):
-    """Starts an action as soon as its input is there."""
-
-    def advance(stage, orders, timeline, ends, cost):
-        runs = timeline.stages[stage]
-        before = len(runs)
-        for action in orders[stage][before:]:
-            source = lesson._source(stage, action, len(orders))
-            if source is not None and source not in ends:
-                break
-            start = ends.get(source, 0)
-            runs.append(lesson.Run(action, start, start + cost[action.kind]))
-            ends[stage, action] = runs[-1].end
-        return len(runs) - before
-
-    lesson._advance = advance
-
-
-@wrong(
-    fails="test_a_deadlock_names_each_stage_and_the_action_it_waits_for",
-    says="a timeline was returned",
+    "test_a_deadlock_names_each_stage_and_the_action_it_waits_for", says="a timeline was returned"
 )
 def returns_what_ran(lesson):
     """Stops when nothing can run, and returns the timeline so far."""
-    simulate = lesson.simulate
 
-    def quiet(orders, forward=1, backward=2):
+    @around(lesson)
+    def simulate(original, orders, forward=1, backward=2):
         try:
-            return simulate(orders, forward, backward)
+            return original(orders, forward, backward)
         except RuntimeError:
             return lesson.Timeline([[] for _ in orders])
-
-    lesson.simulate = quiet
 
 
 # --- the engine
 
 
 @wrong(
-    fails="test_loss_and_gradients_are_those_of_one_process",
-    says="in-place",
-)
-def computes_on_what_it_received(lesson):
-    """Runs the nodes on the leaves themselves, which a model may not write to."""
-    lesson._clone = lambda value: value
-
-
-@wrong(
-    fails="test_a_model_may_write_to_a_tensor_in_a_received_tuple",
+    "test_a_model_may_write_to_a_tensor_in_a_received_tuple",
     says="a leaf Variable that requires grad is being used in an in-place operation",
 )
 def clones_only_what_is_a_tensor_itself(lesson):
@@ -126,13 +84,11 @@ def clones_only_what_is_a_tensor_itself(lesson):
     )
 
 
-@wrong(
-    fails="test_a_placeholder_without_an_input_takes_its_default",
-    says="StopIteration",
-)
+@wrong("test_a_placeholder_without_an_input_takes_its_default", says="StopIteration")
 def expects_an_input_for_each_placeholder(lesson):
     """Takes the inputs one after the other, and forgets the defaults."""
 
+    @on(lesson.Engine)
     def compute(engine, microbatch, received):
         interpreter, inputs = lesson.Interpreter(engine.gm), iter(engine.inputs[microbatch])
         for maker, nodes in engine.stage.receives.items():
@@ -144,142 +100,91 @@ def expects_an_input_for_each_placeholder(lesson):
             interpreter.env[node] = value
         return interpreter.env, value
 
-    lesson.Engine.compute = compute
 
-
-@wrong(
-    fails="test_the_last_stage_has_the_losses",
-    says="a loss with history keeps all activations alive",
-)
+@wrong("test_the_last_stage_has_the_losses", says="a loss with history keeps all activations alive")
 def keeps_losses_with_their_history(lesson):
     """Appends the loss as it is."""
-    forward = lesson.Engine.forward
 
-    def keeping(engine, microbatch):
-        forward(engine, microbatch)
+    @around(lesson.Engine)
+    def forward(original, engine, microbatch):
+        original(engine, microbatch)
         if engine.losses:
             engine.losses[-1] = engine.held[microbatch].loss
 
-    lesson.Engine.forward = keeping
-
-
-def backward_with(start):
-    """``Engine.backward`` that starts autograd in its own way, given tensors and gradients."""
-
-    def backward(lesson, engine, microbatch):
-        held = engine.held.pop(microbatch)
-        pairs = [(loss, None) for loss in lesson.differentiable(held.loss)]
-        for user, values in held.sent.items():
-            gradients = engine.channel.receive(user, microbatch)
-            pairs += zip(lesson.differentiable(values), gradients, strict=True)
-        start(pairs, held.loss)
-        for maker, values in held.received.items():
-            leaves = lesson.differentiable(values)
-            engine.channel.send([leaf.grad for leaf in leaves], maker, microbatch)
-
-    def change(lesson):
-        lesson.Engine.backward = lambda *arguments: backward(lesson, *arguments)
-
-    return change
-
 
 @wrong(
-    fails="test_loss_and_gradients_are_those_of_one_process",
+    "test_loss_and_gradients_are_those_of_one_process",
     says="a sent tensor may have no gradient",
     never="two backwards",
 )
 def passes_missing_gradients_on(lesson):
     """Hands autograd every tensor, with or without a gradient."""
 
-    def start(pairs, loss):
+    @on(lesson.Engine)
+    def backward(engine, microbatch):
+        held = engine.held.pop(microbatch)
+        pairs = [(loss, None) for loss in lesson.differentiable(held.loss)]
+        for user, values in held.sent.items():
+            gradients = engine.channel.receive(user, microbatch)
+            pairs += zip(lesson.differentiable(values), gradients, strict=True)
         if pairs:
-            torch.autograd.backward([root for root, _ in pairs], [given for _, given in pairs])
-
-    backward_with(start)(lesson)
-
-
-@wrong(
-    fails="test_loss_and_gradients_are_those_of_one_process",
-    says="pass all tensors to one `backward`",
-    never="may have no gradient",
-)
-def runs_one_backward_for_each_tensor(lesson):
-    """Calls ``backward`` tensor by tensor."""
-
-    def start(pairs, loss):
-        for root, given in pairs:
-            if root is loss or given is not None:
-                root.backward(given)
-
-    backward_with(start)(lesson)
+            torch.autograd.backward(*zip(*pairs, strict=True))
+        for maker, values in held.received.items():
+            leaves = lesson.differentiable(values)
+            engine.channel.send([leaf.grad for leaf in leaves], maker, microbatch)
 
 
-@wrong(
-    fails="test_the_engine_waits_until_all_messages_have_left",
-    says="`flush` the channel once",
-)
+@wrong("test_the_engine_waits_until_all_messages_have_left", says="`flush` the channel once")
 def leaves_without_waiting(lesson):
     """Ends while messages may still be on their way."""
 
+    @on(lesson.Engine)
     def run(engine, order):
         for action in order:
             (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
-
-    lesson.Engine.run = run
 
 
 # --- the channel and the processes
 
 
-@wrong(
-    fails="test_values_arrive_in_another_process",
-    says="no tensor that arrived requires a gradient",
-)
+@wrong("test_values_arrive_in_another_process", says="no tensor that arrived requires a gradient")
 def forgets_what_requires_a_gradient(lesson):
     """Sends the numbers alone."""
     receive = lesson.Channel.receive
     lesson.Channel.receive = lambda *args: tree_map_only(Tensor, Tensor.detach, receive(*args))
 
 
-@wrong(
-    fails="test_parts_of_different_sizes_are_refused",
-    says="parts were returned",
-)
+@wrong("test_parts_of_different_sizes_are_refused", says="parts were returned")
 def cuts_as_chunk_does(lesson):
     """Lets ``chunk`` choose the sizes."""
 
+    @on(lesson)
     def microbatches_of(value, microbatches):
         if isinstance(value, Tensor) and value.dim():
             return list(value.chunk(microbatches))
         return [value] * microbatches
 
-    lesson.microbatches_of = microbatches_of
-
 
 @wrong(
-    fails="test_processes_compute_what_one_does_and_leave_the_model_alone",
+    "test_processes_compute_what_one_does_and_leave_the_model_alone",
     says="the gradients from before the step were counted",
 )
 def keeps_older_gradients(lesson):
     """Doesn't clear the gradients that the process inherits."""
 
-    def run_stage(number, step):
-        with step.process_group(number):
-            engine = step.engine(number, lesson.Channel())
-            engine.run(step.orders[number])
-            step.save(number, engine)
-            dist.barrier()
-
-    lesson.run_stage = run_stage
+    @around(lesson)
+    def run_stage(original, number, step):
+        step.gm.zero_grad = lambda: None
+        original(number, step)
 
 
 @wrong(
-    fails="test_a_stage_waits_for_the_others_before_its_process_ends",
-    says="`dist.barrier` isn't called",
+    "test_a_stage_waits_for_the_others_before_its_process_ends", says="`dist.barrier` isn't called"
 )
 def leaves_before_the_others(lesson):
     """Ends its process while its neighbours may still receive."""
 
+    @on(lesson)
     def run_stage(number, step):
         step.gm.zero_grad()
         with step.process_group(number):
@@ -287,26 +192,16 @@ def leaves_before_the_others(lesson):
             engine.run(step.orders[number])
             step.save(number, engine)
 
-    lesson.run_stage = run_stage
 
-
-@wrong(
-    fails="test_gradients_of_several_stages_are_added_up",
-    says="replaced that of another",
-)
+@wrong("test_gradients_of_several_stages_are_added_up", says="replaced that of another")
 def takes_one_stage_for_all(lesson):
     """Takes a parameter's gradient from the last stage that has one."""
 
+    @on(lesson)
     def together(step):
-        losses, gradients = [], {}
-        for stage_losses, stage_gradients in step.results():
-            losses += stage_losses
-            gradients |= stage_gradients
-        count = len(step.inputs)
-        means = {name: each / count for name, each in gradients.items()}
-        return torch.stack(losses).mean(), means
-
-    lesson.together = together
+        losses, gradients = zip(*step.results(), strict=True)
+        means = {name: each / len(step.inputs) for part in gradients for name, each in part.items()}
+        return torch.stack([loss for part in losses for loss in part]).mean(), means
 
 
 # --- right answers
@@ -316,6 +211,7 @@ def takes_one_stage_for_all(lesson):
 def puts_larger_stages_last(lesson):
     """Gives the last stages one call more, if the calls can't be shared out equally."""
 
+    @on(lesson)
     def cut_evenly(gm, stages):
         calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
         if not 0 < stages <= len(calls):
@@ -325,33 +221,12 @@ def puts_larger_stages_last(lesson):
         numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
         return lesson.split_module(gm, gm, dict(zip(calls, numbers, strict=True)).__getitem__)
 
-    lesson.cut_evenly = cut_evenly
-
-
-@right(core_only=True)
-def orders_from_a_simulation(lesson):
-    """Finds 1F1B by rule: a backward if one is due, else a forward."""
-
-    def order(ahead, microbatches):
-        made, forwards, backwards = [], 0, 0
-        while backwards < microbatches:
-            if forwards < microbatches and forwards - backwards < ahead:
-                made.append(lesson.Action("F", forwards))
-                forwards += 1
-            else:
-                made.append(lesson.Action("B", backwards))
-                backwards += 1
-        return made
-
-    lesson.one_f_one_b = lambda stages, microbatches: [
-        order(stages - stage, microbatches) for stage in range(stages)
-    ]
-
 
 @right(core_only=True)
 def starts_autograd_at_one_value_after_the_other(lesson):
     """Calls ``backward`` once per value that has a gradient."""
 
+    @on(lesson.Engine)
     def backward(engine, microbatch):
         held = engine.held.pop(microbatch)
         roots, gradients = [], []
@@ -367,8 +242,6 @@ def starts_autograd_at_one_value_after_the_other(lesson):
         for maker, values in held.received.items():
             leaves = lesson.differentiable(values)
             engine.channel.send([leaf.grad for leaf in leaves], maker, microbatch)
-
-    lesson.Engine.backward = backward
 
 
 @right(core_only=True)

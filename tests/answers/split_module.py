@@ -4,14 +4,11 @@ import copy
 
 from torch import SymInt
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 from tests.suite.engine import map_arg
 
 
-@wrong(
-    fails="test_qualname_map_has_the_old_path_of_each_module",
-    says="the new path lacks the prefix",
-)
+@wrong("test_qualname_map_has_the_old_path_of_each_module", says="the new path lacks the prefix")
 def new_paths_lack_the_submodule(lesson):
     """Maps the paths that the modules have inside their submodules."""
     old_paths = lesson.old_paths
@@ -20,30 +17,23 @@ def new_paths_lack_the_submodule(lesson):
     }
 
 
-@wrong(fails="test_the_callback_is_called_once_for_each_call", says="called again")
+@wrong("test_the_callback_is_called_once_for_each_call", says="called again")
 def the_callback_is_asked_twice(lesson):
     """Asks once to find the partitions, and again to fill them."""
-    assign_nodes = lesson.assign_nodes
 
-    def ask_twice(graph, split_callback):
-        assign_nodes(graph, split_callback)
-        return assign_nodes(graph, split_callback)
-
-    lesson.assign_nodes = ask_twice
+    @around(lesson)
+    def assign_nodes(original, graph, split_callback):
+        original(graph, split_callback)
+        return original(graph, split_callback)
 
 
-@wrong(
-    fails="test_partitions_are_in_the_order_in_which_the_graph_reaches_them",
-    says="sorted by number",
-)
+@wrong("test_partitions_are_in_the_order_in_which_the_graph_reaches_them", says="sorted by number")
 def partitions_are_sorted_by_number(lesson):
     """Takes the callback's numbers for the order of the pipeline."""
-    assign_nodes = lesson.assign_nodes
 
-    def sort(*arguments):
-        return sorted(assign_nodes(*arguments), key=lambda partition: int(partition.name))
-
-    lesson.assign_nodes = sort
+    @around(lesson)
+    def assign_nodes(original, *arguments):
+        return sorted(original(*arguments), key=lambda partition: int(partition.name))
 
 
 def collect_with(values_of):
@@ -63,10 +53,7 @@ def collect_with(values_of):
     return collect_crossings
 
 
-@wrong(
-    fails="test_a_parameter_is_an_input",
-    says="the get_attr node of a parameter was left out",
-)
+@wrong("test_a_parameter_is_an_input", says="the get_attr node of a parameter was left out")
 def parameters_are_read_inside(lesson):
     """Lets each partition read the parameters itself."""
     lesson.collect_crossings = collect_with(
@@ -75,18 +62,17 @@ def parameters_are_read_inside(lesson):
 
 
 @wrong(
-    fails="test_a_tensor_comes_with_the_first_holder_of_each_of_its_sizes",
+    "test_a_tensor_comes_with_the_first_holder_of_each_of_its_sizes",
     says="got: args (x, a, b_again)",
 )
 def the_last_holder_of_a_size_comes_in(lesson):
     """Overwrites the holder of a symbol with each later one."""
 
-    def bind(node, binders):
+    @on(lesson)
+    def _bind_symbol(node, binders):
         value = node.meta.get("example_value")
         if isinstance(value, SymInt) and value.node.expr.is_Symbol:
             binders[value.node.expr] = node
-
-    lesson._bind_symbol = bind
 
 
 def found_in(argument):
@@ -96,18 +82,14 @@ def found_in(argument):
     return found
 
 
-@wrong(
-    fails="test_a_value_crosses_even_if_it_is_deep_in_an_argument",
-    says="only node.args was searched",
-)
+@wrong("test_a_value_crosses_even_if_it_is_deep_in_an_argument", says="only node.args was searched")
 def crossings_in_kwargs_are_forgotten(lesson):
     """Looks for values in the positional arguments only."""
     lesson.collect_crossings = collect_with(lambda node: found_in(node.args))
 
 
 @wrong(
-    fails="test_a_value_that_only_the_output_uses_is_an_output",
-    says="the graph's output is a user too",
+    "test_a_value_that_only_the_output_uses_is_an_output", says="the graph's output is a user too"
 )
 def the_output_uses_nothing(lesson):
     """Looks at the uses in other partitions only."""
@@ -119,16 +101,12 @@ def the_output_uses_nothing(lesson):
 def copy_with(lesson, make):
     """Let the build step copy nodes by ``make(node, graph, environment, target, name)``."""
 
+    @on(lesson)
     def copy_node(node, graph, environment, target, name=None):
         environment[node] = make(node, graph, environment, target, name)
 
-    lesson.copy_node = copy_node
 
-
-@wrong(
-    fails="test_copies_use_the_nodes_of_their_own_graph",
-    says="an argument is a node of the original",
-)
+@wrong("test_copies_use_the_nodes_of_their_own_graph", says="an argument is a node of the original")
 def arguments_are_not_mapped(lesson):
     """Passes the original's arguments to the copy."""
 
@@ -138,7 +116,7 @@ def arguments_are_not_mapped(lesson):
     copy_with(lesson, make)
 
 
-@wrong(fails="test_the_meta_of_a_copy_is_a_copy", says="original and copy share one dict")
+@wrong("test_the_meta_of_a_copy_is_a_copy", says="original and copy share one dict")
 def meta_is_shared(lesson):
     """Gives the copy the original's own meta."""
 
@@ -152,7 +130,7 @@ def meta_is_shared(lesson):
 
 
 @wrong(
-    fails="test_a_single_value_is_returned_as_it_is_and_otherwise_a_tuple",
+    "test_a_single_value_is_returned_as_it_is_and_otherwise_a_tuple",
     says="a single value is wrapped in a tuple",
 )
 def every_submodule_returns_a_tuple(lesson):
@@ -162,51 +140,42 @@ def every_submodule_returns_a_tuple(lesson):
 
 def after_stitching(lesson, change):
     """Let ``change`` spoil the module that the reference returns."""
-    stitch_graph = lesson.stitch_graph
 
-    def stitch_and_change(m, *arguments):
-        split = stitch_graph(m, *arguments)
+    @around(lesson)
+    def stitch_graph(original, m, *arguments):
+        split = original(m, *arguments)
         change(split, m)
         return split
 
-    lesson.stitch_graph = stitch_and_change
 
-
-@wrong(
-    fails="test_the_result_computes_with_its_submodules",
-    says="no submodule ran",
-)
+@wrong("test_the_result_computes_with_its_submodules", says="no submodule ran")
 def the_model_itself_is_run(lesson):
     """Shows a graph of submodules, and computes with the model that was given."""
     after_stitching(lesson, lambda split, m: setattr(split, "forward", m.forward))
 
 
-@wrong(fails="test_parameters_at_any_depth_are_shared_not_copied", says="a parameter was copied")
+@wrong("test_parameters_at_any_depth_are_shared_not_copied", says="a parameter was copied")
 def parameters_are_copied(lesson):
     """Gives the pipeline parameters of its own."""
     after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
 
 
-@wrong(
-    fails="test_regions_are_cut_as_torch_cuts_them",
-    says="got: args (_enter_autocast,)",
-)
+@wrong("test_regions_are_cut_as_torch_cuts_them", says="got: args (_enter_autocast,)")
 def the_outermost_region_is_exited_first(lesson):
     """Lists the exits in the order in which they run, so they are reversed once too often."""
-    propagate_regions = lesson.propagate_regions
 
-    def turn_round(graph, partitions):
-        propagate_regions(graph, partitions)
+    @around(lesson)
+    def propagate_regions(original, graph, partitions):
+        original(graph, partitions)
         for partition in partitions:
             partition.exited_early.reverse()
-
-    lesson.propagate_regions = turn_round
 
 
 @right(core_only=True)
 def assignment_in_two_loops(lesson):
     """Collects the answers first, and makes the partitions from them."""
 
+    @on(lesson)
     def assign_nodes(graph, split_callback):
         found = [node for node in graph.nodes if node.op.startswith("call_")]
         names = {node: str(split_callback(node)) for node in found}
@@ -214,8 +183,6 @@ def assignment_in_two_loops(lesson):
             lesson.Partition(name, [node for node in found if names[node] == name])
             for name in dict.fromkeys(names.values())
         ]
-
-    lesson.assign_nodes = assign_nodes
 
 
 @right(core_only=True)
@@ -227,7 +194,6 @@ def crossings_by_walking_through_the_arguments(lesson):
 @right
 def order_by_recursion(lesson):
     """Takes the first ready partition, and orders the rest the same way."""
-    order_partitions = lesson.order_partitions
 
     def order(waiting, done):
         if not waiting:
@@ -236,8 +202,7 @@ def order_by_recursion(lesson):
         rest = [each for each in waiting if each is not first]
         return [first, *order(rest, done | {first})]
 
-    def order_recursively(partitions, keep_original_order=False):
-        order_partitions(partitions, keep_original_order)  # refuses a cycle
+    @around(lesson)
+    def order_partitions(original, partitions, keep_original_order=False):
+        original(partitions, keep_original_order)  # refuses a cycle
         return order(partitions, frozenset())
-
-    lesson.order_partitions = order_recursively

@@ -12,14 +12,9 @@ from unittest import mock
 from torch import fx, nn
 
 from solutions.tracer import Scope, tracing_flag
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 CALL, GETATTR = nn.Module.__call__, nn.Module.__getattr__
-
-
-def change(lesson, own: type) -> None:
-    """Add a class as the first base of the lesson's tracer."""
-    lesson.Tracer = type("Tracer", (own, lesson.Tracer), {})
 
 
 def patched(tracer, flag: bool = True) -> ExitStack:
@@ -42,124 +37,106 @@ def patched(tracer, flag: bool = True) -> ExitStack:
 # --- wrong ----------------------------------------------------------------------------------------
 
 
-@wrong(
-    fails="test_after_an_error_in_forward_everything_is_restored",
-    says="`nn.Module` is still patched",
-)
+@wrong("test_after_an_error_in_forward_everything_is_restored", says="`nn.Module` is still patched")
 def an_error_skips_the_restoring(lesson):
     """Restores the methods only if no exception was raised."""
 
-    class Own:
-        @contextmanager
-        def patched_modules(self):
-            stack = patched(self)
-            yield
-            stack.close()
-
-    change(lesson, Own)
+    @on(lesson.Tracer)
+    @contextmanager
+    def patched_modules(self):
+        stack = patched(self)
+        yield
+        stack.close()
 
 
 @wrong(
-    fails="test_a_trace_inside_a_trace_leaves_the_outer_one_running",
+    "test_a_trace_inside_a_trace_leaves_the_outer_one_running",
     says="the inner trace restored the originals",
 )
 def the_originals_are_restored(lesson):
     """Restores torch's methods instead of those that were there before the block."""
 
-    class Own:
-        @contextmanager
-        def patched_modules(self):
-            try:
-                with patched(self):
-                    yield
-            finally:
-                nn.Module.__call__, nn.Module.__getattr__ = CALL, GETATTR
-
-    change(lesson, Own)
+    @on(lesson.Tracer)
+    @contextmanager
+    def patched_modules(self):
+        try:
+            with patched(self):
+                yield
+        finally:
+            nn.Module.__call__, nn.Module.__getattr__ = CALL, GETATTR
 
 
-@wrong(fails="test_after_the_block_everything_is_restored", says="torch's flag wasn't set")
+@wrong("test_after_the_block_everything_is_restored", says="torch's flag wasn't set")
 def torch_is_not_told(lesson):
     """Patches the two methods, and leaves the flag alone."""
-    change(lesson, type("Own", (), {"patched_modules": lambda self: patched(self, flag=False)}))
+    lesson.Tracer.patched_modules = lambda self: patched(self, flag=False)
 
 
-@wrong(fails="test_a_sequential_is_traced_through", says="`nn.Sequential` was recorded as one call")
+@wrong("test_a_sequential_is_traced_through", says="`nn.Sequential` was recorded as one call")
 def a_sequential_is_a_leaf(lesson):
     """Takes everything in ``torch.nn`` for a leaf."""
     lesson.Tracer.is_leaf_module = lambda self, m, path: m.__module__.startswith("torch.nn")
 
 
 @wrong(
-    fails="test_the_graph_of_a_small_model_is_the_same_as_torchs",
-    says="keyword arguments were dropped",
+    "test_the_graph_of_a_small_model_is_the_same_as_torchs", says="keyword arguments were dropped"
 )
 def keyword_arguments_are_dropped(lesson):
     """Records the positional arguments of a module's call alone."""
 
-    class Own:
-        def call_module(self, m, forward, args, kwargs):
-            is_leaf = self.is_leaf_module(m, self.path_of_module(m))
-            return super().call_module(m, forward, args, {} if is_leaf else kwargs)
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        is_leaf = self.is_leaf_module(m, self.path_of_module(m))
+        return original(self, m, forward, args, {} if is_leaf else kwargs)
 
 
-@wrong(fails="test_hooks_of_a_module_run_while_it_is_traced_through", says="which skips its hooks")
+@wrong("test_hooks_of_a_module_run_while_it_is_traced_through", says="which skips its hooks")
 def forward_is_called_past_the_hooks(lesson):
     """Runs ``module.forward``, which is only one part of a module's call."""
 
-    class Own:
-        def call_module(self, m, forward, args, kwargs):
-            return super().call_module(m, m.forward, args, kwargs)
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        return original(self, m, m.forward, args, kwargs)
 
 
-@wrong(fails="test_the_module_stack_is_written_on_each_node", says="needs its own key, `path@1`")
+@wrong("test_the_module_stack_is_written_on_each_node", says="needs its own key, `path@1`")
 def a_second_call_has_the_key_of_the_first(lesson):
     """Never counts the calls of a module."""
 
-    class Own:
-        def call_module(self, m, forward, args, kwargs):
-            self.num_calls.clear()
-            return super().call_module(m, forward, args, kwargs)
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        self.num_calls.clear()
+        return original(self, m, forward, args, kwargs)
 
 
 @wrong(
-    fails="test_the_scope_of_each_node_is_stored_by_its_name",
+    "test_the_scope_of_each_node_is_stored_by_its_name",
     says="the scope wasn't restored after a call",
 )
 def the_scope_is_not_restored(lesson):
     """Lets the scope be that of the last call."""
 
-    class Own:
-        def call_module(self, m, forward, args, kwargs):
-            result = super().call_module(m, forward, args, kwargs)
-            self.scope = Scope(self.path_of_module(m), type(m))
-            return result
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def call_module(original, self, m, forward, args, kwargs):
+        result = original(self, m, forward, args, kwargs)
+        self.scope = Scope(self.path_of_module(m), type(m))
+        return result
 
 
 @wrong(
-    fails="test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice",
+    "test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice",
     says="each read of the parameter made a new node",
 )
 def every_read_of_a_parameter_is_a_node(lesson):
     """Forgets the proxies that it has made."""
 
-    class Own:
-        def getattr(self, attr, attr_val, parameter_proxy_cache):
-            return super().getattr(attr, attr_val, {})
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def getattr(original, self, attr, attr_val, parameter_proxy_cache):
+        return original(self, attr, attr_val, {})
 
 
 @wrong(
-    fails="test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked",
+    "test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked",
     says="buffers became proxies when read",
 )
 def buffers_are_always_proxies(lesson):
@@ -167,21 +144,19 @@ def buffers_are_always_proxies(lesson):
     lesson.Tracer.proxy_buffer_attributes = True
 
 
-@wrong(fails="test_the_work_is_not_left_to_torchs_tracer", says="`torch.fx.Tracer` did the work")
+@wrong("test_the_work_is_not_left_to_torchs_tracer", says="`torch.fx.Tracer` did the work")
 def torchs_tracer_is_inherited(lesson):
     """Leaves nothing to write."""
     lesson.Tracer = type("Tracer", (fx.Tracer,), {})
 
 
-@wrong(fails="test_the_result_has_the_models_own_parameters", says="a copy of the model was traced")
+@wrong("test_the_result_has_the_models_own_parameters", says="a copy of the model was traced")
 def a_copy_is_traced(lesson):
     """Copies the model, so training one doesn't train the other."""
-    original = lesson.symbolic_trace
 
-    def symbolic_trace(root, concrete_args=None):
+    @around(lesson)
+    def symbolic_trace(original, root, concrete_args=None):
         return original(copy.deepcopy(root), concrete_args)
-
-    lesson.symbolic_trace = symbolic_trace
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -190,45 +165,42 @@ def a_copy_is_traced(lesson):
 @right(core_only=True)
 def patches_on_an_exit_stack(lesson):
     """Undoes each patch by a callback of its own, and makes no generator."""
-    change(lesson, type("Own", (), {"patched_modules": patched}))
+    lesson.Tracer.patched_modules = patched
 
 
 @right(core_only=True)
 def a_list_of_the_calls_in_progress(lesson):
     """Keeps the calls in a list, and makes the module stack from it when a node needs it."""
 
-    class Own:
-        calls = ()
-        module_stack = property(lambda self: OrderedDict(self.calls), lambda *_: None)
+    lesson.Tracer.calls = ()
+    lesson.Tracer.module_stack = property(lambda self: OrderedDict(self.calls), lambda *_: None)
 
-        def call_module(self, m, forward, args, kwargs):
-            path = self.path_of_module(m)
-            count = self.num_calls.get(path, 0)
-            self.num_calls[path] = count + 1
-            key = f"{path}@{count}" if count else path
-            outer = self.calls, self.scope
-            self.calls, self.scope = [*self.calls, (key, (path, type(m)))], Scope(path, type(m))
-            try:
-                if self.is_leaf_module(m, path):
-                    return self.create_proxy("call_module", path, args, kwargs)
-                return forward(*args, **kwargs)
-            finally:
-                self.calls, self.scope = outer
-
-    change(lesson, Own)
+    @on(lesson.Tracer)
+    def call_module(self, m, forward, args, kwargs):
+        path = self.path_of_module(m)
+        count = self.num_calls.get(path, 0)
+        self.num_calls[path] = count + 1
+        key = f"{path}@{count}" if count else path
+        outer = self.calls, self.scope
+        self.calls, self.scope = [*self.calls, (key, (path, type(m)))], Scope(path, type(m))
+        try:
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.calls, self.scope = outer
 
 
 @right(core_only=True)
 def annotations_of_the_root(lesson):
     """Reads the annotation of the result from the function that was given."""
 
-    class Own:
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            self.returns = inspect.get_annotations(inspect.unwrap(root_fn)).get("return")
-            return super().create_args_for_root(root_fn, is_module, concrete_args)
+    @around(lesson.Tracer)
+    def create_args_for_root(original, self, root_fn, is_module, concrete_args=None):
+        self.returns = inspect.get_annotations(inspect.unwrap(root_fn)).get("return")
+        return original(self, root_fn, is_module, concrete_args)
 
-        def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
-            type_expr = self.returns if kind == "output" else type_expr
-            return super().create_node(kind, target, args, kwargs, name, type_expr)
-
-    change(lesson, Own)
+    @around(lesson.Tracer)
+    def create_node(original, self, kind, target, args, kwargs, name=None, type_expr=None):
+        type_expr = self.returns if kind == "output" else type_expr
+        return original(self, kind, target, args, kwargs, name, type_expr)

@@ -9,12 +9,12 @@ from torch import nn
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from tests.suite.answers import right, wrong
+from tests.suite.answers import around, on, right, wrong
 
 # --- the outline
 
 
-@wrong(fails="test_two_calls_of_a_module_stay_separate", says="were taken for one")
+@wrong("test_two_calls_of_a_module_stay_separate", says="were taken for one")
 def loses_the_number_of_the_call(lesson):
     """Groups by the path alone."""
     levels = lesson._levels
@@ -22,7 +22,7 @@ def loses_the_number_of_the_call(lesson):
 
 
 @wrong(
-    fails="test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in",
+    "test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in",
     says="put into the call of an outer module",
 )
 def looks_at_the_outermost_module_only(lesson):
@@ -34,21 +34,17 @@ def looks_at_the_outermost_module_only(lesson):
 # --- inputs and outputs
 
 
-@wrong(
-    fails="test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in"
-)
+@wrong("test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in")
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""
-    is_below = lesson.is_below
 
-    def directly(path, ancestor):
+    @around(lesson)
+    def is_below(original, path, ancestor):
         rest = path.removeprefix(f"{ancestor}.")
-        return is_below(path, ancestor) and (not ancestor or "." not in rest)
-
-    lesson.is_below = directly
+        return original(path, ancestor) and (not ancestor or "." not in rest)
 
 
-@wrong(fails="test_a_name_that_only_begins_like_the_path_isnt_below_it", says="path and a dot")
+@wrong("test_a_name_that_only_begins_like_the_path_isnt_below_it", says="path and a dot")
 def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
     """Compares names without the dot."""
     lesson.is_below = lambda path, ancestor: bool(path) and path.startswith(ancestor)
@@ -57,20 +53,19 @@ def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
 # --- the graph of a call
 
 
-@wrong(fails="test_several_results_are_returned_as_a_list", says="the caller picks its items")
+@wrong("test_several_results_are_returned_as_a_list", says="the caller picks its items")
 def returns_the_first_of_several(lesson):
     """Returns one value, whatever the number of outputs."""
 
+    @on(lesson.CallGraph)
     def add_output(self):
         self.graph.output([self.value(value) for value in self.call.outputs[:1]])
-
-    lesson.CallGraph.add_output = add_output
 
 
 # --- state
 
 
-@wrong(fails="test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
+@wrong("test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
 def copies_every_name(lesson):
     """Clones the tensor of each name separately."""
     lesson.restore_state = lambda program: lesson.as_registered(
@@ -78,10 +73,7 @@ def copies_every_name(lesson):
     )
 
 
-@wrong(
-    fails="test_the_copies_share_no_memory_with_the_program",
-    says="training the tree would change it",
-)
+@wrong("test_the_copies_share_no_memory_with_the_program", says="training the tree would change it")
 def registers_the_programs_own_tensors(lesson):
     """Doesn't copy."""
     lesson.restore_state = lambda program: lesson.as_registered(
@@ -89,7 +81,7 @@ def registers_the_programs_own_tensors(lesson):
     )
 
 
-@wrong(fails="test_an_attribute_is_registered_as_its_kind", says="register_buffer with")
+@wrong("test_an_attribute_is_registered_as_its_kind", says="register_buffer with")
 def saves_every_buffer(lesson):
     """Registers a buffer without looking at ``persistent``."""
     register = lesson.Attribute.register
@@ -101,7 +93,7 @@ def saves_every_buffer(lesson):
 # --- modules
 
 
-@wrong(fails="test_a_module_runs_its_graph", says="to placeholders by name, in any order")
+@wrong("test_a_module_runs_its_graph", says="to placeholders by name, in any order")
 def appends_the_keywords(lesson):
     """Puts the values of the keywords after the positional arguments."""
     forward = lesson.InterpreterModule.forward
@@ -110,19 +102,17 @@ def appends_the_keywords(lesson):
     )
 
 
-@wrong(fails="test_the_root_flattens_its_arguments", says="order of `in_spec` before you flatten")
+@wrong("test_the_root_flattens_its_arguments", says="order of `in_spec` before you flatten")
 def flattens_keywords_in_the_order_of_the_call(lesson):
     """Takes keywords in the order of the call."""
 
-    def flatten(self, args, kwargs):
+    @on(lesson.UnflattenedModule)
+    def input_leaves(self, args, kwargs):
         return pytree.tree_flatten_with_path((args, kwargs))[0]
-
-    lesson.UnflattenedModule.input_leaves = flatten
 
 
 @wrong(
-    fails="test_it_runs_like_the_eager_model",
-    says="every path of the module call graph, in its order",
+    "test_it_runs_like_the_eager_model", says="every path of the module call graph, in its order"
 )
 def registers_in_the_order_of_the_calls(lesson):
     """Registers a module when it is first called."""
@@ -133,7 +123,7 @@ def registers_in_the_order_of_the_calls(lesson):
 # --- sharing
 
 
-@wrong(fails="test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
+@wrong("test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
 def compares_by_name(lesson):
     """Takes the text of a graph for what it does."""
     lesson.graph_key = str
@@ -142,7 +132,7 @@ def compares_by_name(lesson):
 # --- mutations
 
 
-@wrong(fails="test_a_functional_program_does_the_same", says="the program's graph was edited")
+@wrong("test_a_functional_program_does_the_same", says="the program's graph was edited")
 def edits_the_programs_graph(lesson):
     """Doesn't copy the graph before it prepares it."""
     lesson._copied = lambda graph: graph
@@ -155,6 +145,7 @@ def edits_the_programs_graph(lesson):
 def copies_by_identity(lesson):
     """Keeps a table from the ``id`` of each original to its copy."""
 
+    @on(lesson)
     def restore_state(program):
         copies = {}
         for value in lesson.state_values(program).values():
@@ -167,8 +158,6 @@ def copies_by_identity(lesson):
         return lesson.as_registered(
             program, {name: copies[id(value)] for name, value in values.items()}
         )
-
-    lesson.restore_state = restore_state
 
 
 def do_the_same(one, other) -> bool:
@@ -201,6 +190,7 @@ def join(root, call, earliest) -> None:
 def shares_after_comparing_pairs(lesson):
     """Compares each body with those before it."""
 
+    @on(lesson)
     def share_equal_bodies(root):
         calls = list(root.walk())
         for position, call in enumerate(calls):
@@ -210,16 +200,13 @@ def shares_after_comparing_pairs(lesson):
                     join(root, call, earlier)
                     break
 
-    lesson.share_equal_bodies = share_equal_bodies
-
 
 @right
 def runs_generated_code(lesson):
     """Runs the code of a body's graph, compiling or not."""
 
+    @on(lesson.InterpreterModule)
     def forward(self, *args, **kwargs):
         named = [kwargs[name] for name in self.arg_names[len(args) :]]
         self._generate()
         return type(self.graph_module).forward(self._owner, *args, *named)
-
-    lesson.InterpreterModule.forward = forward

@@ -3,13 +3,12 @@
 An answer is a change to a fresh copy of the reference: of its core, where a test of the core is to
 notice it. ``tests/answers/<lesson>.py`` holds them::
 
-    @wrong(fails="test_the_first_of_two_names_is_the_path", says="first registered name")
+    @wrong("test_the_first_of_two_names_is_the_path", says="first registered name")
     def the_last_name_wins(lesson):
         '''Builds the index by overwriting.'''
 
-        class PathOfModule: ...
-
-        lesson.PathOfModule = PathOfModule
+        @on(lesson.PathOfModule)
+        def path_of_module(self, mod): ...
 
     @right
     def a_plain_scan(lesson): ...
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from torch.nn.modules import module as hooks_of_modules
@@ -72,7 +72,7 @@ class Answer:
         return f"{self.lesson}-{self.change.__name__}"
 
 
-def wrong(*, fails: str, says: str, never: str = "") -> Callable[[Change], Answer]:
+def wrong(fails: str, *, says: str, never: str = "") -> Callable[[Change], Answer]:
     """Mark a change as a wrong answer: the test that must catch it, the words it must show."""
     return lambda change: Answer(change, fails=fails, says=says, never=never)
 
@@ -82,6 +82,31 @@ def right(change: Change | None = None, *, core_only: bool = False):
     if change is None:
         return lambda change: Answer(change, core_only=core_only)
     return Answer(change)
+
+
+def on(owner: object) -> Callable[[Any], Any]:
+    """Put a function or a class on a module or a class, in the place of what has its name."""
+
+    def put(piece: Any) -> Any:
+        setattr(owner, piece.__name__, piece)
+        return piece
+
+    return put
+
+
+def around(owner: object) -> Callable[[Any], Any]:
+    """Like ``on``, for a function that gets the one it replaces as its first argument."""
+
+    def put(piece: Any) -> Any:
+        original = getattr(owner, piece.__name__)
+
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            return piece(original, *args, **kwargs)
+
+        setattr(owner, piece.__name__, replacement)
+        return replacement
+
+    return put
 
 
 def all_answers() -> list[Answer]:
