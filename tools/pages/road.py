@@ -60,7 +60,7 @@ def line(folder: str, lesson: Lesson, number: int) -> str:
         facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
         facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
     if folder == "solutions":
-        facts = ["code without its docstrings", "[performance](../performance.md)"]
+        facts = ["Code without its docstrings", "[performance](../performance.md)"]
     # A lesson links to its solution at the end.
     hidden = {folder, "solutions"} if folder == "lessons" else {folder}
     others = [
