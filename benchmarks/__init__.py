@@ -2,5 +2,5 @@
 
 ``benchmarks/test_<lesson>.py`` says what is timed. pytest-benchmark runs these files for whatever
 implementation is asked for, your lessons as well; ``python -m benchmarks`` races the reference
-against torch, prints the table, and writes ``benchmarks/report/``, which docs/performance.md shows.
+against torch, prints tables, and writes ``benchmarks/figures.md``, which docs/performance.md shows.
 """

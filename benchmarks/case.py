@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lessons import FINALE, LESSONS
+from tests.suite.implementations import reference_of
 
 Call = Callable[[], Any]
+ROUNDS = 7
 
 
 class Family(NamedTuple):
@@ -72,6 +74,17 @@ def torch_side(lesson: str, case: Case) -> Any:
     return None if case.on_torch else importlib.import_module(f"tests.oracle.{module}")
 
 
+def timed(case: Case, side: str, benchmark: Any, lesson: Any, request: Any) -> None:
+    """Time one side of a case, once both give the same: the test of every file, under its name."""
+    theirs = torch_side(request.path.stem.removeprefix("test_"), case)
+    case.check(case.call_of(lesson), case.call_of(theirs))
+    shown = lesson if side == "this" else theirs
+    benchmark.group = case.name
+    benchmark.pedantic(
+        lambda call: call(), setup=lambda: ((case.call_of(shown),), {}), rounds=ROUNDS
+    )
+
+
 def sides_of(lesson: str, case: Case) -> dict[str, Any]:
     """Return who is timed on a case: torch, our reference, and its core if it can do the case.
 
@@ -80,7 +93,7 @@ def sides_of(lesson: str, case: Case) -> dict[str, Any]:
     if lesson == FINALE.name:
         engine = importlib.import_module("solutions.tracer")
         return {"torch": torch_side(lesson, case), "ours": engine}
-    ours = importlib.import_module(f"solutions.stretch.{lesson}")
+    ours = reference_of(lesson)
     sides = {"torch": torch_side(lesson, case), "ours": ours}
     core = importlib.import_module(f"solutions.{lesson}")
     return sides | {"core": core} if can_do(core, case, sides["torch"]) else sides

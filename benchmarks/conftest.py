@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
-from benchmarks.case import Case, torch_side
-
 COLUMNS = ["median", "min", "max", "rounds"]
-ROUNDS = 7
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,19 +29,3 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
         metafunc.parametrize("side", ("this", "torch"))
         metafunc.parametrize("case", cases)
-
-
-@pytest.fixture
-def time(benchmark, lesson, request: pytest.FixtureRequest) -> Callable[[Case, str], None]:
-    """Time one side of a case, after a look at whether both sides give the same."""
-
-    def time_side(case: Case, side: str) -> None:
-        theirs = torch_side(request.path.stem.removeprefix("test_"), case)
-        case.check(case.call_of(lesson), case.call_of(theirs))
-        timed = lesson if side == "this" else theirs
-        benchmark.group = case.name
-        benchmark.pedantic(
-            lambda call: call(), setup=lambda: ((case.call_of(timed),), {}), rounds=ROUNDS
-        )
-
-    return time_side

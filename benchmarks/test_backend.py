@@ -6,7 +6,7 @@ import torch
 from torch._dynamo.backends.debugging import aot_eager
 from torch.nn import functional
 
-from benchmarks.case import Call, Case
+from benchmarks.case import Call, Case, timed
 from tests.models.backend import chain, inputs
 from tests.suite import same_numbers
 
@@ -55,6 +55,4 @@ CASES = [
     for size, rows in SIZES.items()
 ]
 
-
-def test_backend(case, side, time):
-    time(case, side)
+test_backend = timed

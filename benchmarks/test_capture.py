@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from tests.models.capture import operators, same_operators
 from tests.zoo import resnet18
 
@@ -53,6 +53,4 @@ CASES = [
     ),
 ]
 
-
-def test_capture(case, side, time):
-    time(case, side)
+test_capture = timed

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import fx, nn
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from kata.torchvision_compat import torchvision
 from tests.suite import equal
 
@@ -55,6 +55,4 @@ def model(name: str):
 
 CASES = [*sizes(NODES, chain, {300: PARITY, 1000: PARITY, 3000: PARITY}), model("resnet152")]
 
-
-def test_code(case, side, time):
-    time(case, side)
+test_code = timed

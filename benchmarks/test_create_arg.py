@@ -6,7 +6,7 @@ import torch
 from torch.fx import Graph
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from tests.suite import same_graph
 
 PARAMETERS = Family("raw parameters", 1.1)
@@ -66,6 +66,4 @@ CASES = [
     Case("1000 times nine plain values", plain_values, same_graph),
 ]
 
-
-def test_create_arg(case, side, time):
-    time(case, side)
+test_create_arg = timed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from benchmarks.case import Case
+from benchmarks.case import Case, timed
 from benchmarks.models import classifier
 from benchmarks.test_tracer import trace
 
@@ -30,6 +30,4 @@ CASES = [
     for name in ("ResNet18", "ResNet152", "ViT-B/16", "ConvNeXt-L")
 ]
 
-
-def test_finale(case, side, time):
-    time(case, side)
+test_finale = timed

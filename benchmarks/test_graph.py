@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.case import Call, Family, sizes
+from benchmarks.case import Call, Family, sizes, timed
 from tests.models.graph import chain, rebuilt, same_state, unused
 
 BUILDING = Family("building a graph", 1.1)
@@ -54,6 +54,4 @@ CASES = [
     *sizes(DEAD_CODE, dead_code, {300: SLOWER, 1000: SLOWER, 3000: SLOWER}),
 ]
 
-
-def test_graph(case, side, time):
-    time(case, side)
+test_graph = timed

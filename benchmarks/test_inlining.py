@@ -6,7 +6,7 @@ import torch
 from torch.fx import GraphModule
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from benchmarks.equality import same_module
 
 LEAVES = Family("leaves inlined", 1.1)
@@ -35,6 +35,4 @@ CASES = [
     ),
 ]
 
-
-def test_inlining(case, side, time):
-    time(case, side)
+test_inlining = timed

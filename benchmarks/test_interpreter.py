@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from tests import zoo
 from tests.models.interpreter import chain, run_of
 from tests.suite import same_graph, same_numbers
@@ -58,6 +58,4 @@ CASES = [
     *sizes(RECORDINGS, recordings, {500: None, 2000: None}),
 ]
 
-
-def test_interpreter(case, side, time):
-    time(case, side)
+test_interpreter = timed

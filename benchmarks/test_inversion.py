@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from benchmarks.case import Call, Family, sizes
+from benchmarks.case import Call, Family, sizes, timed
 from tests.suite import equal
 
 TARGET = 0.85
@@ -60,6 +60,4 @@ def same_code(ours: GraphModule, theirs: GraphModule) -> None:
 
 CASES = sizes(STEPS, invert, {10: TARGET, 100: TARGET, 1000: TARGET, 10_000: TARGET})
 
-
-def test_inversion(case, side, time):
-    time(case, side)
+test_inversion = timed

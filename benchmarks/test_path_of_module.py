@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from tests.suite import equal
 
 LEAVES = Family("leaves, paths of all", 1.1)
@@ -67,6 +67,4 @@ CASES = [
     ),
 ]
 
-
-def test_path_of_module(case, side, time):
-    time(case, side)
+test_path_of_module = timed

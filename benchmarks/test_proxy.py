@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from benchmarks.case import Call, Family, sizes
+from benchmarks.case import Call, Family, sizes, timed
 from tests.suite import same_graph
 
 OPERATIONS = Family("operations on proxies", 1.1)
@@ -30,6 +30,4 @@ def operations(count: int):
 
 CASES = list(sizes(OPERATIONS, operations, {300: PARITY, 1000: PARITY, 3000: PARITY}))
 
-
-def test_proxy(case, side, time):
-    time(case, side)
+test_proxy = timed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import pattern_to_plant, planted
 from tests.suite import equal
@@ -64,6 +64,4 @@ CASES = [
     fuse("resnet50"),
 ]
 
-
-def test_rewriting(case, side, time):
-    time(case, side)
+test_rewriting = timed

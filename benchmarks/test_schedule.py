@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from tests.models.schedule import is_action
 from tests.suite import equal
 
@@ -44,6 +44,4 @@ CASES = [
     *sizes(MICROBATCHES, orders, {100: None, 300: None, 1000: None}),
 ]
 
-
-def test_schedule(case, side, time):
-    time(case, side)
+test_schedule = timed

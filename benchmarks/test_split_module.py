@@ -8,7 +8,7 @@ import torch
 from torch.fx import GraphModule
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from benchmarks.equality import same_split
 
 TARGET = 0.75
@@ -58,6 +58,4 @@ CASES = [
     ),
 ]
 
-
-def test_split_module(case, side, time):
-    time(case, side)
+test_split_module = timed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from benchmarks.equality import same_trace
 
 TARGET = 0.75
@@ -77,6 +77,4 @@ CASES = [
     ),
 ]
 
-
-def test_tracer(case, side, time):
-    time(case, side)
+test_tracer = timed

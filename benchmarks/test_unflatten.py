@@ -9,7 +9,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes
+from benchmarks.case import Call, Case, Family, sizes, timed
 from benchmarks.equality import same_tree
 from tests.zoo import classifier
 
@@ -66,6 +66,4 @@ CASES = [
     ),
 ]
 
-
-def test_unflatten(case, side, time):
-    time(case, side)
+test_unflatten = timed
