@@ -1,4 +1,7 @@
-"""A picture as a figure of a page: the SVG, a choice of sizes, a caption, and the table."""
+"""A picture as a figure of a page, and as a page that needs no other file.
+
+A figure is the SVG, a choice of sizes, a caption, and the table.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 
 from drawing import timeline
 from drawing.layout import Layout, lay_out
@@ -17,6 +21,16 @@ from drawing.table import table
 ZOOMS = (100, 150, 200, 300)
 # What a source of usual width leaves beside it on a screen of 1440 pixels.
 STEPS_WIDTH = 440.0
+STYLE = Path(__file__).resolve().parents[1] / "docs" / "assets" / "pictures.css"
+PAGE_STYLE = """
+body { margin: 1.5rem; font: 16px/1.5 system-ui, sans-serif;
+       color: var(--fx-ink); background: var(--fx-paper); }
+h1 { font-size: 1.2rem; }
+.fx-figure > .fx-view { max-height: none; }
+table { border-collapse: collapse; font-size: .85rem; margin: 1em 0; }
+figure.fx-figure > details > summary { padding-left: 0; }
+td, th { text-align: left; padding: .1em .8em .1em 0; }
+"""
 
 
 def figure(picture: Picture, name: str, caption: str = "", *, plays_once: bool = False) -> str:
@@ -130,3 +144,21 @@ def step(picture: Picture, number: int, placed: Placed) -> str:
         f'<g data-says="{escape(each.heading)}" data-line="{each.line or ""}" '
         f'data-moves="{escape(json.dumps(moves))}">{panel(placed, MARGIN)}</g>'
     )
+
+
+def write_page(picture: Picture, file: Path) -> None:
+    """Write a picture into a file, as an HTML page: the style is inside, and there is no script.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    title, style = escape(picture.title), STYLE.read_text(encoding="utf-8")
+    page = (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width">\n<title>{title}</title>\n'
+        f"<style>\n{style}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+        f"<p>{escape(picture.description)}</p>\n"
+        f"{figure(picture, 'fx')}\n</main>\n</body>\n</html>\n"
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page, encoding="utf-8")

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from drawing import timeline
 from drawing.edges import RIGHT
-from drawing.folding import fold
 from drawing.groups import SLASH, groups, is_cut, slash
-from drawing.layout import Block, Layout, lay_out
+from drawing.layout import Block, Layout, fold, lay_out
 from drawing.picture import Node, Panel, Picture
 from drawing.sizes import WIDTH, Scale, Spot, scale_of
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.failure_reasons import cause_of
 from kata.steps import next_step, steps_of
 from kata.terminal import clipped, filled, harmless, show_labelled
-from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict
+from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict, cause_of
 from kata.workspace import is_pristine, unwritten
 from lessons import TOGETHER
 

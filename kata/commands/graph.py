@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from drawing import Panel, Picture
+from drawing.figure import write_page
 from drawing.listing import panel, target_of
-from drawing.page import write_page
 from kata import workspace
 from kata.lending import lending
 from kata.lesson_names import UsageError, near

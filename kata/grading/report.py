@@ -10,8 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kata.failure_reasons import reason_of
-from kata.judging import Count, End, Verdict
+from kata.verdict import Count, End, Verdict, reason_of
 from lessons import LESSONS, Lesson
 
 COMMON = 3

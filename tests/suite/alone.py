@@ -21,7 +21,7 @@ import pytest
 import torch
 from _pytest.runner import runtestprotocol
 
-from kata.failure_reasons import CAUSE
+from kata.verdict import CAUSE
 from tests.suite.expect import labelled
 from tests.suite.plugin import LOADER, judged, lesson_of
 
