@@ -1,1 +1,1 @@
-"""The workings of the site: its examples run, its pages are audited."""
+"""The workings of the site: what its pages are made of, and that their examples run."""
