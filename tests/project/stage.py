@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -14,7 +16,9 @@ from unittest import mock
 
 from kata import workspace
 from kata.command_line import run
+from kata.paths import CORES, ROOT
 from kata.stubs import stubs
+from kata.verdict import End, Ending, Report, Verdict
 from kata.workspace import Workspace, write
 
 
@@ -55,6 +59,12 @@ def pristine(lessons: tuple[str, ...] = ()) -> dict[str, str]:
     return {name: text for name, text in stubs().items() if name in own or not lessons}
 
 
+def solve(*lessons: str) -> None:
+    """Let the learner have written these lessons: as the cores are."""
+    for lesson in lessons:
+        write(workspace.file_of(lesson), (CORES / f"{lesson}.py").read_bytes())
+
+
 def play(*words: str) -> Played:
     """Type a command; a word that argparse refuses ends it as it does on a terminal."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
@@ -64,6 +74,24 @@ def play(*words: str) -> Played:
             code = int(end.code or 0)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     return Played(code, "\n".join(lines) + "\n")
+
+
+def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run Python in the repository's root, in a process of its own."""
+    options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run([sys.executable, *words], **options)
+
+
+def report(outcome: str, text: str = "", *, is_stretch: bool = False) -> Report:
+    """What a test said."""
+    nodeid = f"tests/test_a.py::test_{outcome}"
+    return Report(nodeid, "a sentence", outcome, is_stretch, text)
+
+
+def verdict(lesson: str, *reports: Report, how: End = End.FINISHED, skip: int = 0) -> Verdict:
+    """What a run said; of the core's tests, so many never began."""
+    core, stretch = (sum(each.is_stretch == part for each in reports) for part in (False, True))
+    return Verdict(lesson, reports, Ending(how, "why"), planned=(core + skip, stretch))
 
 
 def everything_in(folder: Path) -> dict[Path, bytes]:

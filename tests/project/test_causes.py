@@ -16,7 +16,6 @@ from kata.paths import CORES, ROOT
 from tests.suite import equal, holds, is_value, noting, refuses, same_graph
 from tests.suite.answers import judge_folder
 from tests.suite.expect import Mismatch
-from tools.stubs import write
 
 PAIRS = [
     (is_value(1), "it was one"),
@@ -134,12 +133,6 @@ def test_of_an_error_in_the_learners_own_line_a_test_supposes_no_cause(owner: st
 
 def is_mine(error: Exception) -> bool:
     return str(error) == "mine"
-
-
-@pytest.fixture
-def lessons(tmp_path: Path) -> Path:
-    write(tmp_path)
-    return tmp_path
 
 
 def test_a_patch_that_is_left_is_the_first_failure(lessons: Path):

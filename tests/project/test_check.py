@@ -2,61 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-from collections.abc import Iterator
-from unittest import mock
-
 import pytest
 
-from kata import progress
+from kata import progress, workspace
 from kata.commands import check
-from kata.judging import End, Ending, Report, Verdict
+from kata.judging import End
 from kata.paths import CORES, ROOT, SOLUTIONS
-from kata.showing import show_score
+from kata.showing import show_rest, show_score
 from kata.terminal import open_console
-from kata.workspace import Workspace
-from tests.project.stage import a_learner, everything_in, play
+from kata.verdict import reason_of
+from lessons import FINALE
+from tests.project.stage import everything_in, play, report, solve, verdict
+from tests.project.submissions import NAMES_THE_LAST
 
 LESSON = "path_of_module"
-WRONG = """\
-class PathOfModule:
-    def path_of_module(self, mod):
-        modules = self.root.named_modules(remove_duplicate=False)
-        return {id(module): name for name, module in modules}.get(id(mod))
-"""
-
-
-@pytest.fixture
-def learner() -> Iterator[Workspace]:
-    with a_learner(LESSON, "create_arg", "inversion") as place:
-        yield place
-
-
-def report(outcome: str, *, is_stretch: bool = False) -> Report:
-    return Report(f"tests/test_a.py::test_{outcome}", outcome, outcome, is_stretch, text=outcome)
-
-
-def verdict(*reports: Report, how: End = End.FINISHED, skip: int = 0) -> Verdict:
-    planned = [sum(each.is_stretch == stretch for each in reports) for stretch in (False, True)]
-    return Verdict(LESSON, reports, Ending(how, "why"), planned=(planned[0] + skip, planned[1]))
-
-
-GREEN = verdict(report("passed"), report("failed", is_stretch=True))
-STARRED = verdict(report("passed"), report("passed", is_stretch=True))
-RED = verdict(report("passed"), report("failed"))
-TODO = verdict(report("todo"))
-FINALE = dataclasses.replace(verdict(report("passed")), lesson="finale")
-CUT_SHORT = verdict(report("passed"), how=End.TIME, skip=1)
+GREEN = verdict(LESSON, report("passed"), report("failed", is_stretch=True))
+STARRED = verdict(LESSON, report("passed"), report("passed", is_stretch=True))
+RED = verdict(LESSON, report("passed"), report("failed"))
+TODO = verdict(LESSON, report("todo"))
+CUT_SHORT = verdict(LESSON, report("passed"), how=End.TIME, skip=1)
 
 
 def test_a_red_stretch_is_not_shown_until_the_core_is_green():
     stretch = report("failed", is_stretch=True)
-    unfinished = verdict(report("passed"), report("todo"), stretch)
+    unfinished = verdict(LESSON, report("passed"), report("todo"), stretch)
     assert (unfinished.state, unfinished.first_failure) == ("started", None)
-    assert verdict(stretch, report("failed")).failures == (report("failed"),)
+    assert verdict(LESSON, stretch, report("failed")).failures == (report("failed"),)
     assert (GREEN.state, GREEN.first_failure) == ("done", stretch)
-    assert verdict(stretch).first_failure == stretch  # where only the stretch was asked for
+    assert verdict(LESSON, stretch).first_failure == stretch  # if only the stretch was asked for
 
 
 @pytest.mark.parametrize(
@@ -71,7 +44,7 @@ def test_a_red_stretch_is_not_shown_until_the_core_is_green():
         ([STARRED, GREEN], [], 0),
         ([GREEN], ["--stretch"], 1),
         ([STARRED], ["--stretch"], 0),
-        ([FINALE], ["--stretch"], 0),
+        ([verdict("finale", report("passed"))], ["--stretch"], 0),
     ],
 )
 def test_only_what_is_all_green_has_the_exit_code_of_success(verdicts, words, code, monkeypatch):
@@ -90,15 +63,14 @@ def test_a_lesson_that_is_begun_is_not_called_not_started(learner):
     file.write_bytes(file.read_bytes() + b"BEGUN = True\n")
     console = open_console()
     with console.capture() as shown:
-        show_score(console, Verdict(LESSON, (), Ending(End.FINISHED)))
+        show_score(console, verdict(LESSON))
     assert shown.get().split(maxsplit=2)[2].startswith("no test passes yet")
 
 
-def test_what_is_red_is_judged_explained_and_remembered(learner, judge):
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
+def test_what_is_red_is_judged_explained_and_remembered(learner, warm):
+    (learner.lessons / f"{LESSON}.py").write_text(NAMES_THE_LAST)
     before = everything_in(learner.lessons)
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        played = play("check", LESSON)
+    played = play("check", LESSON)
     assert played.code == 1
     assert "the last name overwrote the first registered name" in played.screen
     assert len(played.screen.splitlines()) <= 25
@@ -127,7 +99,7 @@ def test_a_pass_is_remembered_beyond_a_later_failure(learner):
 @pytest.mark.parametrize("how", [End.STOPPED, End.BROKEN])
 def test_a_run_that_was_stopped_leaves_the_result_before(how: End, learner):
     progress.remember(STARRED, "key")
-    progress.remember(verdict(report("failed"), how=how), "key")
+    progress.remember(verdict(LESSON, report("failed"), how=how), "key")
     assert progress.recall(LESSON).state == "starred"
 
 
@@ -156,9 +128,94 @@ def test_the_stretch_is_shown_on_demand(learner):
     assert (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()[-1] in screen
 
 
-def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, judge):
+def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, warm):
     learner.memory.write_text("a file stands where the folder should be")
-    (learner.lessons / f"{LESSON}.py").write_text(WRONG)
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        assert "the last name overwrote" in play("check", LESSON).screen
+    (learner.lessons / f"{LESSON}.py").write_text(NAMES_THE_LAST)
+    assert "the last name overwrote" in play("check", LESSON).screen
     assert play("hint", LESSON).code == 0
+
+
+# --- the finale and the chain: they wait for their lessons, then they are judged like one
+
+
+def test_the_finale_waits_for_the_last_of_its_lessons(learner):
+    solve(*FINALE.needs[:-1])
+    assert "write these first: tracer" in play("check", "finale").screen
+    assert row_of_the_finale() == ["finale", "todo"]
+
+
+def test_the_chain_says_which_lessons_are_missing(learner):
+    solve("graph", "capture")
+    missing = "code, interpreter, unflatten, split_module, schedule"
+    assert f"write these first: {missing}" in " ".join(play("check", "chain").screen.split())
+
+
+def test_eight_written_lessons_are_one_engine(learner, warm):
+    solve(*FINALE.needs)
+    judged = play("check", "finale")
+    assert judged.code == 0, judged.screen
+    assert row_of_the_finale()[:2] == ["finale", "done"]
+
+
+def test_a_graph_that_stays_torch_s_is_named(learner, warm):
+    solve(*FINALE.needs)
+    file = workspace.file_of("graph")
+    file.write_text(file.read_text() + "\n\nfrom torch.fx.graph import Graph as Graph\n")
+    judged = play("check", "finale")
+    assert judged.code == 1
+    assert "a piece is yours [Graph]" in judged.screen
+
+
+def row_of_the_finale() -> list[str]:
+    """The words of its row in the overview."""
+    rows = [line.split() for line in play().screen.splitlines()]
+    return next(row for row in rows if row[:1] == [FINALE.name])
+
+
+# --- the reason for a failure, and what is said of the failures after the first
+
+COMPARED = """\
+expected:     1
+got:          2
+likely cause: the first line of the cause
+              and its second. Another sentence
+try:          something else"""
+RAISED = """\
+TypeError: unhashable type: 'list'
+likely cause: a cause in a note that goes
+  on
+try: a hint
+  lessons/a.py:3, in f
+      return {[]}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (COMPARED, "the first line of the cause and its second."),
+        (RAISED, "a cause in a note that goes on"),
+        ("KeyError: 1\n  lessons/a.py:3, in f", "KeyError: 1"),
+        ("expected:     1\ngot:          2", "a sentence"),
+        ("", "a sentence"),
+    ],
+)
+def test_a_reason_is_the_cause_or_the_error_or_the_test(text: str, reason: str):
+    assert reason_of(report("failed", text)) == reason
+
+
+@pytest.mark.parametrize(
+    ("others", "shown"),
+    [
+        ([], "\n"),
+        ([COMPARED, "KeyError: 1"], "2 more red\n\n"),
+        (
+            [COMPARED, "KeyError: 1", RAISED],
+            "3 more red, with another likely cause:\n- a cause in a note that goes on\n\n",
+        ),
+    ],
+)
+def test_the_others_are_counted_and_one_cause_is_told_if_it_is_another(others, shown, learner):
+    console = open_console()
+    with console.capture() as out:
+        show_rest(console, verdict("tracer", *(report("failed", t) for t in [COMPARED, *others])))
+    assert out.get() == shown

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from kata.paths import ROOT
 from kata.progress import Result, Standing, next_of
 from kata.verdict import Count
 from lessons import CHAIN, COURSE, FINALE, LESSONS, TOGETHER, Lesson
-from tests.project.stage import a_learner, play
+from tests.project.stage import play, python
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 QUICK = """
@@ -26,18 +25,17 @@ print(*(name for name in ("torch", "pytest", "hypothesis") if name in sys.module
 """
 
 
-@pytest.fixture
-def learner():
-    with a_learner("tracer", "custom_tracers") as place:
-        yield place
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_a_module_and_stands_on_a_page(name: str):
     module = importlib.import_module(f"kata.commands.{name}")
     assert name == "doctor" or callable(module.add_arguments)
     assert callable(module.main)
     assert any(f"kata {name}" in page.read_text() for page in PAGES)
+
+
+def test_a_module_of_commands_is_a_command():
+    files = {file.stem for file in (ROOT / "kata" / "commands").glob("[a-z]*.py")}
+    assert files == {*COMMANDS, "overview"}
 
 
 def test_the_page_of_the_commands_knows_no_others():
@@ -47,10 +45,8 @@ def test_the_page_of_the_commands_knows_no_others():
 
 
 def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
-    done = subprocess.run(
-        [sys.executable, "-c", QUICK], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == []
+    done = python("-c", QUICK)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -107,3 +103,29 @@ FIRST, SECOND, THIRD, *_, LAST = NAMES
 )
 def test_the_next_lesson_is_the_one_begun_or_follows_the_last_one_done(states, expected):
     assert next_of(rows(states)).lesson.name == expected
+
+
+# --- run: a script on the participant's lessons; what isn't written is lent
+
+
+def test_a_script_runs_on_the_lessons_and_the_reference_lends_the_rest(tmp_path: Path):
+    script = tmp_path / "mine.py"
+    script.write_text("from lessons.path_of_module import PathOfModule\nprint(PathOfModule)\n")
+    done = python("-m", "kata", "run", str(script), "a", "b")
+    assert "PathOfModule" in done.stdout, done.stderr
+    assert "lent by the reference: path_of_module" in done.stderr
+
+
+def test_what_is_written_is_the_participants_own(learner, tmp_path: Path):
+    (learner.lessons / "path_of_module.py").write_text("PathOfModule = 'mine'\n")
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import sys\nfrom lessons.path_of_module import PathOfModule as P\nprint(P, sys.argv[1:])\n"
+    )
+    played = play("run", str(script), "a", "b")
+    assert (played.code, played.screen) == (0, "mine ['a', 'b']\n")
+
+
+def test_a_script_that_is_not_there_is_an_error_in_one_line(learner):
+    played = play("run", "nowhere.py")
+    assert (played.code, played.screen) == (1, "error: there is no file nowhere.py\n")

@@ -5,27 +5,21 @@ from __future__ import annotations
 import ast
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from kata.commands import doctor
-from kata.commands.doctor import OK, PROBLEM, imported, python
+from kata.commands.doctor import OK, PROBLEM, imported
 from kata.paths import ROOT
+from tests.project.stage import python
 
 
 def diagnose(packages: Path) -> tuple[int, str]:
     """Let the doctor look at an environment in which these packages come first."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kata", "doctor"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(packages), "COLUMNS": "300"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(packages), "COLUMNS": "300"}
+    done = python("-m", "kata", "doctor", env=environment)
     assert done.stdout, done.stderr
     return done.returncode, done.stdout
 
@@ -70,8 +64,8 @@ def test_a_missing_package_is_a_problem(monkeypatch):
 
 def test_an_old_python_is_a_problem(monkeypatch):
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.18")
-    assert python().state is PROBLEM
-    assert "3.9.18 is here, >=3.11 is needed" in python().words
+    assert doctor.python().state is PROBLEM
+    assert "3.9.18 is here, >=3.11 is needed" in doctor.python().words
 
 
 def test_a_child_that_fails_or_dies_is_described_by_its_last_line():
@@ -88,8 +82,7 @@ def copy_of_the_runner(folder: Path) -> Path:
 
 
 def run_in(folder: Path, *words: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "kata", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = python("-m", "kata", *words, cwd=folder)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

@@ -16,8 +16,7 @@ from pymdownx.superfences import SuperFencesException
 
 from drawing import Link, Node, Panel, Picture, draw, load, parse, table
 from drawing.edges import LANE
-from drawing.figure import aligned, figure
-from drawing.page import STYLE
+from drawing.figure import STYLE, aligned, figure
 from drawing.picture import OPCODES, Moment
 from drawing.sizes import column_of
 from kata.paths import ROOT

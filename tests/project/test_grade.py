@@ -1,4 +1,4 @@
-"""What a run on somebody else's code is worth, and what a hostile one doesn't get."""
+"""What a run on somebody else's code is worth, what a hostile one doesn't get, and the report."""
 
 from __future__ import annotations
 
@@ -9,30 +9,38 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from kata.grading.container import Container
-from kata.grading.report import Grade, Limits, State, clipped, grade_of
+from kata.grading.report import (
+    Failure,
+    Grade,
+    Limits,
+    Person,
+    State,
+    Summary,
+    clipped,
+    grade_of,
+    to_html,
+)
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
-from kata.judging import End, Ending, Report, Request, Verdict
-from tests.project.stage import a_learner, play
+from kata.judging import Count, End, Request, Verdict
+from kata.lesson_names import NAMES
+from kata.paths import ROOT
+from tests.project.stage import a_learner, play, report, verdict
 from tests.project.submissions import ENDLESS, NAMES_THE_LAST, hand_in, solved
 
 ONE = ("path_of_module",)
 FILE = "path_of_module.py"
 
 
-def said(outcome: str, *, is_stretch: bool = False) -> Report:
-    return Report(f"tests/test_a.py::test_{outcome}", outcome, outcome, is_stretch, outcome)
-
-
 @pytest.mark.parametrize("how", [each for each in End if each not in (End.FINISHED, End.RUNNING)])
 def test_a_run_that_was_cut_short_is_never_green(how: End):
-    verdict = Verdict("tracer", (said("passed"),), Ending(how, "why"), planned=(1, 0))
-    assert grade_of(verdict).state in (
+    assert grade_of(verdict("tracer", report("passed"), how=how)).state in (
         State.HUNG,
         State.MEMORY,
         State.CRASHED,
@@ -172,3 +180,75 @@ def test_an_error_of_one_run_is_that_grades_alone(tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr("kata.grading.session.Judge", lambda: Answering(broken))
     assert states(Session(find_submissions(tmp_path), ONE)) == {"ada": "not judged"}
+
+
+# --- what a report says, whatever people are called
+
+HOSTILE = "<script>alert(1)</script>\"'&"
+FAILURE = Failure(f"a test {HOSTILE}", f"a cause {HOSTILE}", f"</pre>{HOSTILE}")
+
+
+def a_report(*names: str) -> Summary:
+    red = Grade("path_of_module", State.RED, Count(3, 21), Count(0, 5), FAILURE, (HOSTILE,))
+    grades = tuple(red if each == red.lesson else Grade(each, State.TODO) for each in NAMES)
+    people = tuple(Person(name, grades, (HOSTILE,), (HOSTILE,)) for name in names)
+    return Summary(people, "2030-01-02T03:04:05+00:00", 12.0)
+
+
+def test_each_state_is_described():
+    pages = (ROOT / "docs" / f"{name}.md" for name in ("commands", "grading"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages).replace("`", "")
+    assert all(f"| {state} | " in text for state in State)
+
+
+def test_the_most_frequent_diagnosis_comes_first():
+    summary = a_report("Ada", "Grace")
+    assert summary.diagnoses("path_of_module") == [(FAILURE.diagnosis, 2)]
+    assert summary.diagnoses("tracer") == []
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_the_page_shows_hostile_text_as_text():
+    page = Page(to_html(a_report(HOSTILE)))
+    assert page.all("script") == []
+    assert sum(HOSTILE in words for words in page.words) >= 6
+    assert not [attributes for _, attributes in page.tags if any(k[:2] == "on" for k in attributes)]
+
+
+def test_the_page_asks_for_nothing_from_elsewhere():
+    text = to_html(a_report("Ada"))
+    page = Page(text)
+    links = [each["href"] for each in page.all("a")]
+    targets = {attributes.get("id") for _, attributes in page.tags}
+    assert all(link and link[0] == "#" and link[1:] in targets for link in links)
+    assert not {"img", "link", "script", "iframe", "object"} & {name for name, _ in page.tags}
+    assert "url(" not in text and "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_each_cell_of_the_map_says_its_state_in_words():
+    text = to_html(a_report("Ada", "Grace"))
+    cells = re.findall(r'<td class="([\w-]+)">(.*?)</td>', text, re.DOTALL)
+    assert len(cells) == 2 * len(NAMES)
+    assert all(state in re.sub("<.*?>", "", content).split() for state, content in cells)
+    scopes = [each.get("scope") for each in Page(text).all("th")]
+    assert scopes.count("col") == 1 + len(NAMES)
+    assert scopes.count("row") == 2

@@ -13,7 +13,6 @@ import pytest
 from kata import workspace
 from kata.command_line import run
 from kata.paths import CORES, STUBS
-from tools.stubs import write
 
 SMALL = "tools.pictures.models:Nested"
 SAME = """
@@ -58,24 +57,11 @@ def memory(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(workspace, "HERE", workspace.Workspace(STUBS, tmp_path / ".kata"))
 
 
-@pytest.fixture(scope="module")
-def stubs(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("stubs")
-    write(folder)
-    return folder
-
-
 @pytest.fixture
-def lessons(stubs: Path, tmp_path: Path, monkeypatch):
+def write_tracer(lessons: Path, tmp_path: Path, monkeypatch):
     """Write a learner's tracer beside fresh stubs."""
-    folder = tmp_path / "lessons"
-    shutil.copytree(stubs, folder)
-    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(folder, tmp_path / ".kata"))
-
-    def write_tracer(source: str) -> None:
-        (folder / "tracer.py").write_text(textwrap.dedent(source))
-
-    return write_tracer
+    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(lessons, tmp_path / ".kata"))
+    return lambda source: (lessons / "tracer.py").write_text(textwrap.dedent(source))
 
 
 @pytest.fixture
@@ -103,16 +89,16 @@ def test_the_graph_of_a_model_of_ones_own_is_drawn(graph, impl):
     assert "7 nodes" in says and "graph.html" in says
 
 
-def test_unwritten_siblings_of_the_learners_tracer_are_lent(graph, lessons):
-    lessons(SAME)
+def test_unwritten_siblings_of_the_learners_tracer_are_lent(graph, write_tracer):
+    write_tracer(SAME)
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert (code, nodes) == (0, NODES)
     assert "traced by your tracer: the same graph as torch's" in says
     assert "lent by the reference: path_of_module" in says
 
 
-def test_the_first_difference_is_marked_in_both_graphs(graph, lessons, tmp_path):
-    lessons(LOOKS_INTO_RELU)
+def test_the_first_difference_is_marked_in_both_graphs(graph, write_tracer, tmp_path):
+    write_tracer(LOOKS_INTO_RELU)
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert code == 1
     assert "differs from torch's graph from node 3 on\n  your tracer: relu = call_function " in says
@@ -135,24 +121,25 @@ def test_the_first_difference_is_marked_in_both_graphs(graph, lessons, tmp_path)
         ("class Tracer:\n    def trace(self, root):\n        return 3", ["no graph but 3"]),
     ],
 )
-def test_what_goes_wrong_in_a_learners_tracer_is_told_with_its_line(graph, lessons, source, words):
-    lessons(source)
+def test_what_goes_wrong_in_ones_own_tracer_is_told_with_its_line(
+    graph, write_tracer, source, words
+):
+    write_tracer(source)
     code, says, nodes = graph(SMALL)
     assert (code, nodes) == (1, [])
     assert all(word in says for word in words), says
     assert "Traceback" not in says
 
 
-def test_a_tracer_that_is_not_written_yet_is_lent(graph, stubs, monkeypatch, tmp_path):
-    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(stubs, tmp_path / ".kata"))
+def test_a_tracer_that_is_not_written_yet_is_lent(graph, write_tracer):
     code, says, nodes = graph(SMALL, "--against", "torch")
     assert (code, nodes) == (0, NODES)
     assert "traced by the reference: the same graph as torch's" in says
     assert "lent by the reference: tracer, " in says
 
 
-def test_a_graph_of_ones_own_engine_is_compared_with_torchs(graph, lessons, tmp_path):
-    shutil.copytree(CORES, tmp_path / "lessons", dirs_exist_ok=True)
+def test_a_graph_of_ones_own_engine_is_compared_with_torchs(graph, lessons, write_tracer):
+    shutil.copytree(CORES, lessons, dirs_exist_ok=True)
     code, says, nodes = graph("resnet18", "--against", "torch")
     assert (code, len(nodes)) == (0, 71)
     assert "traced by your tracer: the same graph as torch's, 71 nodes" in says

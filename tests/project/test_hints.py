@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 
 import pytest
 
 from kata.commands.hint import hints_of
 from kata.paths import CORES, ROOT
 from lessons import LESSONS
-from tests.project.stage import a_learner, play, pristine
+from tests.project.stage import play, pristine
+from tests.project.test_layers import IMPORTS, code_lines, span
 
 NAMES = [lesson.name for lesson in LESSONS]
 # Shorter ones (`else:`, `return path`) are in every program.
 TELLING = 8
-
-
-@pytest.fixture
-def learner():
-    with a_learner("tracer", "path_of_module") as place:
-        yield place
 
 
 @pytest.mark.parametrize("lesson", NAMES)
@@ -48,29 +41,11 @@ def test_no_hint_contains_a_line_of_the_solution(lesson: str):
 
 def lines_of_code(source: str) -> set[str]:
     """The telling lines of a module's code, normalised: no comments, docstrings or imports."""
-    tree = ast.parse(source)
-    left_out = {
-        number
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom) or is_text(node)
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    lines = without_comments(source).splitlines()
-    kept = (line for number, line in enumerate(lines, start=1) if number not in left_out)
-    return {line for line in map(normalised, kept) if len(line) >= TELLING}
-
-
-def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def without_comments(source: str) -> str:
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, IMPORTS)]
+    numbers = code_lines(source).difference(*(span([node]) for node in imports))
     lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            line, column = token.start
-            lines[line - 1] = lines[line - 1][:column]
-    return "\n".join(lines)
+    kept = (re.sub(r"\s*# .*", "", lines[number - 1]) for number in numbers)
+    return {line for line in map(normalised, kept) if len(line) >= TELLING}
 
 
 def normalised(text: str) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 import textwrap
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -14,26 +20,16 @@ from kata.grading.session import STARTS_PROGRAMS
 from kata.judging import End, Judge, Request, Verdict, sandbox
 from kata.judging.judge import SuiteCopy
 from kata.judging.running import Timer
+from kata.judging.worker import Preparations
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
+from tests import test_unflatten
 from tests.project.submissions import STARRED
-from tools.stubs import write
+from tests.suite import programs
+from tests.suite.answers import judge_folder
 
 LESSON = "path_of_module"
 MEBIBYTE = 2**20
-
-
-@pytest.fixture(scope="module")
-def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stubs")
-    write(folder)
-    return folder
-
-
-@pytest.fixture
-def lessons(stubs: Path, tmp_path: Path) -> Path:
-    """Pristine stubs, in a folder of the test's own."""
-    return shutil.copytree(stubs, tmp_path / "lessons")
 
 
 def solve(lessons: Path) -> None:
@@ -322,3 +318,87 @@ def test_without_fork_a_run_is_a_process_of_its_own(lessons: Path):
         assert judged(judge, lessons).ending.how is End.EXITED
         solve(lessons)
         assert judged(judge, lessons).state == "starred"
+
+
+# --- the learner's files are judged: nothing changes where the reference can't be imported
+
+BLOCK = """
+import sys
+
+class NoSolutions:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "solutions":
+            raise ImportError("solutions was imported")
+
+sys.meta_path.insert(0, NoSolutions())
+"""
+
+
+@pytest.fixture(scope="module")
+def without_solutions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    """A judge in whose processes ``solutions`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(BLOCK)
+    with mock.patch.dict(os.environ, PYTHONPATH=str(folder)):
+        judge = Judge()
+    with judge:
+        yield judge
+
+
+def lasting(text: str) -> str:
+    """A text without white space, for a long path may be wrapped, and without names of a run."""
+    return re.sub(r"/kata-\w+/|0x[0-9a-f]+", "/", "".join(text.split()))
+
+
+def without_names(verdict: Verdict) -> Verdict:
+    reports = (replace(report, text=lasting(report.text)) for report in verdict.reports)
+    return replace(verdict, reports=tuple(reports))
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_the_result_is_the_same_where_solutions_cannot_be_imported(
+    is_right: bool, judge: Judge, without_solutions: Judge, lessons: Path
+):
+    solve(lessons) if is_right else misbehave(lessons, "return 'somewhere'")
+    here, there = (without_names(judged(each, lessons)) for each in (judge, without_solutions))
+    assert here == there
+    assert here.state == ("starred" if is_right else "red")
+
+
+def test_a_lesson_that_imports_the_solution_fails_there(without_solutions: Judge, lessons: Path):
+    """The other way round: there, ``solutions`` really cannot be imported."""
+    (lessons / f"{LESSON}.py").write_text(f"from solutions.stretch.{LESSON} import *\n")
+    verdict = judged(without_solutions, lessons)
+    assert verdict.state == "red"
+    assert lasting("solutions was imported") in lasting(verdict.first_failure.text)
+
+
+# --- what no lesson changes is made between the runs: all that the core needs, and no more
+
+
+def test_one_thing_is_made_a_step_once_the_lesson_was_judged():
+    made: list[str] = []
+
+    def prepare():
+        for thing in ("first", "second"):
+            yield made.append(thing)
+
+    wants, wants_nothing = ModuleType("tests.test_inlining"), ModuleType("tests.test_tracer")
+    wants.prepare = prepare
+    preparations = Preparations()
+    items = [SimpleNamespace(module=module) for module in (wants, wants_nothing)]
+    preparations.pytest_collection_finish(SimpleNamespace(items=items))
+    preparations.begin("tracer")
+    assert not preparations.step()
+    preparations.begin("inlining")
+    assert made == []
+    assert preparations.step() and made == ["first"]
+    assert preparations.step() and not preparations.step()
+    assert made == ["first", "second"]
+
+
+@pytest.mark.slow  # a whole core
+def test_the_programs_that_the_core_asks_for_are_prepared(monkeypatch):
+    monkeypatch.setattr(programs, "KNOWN", {})
+    judge_folder(CORES, "tests/test_unflatten.py", "-m", "core")
+    assert set(programs.KNOWN) == {case.key for case in test_unflatten.PREPARED}

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from kata import progress, workspace
-from kata.commands import check
 from kata.commands.watch import Watch
-from kata.judging import End, Ending, Judge, Report, Verdict
 from kata.lesson_names import NAMES
-from kata.paths import CORES, ROOT
+from kata.paths import ROOT
 from kata.progress import milestone
 from kata.terminal import open_console
-from kata.workspace import Workspace
+from kata.verdict import Verdict
 from lessons import CHAIN
-from tests.project.stage import a_learner, play
+from tests.project.stage import play, python, report, solve, verdict
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-GREEN = Report("t::one", "one", "passed", is_stretch=False)
-RED = Report("t::one", "one", "failed", is_stretch=False, text="why")
-
-
-@pytest.fixture
-def learner() -> Iterator[Workspace]:
-    with a_learner() as place:
-        yield place
-
-
-def write_cores(*lessons: str) -> None:
-    for lesson in lessons:
-        workspace.write(workspace.file_of(lesson), (CORES / f"{lesson}.py").read_bytes())
-
-
-def verdict(lesson: str, report: Report = GREEN) -> Verdict:
-    return Verdict(lesson, (report,), Ending(End.FINISHED), planned=(1, 0))
 
 
 def turn_green(*lessons: str) -> None:
     """Write these lessons, and remember that their cores were green."""
-    write_cores(*lessons)
+    solve(*lessons)
     for lesson in lessons:
-        progress.remember(verdict(lesson), progress.hash_of(lesson))
+        progress.remember(verdict(lesson, report("passed")), progress.hash_of(lesson))
 
 
 def test_an_example_is_named_after_a_lesson():
@@ -73,10 +52,9 @@ def test_a_milestone_waits_for_what_its_lessons_import_too(learner):
     assert "torch.compile" in milestone("backend")
 
 
-def test_check_shows_the_milestone_of_a_green_core(learner, judge: Judge):
+def test_check_shows_the_milestone_of_a_green_core(learner, warm):
     turn_green("proxy", "graph", "code")
-    with mock.patch.object(check, "Judge", lambda: contextlib.nullcontext(judge)):
-        first, *rest = play("check", "code").screen.splitlines()
+    first, *rest = play("check", "code").screen.splitlines()
     assert first.startswith(("done      code", "starred   code"))
     assert "Your proxy, graph and code turn a function into a graph" in rest[0]
     assert "`kata run examples/code.py`" in " ".join(rest)
@@ -97,17 +75,47 @@ def watched(*verdicts: Verdict) -> list[str]:
 
 def test_watch_shows_the_milestone_when_the_core_turns_green_and_not_again(learner):
     turn_green("proxy")
-    write_cores("graph")
+    solve("graph")
     words = "Your proxy records into your graph"
-    verdicts = [verdict("graph", RED), verdict("graph"), verdict("graph")]
+    verdicts = [verdict("graph", report(each)) for each in ("failed", "passed", "passed")]
     assert [words in each for each in watched(*verdicts)] == [False, True, False]
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_runs_on_written_lessons(file: Path, learner):
-    write_cores(*NAMES)
+    solve(*NAMES)
     played = play("run", str(file))
     assert played.code == 0, played.screen
     assert "lent" not in played.screen
     assert "the same numbers: False" not in played.screen
     assert len(played.screen.splitlines()) > 1
+
+
+# --- the chain's example, in a process of its own
+
+
+def lines_of(*words: str) -> list[str]:
+    """The lines that a script prints, with the reference in the place of the lessons."""
+    done = python("-m", "kata", "run", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_neither_inductor_s_compiler_nor_torch_s_pipelining_is_imported(tmp_path: Path):
+    # torch itself imports inductor's settings when it runs on fake tensors
+    unwanted = [f"torch._inductor.{name}" for name in ("compile_fx", "graph", "codegen")]
+    unwanted += ["torch.distributed.pipelining"]
+    script = tmp_path / "example.py"
+    script.write_text(
+        f"import runpy, sys\nrunpy.run_path('examples/chain.py')\n"
+        f"print([name for name in sys.modules if name.startswith({tuple(unwanted)})])"
+    )
+    assert lines_of(str(script))[-1] == "[]"
+
+
+@pytest.mark.compiler
+def test_compiled_stages_learn_the_same():
+    plain, compiled = lines_of("examples/chain.py"), lines_of("examples/chain.py", "--compile")
+    assert [line for line in compiled if "kernels" not in line] == plain
+    kernels = [line for line in compiled if "kernels" in line]
+    assert kernels == ["compiled into 2 and 2 kernels"]

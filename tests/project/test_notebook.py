@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kata.paths import CORES, ROOT
+from tests.project.stage import python
 from tools import notebook
 from tools.pages.lesson import LessonPage
 
@@ -54,9 +53,8 @@ def test_no_link_leads_to_another_page():
 def executed(folder: Path, text: str) -> str:
     """Return what the cells print, run in an empty folder; nothing may come from the network."""
     (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-c", RUN, "notebook.ipynb"]
     offline = os.environ | {"PIP_NO_INDEX": "1", "IPYTHONDIR": str(folder / ".ipython")}
-    done = subprocess.run(command, cwd=folder, env=offline, capture_output=True, text=True)
+    done = python("-c", RUN, "notebook.ipynb", cwd=folder, env=offline)
     assert done.returncode == 0, done.stdout + done.stderr
     return re.sub(r"\x1b\[[\d;]*m", "", done.stdout)  # without colours
 

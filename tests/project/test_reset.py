@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,12 +13,6 @@ from tests.project.stage import a_learner, everything_in, play
 LESSON = st.sampled_from([lesson.name for lesson in LESSONS])
 # None: the learner has deleted the file.
 CONTENT = st.none() | st.binary(max_size=200)
-
-
-@pytest.fixture
-def learner():
-    with a_learner() as place:
-        yield place
 
 
 def work_on(lesson: str, folder: Path, content: bytes | None) -> dict[Path, bytes]:

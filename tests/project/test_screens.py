@@ -1,13 +1,17 @@
-"""What the terminal shows for each command, to the letter: ``tests/golden/commands/``.
+"""What the terminal shows, to the letter, on 80 columns.
 
-The files are for 80 columns. After a wanted change, write the screens anew:
+``tests/golden/commands/`` has the screens of the commands, and ``tests/golden/<scene>/`` a lesson
+and what plain pytest says of it. After a wanted change, write the screens anew:
 ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +20,13 @@ from kata.commands import check, hint, overview
 from kata.judging import End, Ending, Report, Verdict
 from kata.paths import ROOT
 from kata.workspace import Workspace
-from tests.project.stage import a_learner, play
+from tests.project.stage import play
+from tests.suite.answers import judge_folder
+from tests.suite.expect import WIDTH
+from tests.suite.explain import LINES
 
-GOLDEN = ROOT / "tests" / "golden" / "commands"
+GOLDEN = ROOT / "tests" / "golden"
+COMMANDS = GOLDEN / "commands"
 LESSON = "path_of_module"
 TESTS = f"tests/test_{LESSON}.py::test_"
 
@@ -63,12 +71,10 @@ TODO = Verdict("inversion", (), Ending(End.FINISHED))
 
 
 @pytest.fixture
-def learner(monkeypatch) -> Iterator[Workspace]:
-    """A learner whose surroundings are the same on every machine."""
-    monkeypatch.setattr(hint, "PAGES", GOLDEN)
+def verdicts(monkeypatch) -> None:
+    """The same page and the same verdicts on every machine."""
+    monkeypatch.setattr(hint, "PAGES", COMMANDS)
     monkeypatch.setattr(check, "judged", lambda *asked: iter([RED, HUNG, DONE, TODO]))
-    with a_learner() as place:
-        yield place
 
 
 def edit(place: Workspace, name: str, text: str = "mine = 1\n") -> None:
@@ -115,14 +121,21 @@ SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_screen_is_the_golden_one_and_fits_the_terminal(scene: str, learner, monkeypatch):
-    prepare, words = SCENES[scene]
-    prepare(learner)
-    golden, seen = GOLDEN / f"{scene}.txt", play(*words).screen
+def assert_golden(seen: str, golden: Path) -> None:
+    """Compare a screen with the golden one, or write that anew."""
     if os.environ.get("GOLDEN") == "write":
         golden.write_text(seen, encoding="utf-8")
     assert seen == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_command_has_the_golden_screen_which_fits_the_terminal(
+    scene: str, verdicts, learner, monkeypatch
+):
+    prepare, words = SCENES[scene]
+    prepare(learner)
+    seen = play(*words).screen
+    assert_golden(seen, COMMANDS / f"{scene}.txt")
     assert max(map(len, seen.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "60")
     wide = [line for line in play(*words).screen.splitlines() if len(line) > 60]
@@ -139,3 +152,45 @@ def test_a_done_lesson_has_one_line_about_its_stretch(outcome, learner, monkeypa
     assert screen.splitlines()[-1].startswith(
         f"optional: `kata check {LESSON} --stretch`: a late module has a path"
     ), screen
+
+
+# --- plain pytest: played on few tests, so that a screen stays as it is when the suite grows
+
+PATH, ARG = "tests/test_path_of_module.py::test_", "tests/test_create_arg.py::test_"
+TWO = [f"{PATH}the_root_is_the_empty_string", f"{PATH}a_foreign_module_is_refused"]
+RUNS = {
+    "not_started": TWO,
+    "wrong_value": [
+        f"{PATH}the_root_is_the_empty_string",
+        f"{PATH}the_first_of_two_names_is_the_path",
+        f"{PATH}a_foreign_module_is_refused",
+        f"{PATH}a_module_tree_with_a_cycle_ends",
+    ],
+    "wrong_graph": [f"{ARG}a_trace_with_it_is_the_trace_of_torch[NestedContainers]"],
+    "own_exception": TWO,
+    "syntax_error": TWO,
+    "endless_recursion": [
+        f"{ARG}a_plain_value_stays_itself[on_tracer_base-1]",
+        f"{ARG}a_named_tuple_is_built_by_a_node[on_tracer_base]",
+    ],
+}
+
+
+@pytest.mark.parametrize("scene", RUNS)
+def test_a_run_has_the_golden_screen_and_shows_no_frames_of_ours(
+    scene: str, lessons: Path, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    for file in (GOLDEN / scene).glob("*.py"):
+        shutil.copy(file, lessons)
+    verdict = judge_folder(lessons, *RUNS[scene])
+    # Times differ from run to run.
+    screen = re.sub(r" in \d+\.\d+s( \(.*\))?", " in N s", verdict.terminal)
+    screen = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", screen, flags=re.MULTILINE)
+    screen = re.sub(r"KeyError: \d+", "KeyError: N", screen)
+    assert_golden(screen, GOLDEN / scene / "screen.txt")
+    for text in verdict.texts():
+        assert len(text.splitlines()) <= LINES
+        assert max(map(len, text.splitlines())) <= WIDTH
+        assert "site-packages" not in text
+        assert "tests/suite" not in text

@@ -1,14 +1,16 @@
-"""Set-up: torchvision beside any torch, and what the first lessons may do without."""
+"""Set-up: torchvision beside any torch, no torch at all, and the environment that nox builds."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
-import tomllib
+from pathlib import Path
 
 import pytest
 
-from kata.paths import ROOT
+import noxfile
+from tests.project.stage import python
 
 TRACE_RESNET18 = """
 import torch.fx
@@ -28,8 +30,7 @@ else:
 
 def run(code: str) -> str:
     """Return what a fresh interpreter prints."""
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = python("-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -46,35 +47,6 @@ def test_another_error_of_torchvisions_import_is_not_hidden():
     assert run(f"{broken}try: import kata.torchvision_compat\n{expected}") == "ImportError"
 
 
-def test_two_lessons_need_no_torchvision():
-    code = """
-import sys; sys.modules["torchvision"] = None
-import pytest
-names = ["create_arg", "placeholders"]
-tests = [f"tests/test_{name}.py" for name in names]
-code = pytest.main(["-q", "--impl=full", "-p", "no:xdist", *tests])
-assert code == 0, code
-"""
-    assert "passed" in run(code)
-
-
-@pytest.mark.parametrize("name", ["torch", "torchvision"])
-def test_the_workshop_version_is_pinned_inside_the_supported_range(name: str):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lowest = next(r for r in project["dependencies"] if r.startswith(f"{name}>=")).split(">=")[1]
-    pins = dict(line.split("==") for line in constraints())
-    assert numbers(pins[name]) >= numbers(lowest)
-
-
-def constraints() -> list[str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
-
-
 def test_pytest_outside_of_the_environment_says_what_to_do():
     """Where torch isn't there, one sentence takes the place of a traceback."""
     code = """
@@ -84,7 +56,87 @@ importlib.util.find_spec = lambda name, *more: None if name == "torch" else foun
 import pytest
 sys.exit(pytest.main(["tests/test_path_of_module.py"]))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = python("-c", code)
     assert done.returncode == 4
     assert "source .venv/bin/activate" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+
+
+# --- the shared environment of nox: built once, and built anew where it cannot work
+
+
+class Stopped(Exception):
+    """A session's error, which ends it."""
+
+
+class Recorder:
+    """A session that notes what it would run."""
+
+    def __init__(self):
+        self.commands: list[tuple[str, ...]] = []
+
+    def run(self, *command: str, external: bool) -> None:
+        self.commands.append(command)
+
+    def error(self, message: str) -> None:
+        raise Stopped(message)
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.setattr(noxfile, "VENV", tmp_path / ".venv")
+    return tmp_path / ".venv"
+
+
+def installed(python: Path) -> list[tuple[str, ...]]:
+    """Return what nox would run to have the project in this environment."""
+    session = Recorder()
+    noxfile.install(session, str(python), "project", "--editable", ".")
+    return session.commands
+
+
+def without_pip(venv: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    return venv / "bin" / "python"
+
+
+def test_a_missing_environment_is_built(venv: Path):
+    venv.mkdir()
+    build, install = installed(venv / "bin" / "python")
+    assert build[1:3] == ("-m", "venv")
+    assert install[-2:] == ("--editable", ".")
+
+
+def test_an_environment_whose_building_was_cut_short_is_built_anew(venv: Path):
+    build, _ = installed(without_pip(venv))
+    assert build == (sys.executable, "-m", "venv", "--clear", str(venv))
+
+
+def test_an_environment_of_a_python_that_is_too_old_is_not_used(monkeypatch):
+    monkeypatch.setattr(noxfile, "OLDEST_PYTHON", (3, 99))
+    assert not noxfile.is_usable(sys.executable)
+
+
+def test_an_environment_that_holds_nox_itself_is_completed(venv: Path, monkeypatch):
+    python = without_pip(venv)
+    monkeypatch.setattr(sys, "prefix", str(venv))
+    assert "--clear" not in installed(python)[0]
+
+
+def test_what_is_installed_is_not_installed_again(venv: Path):
+    python = without_pip(venv)
+    wanted = noxfile.PYPROJECT.read_bytes() + noxfile.CONSTRAINTS.read_bytes()
+    (venv / "project.sha256").write_text(hashlib.sha256(wanted).hexdigest())
+    assert installed(python) == []
+    python.unlink()  # as where a Python was removed from the system
+    assert installed(python) != []
+
+
+def test_a_python_that_is_too_old_for_the_lessons_is_named(venv: Path, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    monkeypatch.setattr(noxfile.platform, "python_version", lambda: "3.10.13")
+    with pytest.raises(
+        Stopped, match=r"Python 3\.11 or newer is needed, and nox runs on 3\.10\.13"
+    ):
+        installed(venv / "bin" / "python")
+    assert not venv.exists()

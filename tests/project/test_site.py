@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +13,12 @@ import yaml
 
 from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
-from tests.project.stage import a_learner, play
+from tests.project.stage import a_learner, play, python
 from tools.pages import api, home
+from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.lesson import FRONT_MATTER, LessonPage
 from tools.pages.road import KINDS, signposted
-from tools.pages.torch_places import UnknownPlaceError, installed, lines_of, linked
+from tools.pages.torch_places import UnknownPlaceError, installed, lines_of, linked, places_in
 
 SECTIONS = [
     "Why torch needs it",
@@ -257,7 +256,42 @@ def test_every_comment_of_the_home_page_becomes_its_piece():
 
 def test_what_the_build_imports_of_ours_needs_no_torch():
     modules = "tools.pages." + ", tools.pages.".join(
-        ("api", "audit", "extension", "quoting", "graph_fence")
+        ("api", "differences", "extension", "quoting", "graph_fence")
     )
     without = "import sys; sys.modules.update(torch=None, torchvision=None)"
-    subprocess.run([sys.executable, "-c", f"{without}; import {modules}"], cwd=ROOT, check=True)
+    done = python("-c", f"{without}; import {modules}")
+    assert done.returncode == 0, done.stderr
+
+
+# --- the pages about the solutions: every difference from torch, and where torch does it
+
+# File, name, and a word or two about what it does.
+TOLD = re.compile(r"\| `[\w/.]+` \| `[\w.]+` \| .*[a-z]{3}.* \|")
+
+
+def section(lesson: str, title: str) -> str:
+    page = (ROOT / f"docs/solutions/{lesson}.md").read_text(encoding="utf-8")
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@every_lesson
+def test_a_page_shows_the_differences_that_its_lesson_has(lesson):
+    fence = f"```differences\n{lesson.name}\n```"
+    shown = fence in section(lesson.name, "Where ours differs")
+    assert shown == any(differences(lesson.name))
+
+
+def test_a_difference_is_a_row_of_two_sentences():
+    table = differences_fence("path_of_module", "differences", "", {}, None)
+    ours, torchs = next(differences("path_of_module"))
+    assert ROW.format(as_html(ours), as_html(torchs)) in table
+    assert "<code>" in table
+
+
+@every_lesson
+def test_every_counterpart_exists_in_torch(lesson):
+    table = section(lesson.name, "In torch")
+    places = list(places_in(table))
+    assert len(places) >= 3
+    assert not [f"{file}: {name}" for file, name in places if name not in names_in(file)]
+    assert all(TOLD.fullmatch(row) for row in table.splitlines() if row.startswith("| `"))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kata.paths import ROOT
 from kata.terminal import clipped, filled, harmless, open_console, show_prose
+from tests.project.stage import python
 
 
 def printed(text: str) -> str:
@@ -66,8 +67,7 @@ def test_prose_is_filled_and_code_keeps_its_lines():
 def test_a_terminal_that_lacks_a_character_stops_no_command(encoding: str):
     code = "from kata.terminal import open_console; open_console().print('a \\u2603')"
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+    done = python("-c", code, env=environment, text=False)
     assert done.stdout.decode(encoding).strip() == ("a ☃" if encoding == "utf-8" else "a ?")
 
 

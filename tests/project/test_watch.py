@@ -1,4 +1,4 @@
-"""``kata watch``, as a learner lives it: on a terminal, with an editor beside it."""
+"""``kata watch``, as a learner lives it: on a terminal, with an editor beside it, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 
 from kata.commands.watch import Saves
 from kata.paths import ROOT
-from tests.project.submissions import STARRED
+from tests.project.stage import python
+from tests.project.submissions import ENDLESS, STARRED
 from tests.project.terminal import Terminal, terminal
-from tools.stubs import write
 
+INTERRUPTED = 130
 WATCH = [sys.executable, "-m", "kata", "watch"]
 FORGETS_THE_ROOT = """
 class PathOfModule:
@@ -26,26 +27,12 @@ class PathOfModule:
                 return path or "root"
         raise NameError("module is not installed as a submodule")
 """
-LOOPS = """
-class PathOfModule:
-    def path_of_module(self, mod):
-        while True:
-            pass
-"""
-
-
 RETURNS_ONE_NAME = """
 class PathOfModule:
     def path_of_module(self, mod):
         print("asked")
         return "somewhere"
 """
-
-
-@pytest.fixture
-def lessons(tmp_path: Path) -> Path:
-    write(tmp_path / "lessons")
-    return tmp_path / "lessons"
 
 
 @pytest.fixture
@@ -73,7 +60,7 @@ def test_a_lesson_from_todo_over_red_to_green(watch: Terminal, lessons: Path):
     save(file, STARRED)
     watch.until("starred   path_of_module  core ", "Ctrl-C: quit")
     watch.process.send_signal(signal.SIGINT)
-    assert watch.end() == 130
+    assert watch.end() == INTERRUPTED
 
 
 @pytest.mark.slow
@@ -97,7 +84,7 @@ def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
 def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
     watch.until("not started")
-    save(file, LOOPS)
+    save(file, ENDLESS)
     watch.until("judging path_of_module")
     save(file, STARRED)
     assert "time limit" not in watch.until("starred   path_of_module", "Ctrl-C: quit")
@@ -107,7 +94,7 @@ def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
 def test_an_endless_loop_is_told_and_the_next_save_is_judged(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
     watch.until("not started")
-    save(file, LOOPS)
+    save(file, ENDLESS)
     shown = watch.until("path_of_module: time limit", "Ctrl-C: quit")
     assert "lessons/path_of_module.py:4" in shown or "path_of_module.py:5" in shown
     save(file, STARRED)
@@ -119,6 +106,44 @@ def test_the_end_of_the_terminal_ends_the_watch_and_its_worker(lessons: Path):
     with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as watch:
         watch.until("not started")
     assert watch.process.returncode == 0
+
+
+# --- Ctrl-C ends a command quietly
+
+# Press it in a command, and once more while that tidies up.
+TWICE = """
+import os, signal, sys
+from kata.__main__ import main
+from kata.commands import overview
+
+def command(arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+
+overview.main = command
+sys.argv = ["kata"]
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_once_more_while_it_tidies_up():
+    done = python("-c", TWICE)
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["importing torch", "judging", "Ctrl-C: quit"])
+def test_ctrl_c_while_the_watch_is_on(moment: str, lessons: Path):
+    with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as watch:
+        watch.until(moment)
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.end() == INTERRUPTED
+        assert "Traceback" not in watch.text
+
+
+# --- what counts as a save
 
 
 class Folder:

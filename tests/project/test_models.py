@@ -1,4 +1,7 @@
-"""Hostile input: modules that equal others, hold themselves, or know every attribute."""
+"""Models through the whole reference: hostile ones, and all of torchvision's.
+
+Of torchvision's, torch can trace or export all but the detection models.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,21 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.fx.proxy import TraceError
+from torch.utils._pytree import tree_map
 
 from solutions.stretch.inlining import inline_all
 from solutions.stretch.split_module import split_module
 from solutions.stretch.tracer import Tracer, symbolic_trace
 from solutions.stretch.unflatten import unflatten
-from tests.suite import same_graph, same_numbers
+from tests import zoo
+from tests.suite import equal, same_graph, same_numbers
 
 X = torch.rand(2, 2)
 
 
-# --- the models -----------------------------------------------------------------------------------
+# --- hostile: modules that equal others, hold themselves, or know every attribute
 
 
 class Itself(nn.Module):
@@ -134,9 +141,6 @@ def built(build: Callable[[], nn.Module]) -> nn.Module:
     return build()
 
 
-# --- the tracer and its pieces --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [name for name in ALL if name not in TORCH_FAILS])
 def test_a_hostile_model_gives_the_graph_of_torch(name):
     model = built(ALL[name])
@@ -167,3 +171,57 @@ def test_a_hostile_model_unflattened_computes_what_was_exported(name):
     # which isn't what the model computes where torch takes its modules for equal
     program = torch.export.export(built(RUNS[name]), (X,))
     same_numbers(unflatten(program)(X), program.module()(X))
+
+
+# --- torchvision's
+
+VIDEO = zoo.torchvision_models("video")
+EXPORTED = [*zoo.torchvision_models("classification", "segmentation"), *VIDEO]
+# They take lists of images and decide by how many boxes there are, which no graph knows.
+REFUSED = zoo.torchvision_models("detection")
+
+
+def image(name: str) -> torch.Tensor:
+    side = 299 if name == "inception_v3" else 224
+    shape = (1, 3, 16, side, side) if name in VIDEO else (1, 3, side, side)
+    return torch.empty(shape, device="meta")
+
+
+def shapes(result: object) -> object:
+    return tree_map(lambda tensor: tuple(tensor.shape), result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_model_comes_back_with_its_modules_and_state(name):
+    model, x = zoo.skeleton(name).to("meta"), image(name)
+    tree = unflatten(torch.export.export(model, (x,)))
+    modules = [path for path, _ in tree.named_modules() if "@" not in path]
+    equal(modules, [path for path, _ in model.named_modules()])
+    equal(list(tree.state_dict()), list(model.state_dict()))
+    equal(shapes(tree(x)), shapes(model(x)))
+
+
+def detector(name: str) -> torch.nn.Module:
+    """A detection model of two classes, in tensors without numbers."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return zoo.torchvision_model(name, num_classes=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_torch_cannot_trace_a_detection_model_and_the_reference_refuses_it_in_the_same_words(name):
+    model, refusals = detector(name), []
+    for tracer in (Tracer(), torch.fx.Tracer()):
+        with pytest.raises(TraceError) as refusal:
+            tracer.trace(model)
+        refusals.append(str(refusal.value))
+    assert refusals[0] == refusals[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_backbone_of_a_detection_model_gives_the_graph_of_torch(name):
+    backbone = detector(name).backbone
+    graphs = [tracer.trace(backbone) for tracer in (Tracer(), torch.fx.Tracer())]
+    same_graph(*graphs, meta=("nn_module_stack",))

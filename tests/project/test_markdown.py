@@ -1,0 +1,124 @@
+"""What the site makes of a page's Markdown: quotations, boxes, tables, long names."""
+
+from __future__ import annotations
+
+import ast
+
+import markdown
+import pytest
+from pymdownx.superfences import SuperFencesException
+
+from tools.pages.examples import all_pages
+from tools.pages.extension import LostMarkdownError
+from tools.pages.fences import fences
+from tools.pages.quoting import UnknownNameError, quote, solution_fence
+
+QUOTED = [
+    (page.stem, fence.text)
+    for page in all_pages()
+    for fence in fences(page.read_text(encoding="utf-8"))
+    if fence.language == "solution"
+]
+
+
+@pytest.mark.parametrize(("page", "reference"), QUOTED)
+def test_a_quotation_names_what_the_reference_has(page, reference):
+    ast.parse(quote(reference))
+
+
+def test_a_quotation_is_the_code_without_docstring_and_remarks():
+    code = quote("tracer.py: Tracer.__init__, Tracer.call_module")
+    assert code.startswith("def __init__(") and "\n\n\ndef call_module(\n" in code
+    assert "given" not in code and '"""' not in code
+
+
+def test_a_table_is_quoted_with_its_comments():
+    assert "# y = x + c" in quote("inversion.py: UNDONE_BY")
+
+
+@pytest.mark.parametrize(
+    "reference", ["nowhere.py: f", "create_arg.py: nothing", "create_arg.py: CreateArg.nothing"]
+)
+def test_a_name_that_is_not_there_is_refused(reference):
+    with pytest.raises(UnknownNameError):
+        quote(reference)
+
+
+def test_a_wrong_quotation_ends_the_build():
+    with pytest.raises(SuperFencesException, match="nothing"):
+        quoted("create_arg.py: nothing")
+    assert "solutions/create_arg.py" in quoted("create_arg.py: CreateArg.create_arg")
+
+
+def quoted(reference: str) -> str:
+    custom = {"name": "solution", "class": "solution", "format": solution_fence}
+    return markdown.markdown(
+        f"```solution\n{reference}\n```\n",
+        extensions=["pymdownx.highlight", "pymdownx.superfences"],
+        extension_configs={"pymdownx.superfences": {"custom_fences": [custom]}},
+    )
+
+
+# --- what the site's own extension does
+
+
+def rendered(text: str) -> str:
+    used = ["admonition", "pymdownx.details", "pymdownx.superfences", "pymdownx.tabbed", "tables"]
+    return markdown.markdown(text, extensions=[*used, "tools.pages.extension"])
+
+
+SOUND = """# Title
+
+??? tip "Hint"
+
+    Text, and `!!! note` in code.
+
+!!! note
+
+    ```text
+    !!! note
+    ??? tip
+    ```
+"""
+
+
+@pytest.mark.parametrize(
+    ("lost", "says"),
+    [
+        ("!!! note\n\nText.", "the box 'Note' has no text"),
+        ('??? tip "Hint"\n\nText.', "the box 'Hint' has no text"),
+        ("??? tip “Hint”\n\n    Text.", "shown as text"),
+        ("=== “Exercise”\n\n    Text.", "shown as text"),
+        ("```python\nx = 1\n", "shown as text"),
+    ],
+)
+def test_a_box_without_a_text_and_markdown_that_is_shown_as_text_end_the_build(lost, says):
+    assert "Text, and" in rendered(SOUND)
+    with pytest.raises(LostMarkdownError, match=says):
+        rendered(f"{SOUND}\n{lost}\n")
+
+
+TABLE = """
+| | in torch | `here` |
+|---|---|---|
+| a cycle | an error | names *both* |
+"""
+
+
+def test_a_cell_knows_its_column():
+    html = rendered(TABLE)
+    assert '<td data-label="in torch">an error</td>' in html
+    assert '<td data-label="here">names <em>both</em></td>' in html
+
+
+def test_a_heading_without_a_text_is_an_ordinary_cell():
+    html = rendered(TABLE)
+    assert html.count("<th>") == 2
+    assert '<td data-label="">a cycle</td>' in html
+
+
+def test_a_long_name_may_be_broken_after_a_dot_and_nowhere_else():
+    html = rendered("`torch._export.utils._check_input_constraints`")
+    assert html == (
+        "<p><code>torch.<wbr />_export.<wbr />utils.<wbr />_check_input_constraints</code></p>"
+    )
