@@ -8,6 +8,7 @@ from torch.fx import Graph
 
 from tests.suite import equal, holds
 from tests.suite.engine import is_node
+from tests.zoo import module
 
 
 class Scaled(nn.Module):
@@ -22,15 +23,10 @@ class Scaled(nn.Module):
         return torch.neg(self.child(torch.exp(x)) * self.weight)
 
 
-class Between(nn.Module):
+@module(first=lambda: nn.Linear(2, 2), second=lambda: nn.Linear(2, 2))
+def Between(self, x):
     """A function and a method between two calls."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
-
-    def forward(self, x):
-        return self.second(torch.relu(self.first(x)).tanh())
+    return self.second(torch.relu(self.first(x)).tanh())
 
 
 class Fails(nn.Module):
@@ -38,19 +34,14 @@ class Fails(nn.Module):
         raise LookupError("on purpose")
 
 
-class Survives(nn.Module):
+@module(child=Fails)
+def Survives(self, x):
     """Goes on after its child has failed."""
-
-    def __init__(self):
-        super().__init__()
-        self.child = Fails()
-
-    def forward(self, x):
-        try:
-            x = self.child(x)
-        except LookupError:
-            x = torch.exp(x)
-        return x
+    try:
+        x = self.child(x)
+    except LookupError:
+        x = torch.exp(x)
+    return x
 
 
 class Annotated(nn.Module):

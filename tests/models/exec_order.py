@@ -21,34 +21,24 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.models.schedule import in_processes
 from tests.suite import equal
+from tests.zoo import module
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
 FOREIGN = "(not of this model)"
 Record = dict[str, object]
 
 
-class Mixed(nn.Module):
+@module(scale=lambda: nn.Parameter(torch.rand(4)), linear=lambda: nn.Linear(4, 4))
+def Mixed(self, x):
     """A parameter of a child is used directly, then the child is called, twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(4))
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x):
-        x = F.linear(x * self.scale, self.linear.weight)
-        return self.linear(self.linear(x)) + self.scale
+    x = F.linear(x * self.scale, self.linear.weight)
+    return self.linear(self.linear(x)) + self.scale
 
 
-class Squares(nn.Module):
+@module(scale=lambda: nn.Parameter(torch.rand(4), requires_grad=False))
+def Squares(self, x):
     """One operation is given a parameter twice; it is frozen, and a parameter all the same."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(4), requires_grad=False)
-
-    def forward(self, x):
-        return x + torch.mul(self.scale, self.scale)
+    return x + torch.mul(self.scale, self.scale)
 
 
 class Tied(nn.Module):
@@ -64,76 +54,42 @@ class Tied(nn.Module):
         return self.decode(self.encode(x)) * self.decode.weight.sum()
 
 
-class Outer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sequential(Mixed(), nn.ReLU())
-        self.last = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.last(self.inner(x))
+@module(inner=lambda: nn.Sequential(Mixed(), nn.ReLU()), last=lambda: nn.Linear(4, 2))
+def Outer(self, x):
+    return self.last(self.inner(x))
 
 
-class ByKeyword(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(4, 4))
-        self.bias = nn.Parameter(torch.rand(4))
-
-    def forward(self, x):
-        return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
+@module(weight=lambda: nn.Parameter(torch.rand(4, 4)), bias=lambda: nn.Parameter(torch.rand(4)))
+def ByKeyword(self, x):
+    return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
 
 
-class InAList(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
-
-    def forward(self, x):
-        return x + torch.cat([self.left, self.right])[:4]
+@module(left=lambda: nn.Parameter(torch.rand(4)), right=lambda: nn.Parameter(torch.rand(4)))
+def InAList(self, x):
+    return x + torch.cat([self.left, self.right])[:4]
 
 
-class LooksLikeAParameter(nn.Module):
+@module(weight=lambda: nn.Parameter(torch.rand(4)))
+def LooksLikeAParameter(self, x, weight):
     """The second input has the name of a parameter, which is never used."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(4))
-
-    def forward(self, x, weight):
-        return x * weight
+    return x * weight
 
 
-class FeedsALayer(nn.Module):
+@module(query=lambda: nn.Parameter(torch.rand(1, 4)), linear=lambda: nn.Linear(4, 4))
+def FeedsALayer(self, x):
     """A parameter is the input of a module."""
-
-    def __init__(self):
-        super().__init__()
-        self.query = nn.Parameter(torch.rand(1, 4))
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return x + self.linear(self.query)
+    return x + self.linear(self.query)
 
 
-class OneSided(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
-
-    def forward(self, x, left: bool):
-        return x * (self.left if left else self.right)
+@module(left=lambda: nn.Parameter(torch.rand(4)), right=lambda: nn.Parameter(torch.rand(4)))
+def OneSided(self, x, left: bool):
+    return x * (self.left if left else self.right)
 
 
-class Reused(nn.Module):
+@module(block=OneSided)
+def Reused(self, x):
     """One block is called twice, and uses its parameter in a way that changes."""
-
-    def __init__(self):
-        super().__init__()
-        self.block = OneSided()
-
-    def forward(self, x):
-        return self.block(self.block(x, left=True), left=False)
+    return self.block(self.block(x, left=True), left=False)
 
 
 class Branching(nn.Module):
@@ -150,15 +106,10 @@ class Silent(nn.Module):
         return None
 
 
-class Shaped(nn.Module):
+@module(weight=lambda: nn.Parameter(torch.rand(2)))
+def Shaped(self, x):
     """Branches on the shape of a parameter, which ``param_shapes_constant`` makes known."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(2))
-
-    def forward(self, x):
-        return x * self.weight if self.weight.dim() == 1 else x
+    return x * self.weight if self.weight.dim() == 1 else x
 
 
 # The parameters that some models use. torch's watcher misses some, and counts an input as one.
@@ -316,20 +267,17 @@ def main() -> None:
 # --- FSDP2 ----------------------------------------------------------------------------------------
 
 
-class Shuffled(nn.Module):
+@module(
+    head=lambda: nn.Linear(8, 4),
+    blocks=lambda: nn.ModuleList(nn.Linear(8, 8) for _ in range(6)),
+    stem=lambda: nn.Linear(4, 8),
+)
+def Shuffled(self, x):
     """Uses its blocks in another order than it registers them."""
-
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(8, 4)
-        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
-        self.stem = nn.Linear(4, 8)
-
-    def forward(self, x):
-        x = self.stem(x)
-        for number in (3, 0, 4, 1, 5, 2):
-            x = torch.relu(self.blocks[number](x))
-        return self.head(x)
+    x = self.stem(x)
+    for number in (3, 0, 4, 1, 5, 2):
+        x = torch.relu(self.blocks[number](x))
+    return self.head(x)
 
 
 def sharded_run(lesson, how: str, folder) -> tuple[int, int, bool]:

@@ -16,45 +16,29 @@ from torch.utils._pytree import tree_leaves
 
 from kata.torchvision_compat import torchvision
 from tests.suite import equal, same_graph
+from tests.zoo import module
 
 # --- models
 
 
-class TwoViews(nn.Module):
+@module(scale=lambda: nn.Parameter(torch.rand(3, 4)), encoder=lambda: nn.Linear(4, 5))
+def TwoViews(self, left, right):
     """The lesson's first model: a parameter, a module used twice, keyword arguments."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(3, 4))
-        self.encoder = nn.Linear(4, 5)
-
-    def forward(self, left, right):
-        first = self.encoder(left * self.scale).softmax(dim=-1)
-        second = self.encoder(right).softmax(dim=-1)
-        return torch.maximum(first, second)
+    first = self.encoder(left * self.scale).softmax(dim=-1)
+    second = self.encoder(right).softmax(dim=-1)
+    return torch.maximum(first, second)
 
 
-class Chain(nn.Module):
+@module(outer=lambda: nn.Sequential(nn.Sequential(nn.Linear(3, 3))))
+def Chain(self, x):
     """Three calls in a row, the module two levels down: tanh, outer_0_0, relu."""
-
-    def __init__(self):
-        super().__init__()
-        self.outer = nn.Sequential(nn.Sequential(nn.Linear(3, 3)))
-
-    def forward(self, x):
-        return torch.relu(self.outer(torch.tanh(x)))
+    return torch.relu(self.outer(torch.tanh(x)))
 
 
-class UsesTensorsLate(nn.Module):
+@module(scale=lambda: nn.Parameter(torch.rand(3)), offset=lambda: nn.Buffer(torch.rand(())))
+def UsesTensorsLate(self, x):
     """Two calls of four read the parameter, but not the first; the last reads a buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(3))
-        self.register_buffer("offset", torch.rand(()))
-
-    def forward(self, x):
-        return (torch.relu(x) * self.scale) @ self.scale + self.offset
+    return (torch.relu(x) * self.scale) @ self.scale + self.offset
 
 
 def layers() -> nn.Module:
@@ -159,11 +143,7 @@ def submodules(split: GraphModule) -> dict[str, GraphModule]:
 
 def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
     """Compare the graphs of the submodules, which may be called in any order."""
-    equal(
-        sorted(submodules(ours)),
-        sorted(submodules(theirs)),
-        hint=hint,
-    )
+    equal(sorted(submodules(ours)), sorted(submodules(theirs)), hint=hint)
     for name, submodule in submodules(theirs).items():
         same_graph(ours.get_submodule(name).graph, submodule.graph, meta=meta, hint=hint)
 
