@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.pages.graph_fence import PICTURES
-from tools.pictures.called import called
 from tools.pictures.changed import inlining, rewriting, splitting, unflattening
 from tools.pictures.grouped import loops, slices
 from tools.pictures.recorded import captured, recorded_gate, recorded_line
-from tools.pictures.stepped import interpreted, lifetimes, ring
+from tools.pictures.stepped import called, interpreted, lifetimes, ring
 from tools.pictures.timed import prefetched, schedules
 from tools.pictures.traced import (
     arguments,
     generated,
+    inverted,
     lowered,
     module_paths,
+    partitions,
     resnet18,
     signature,
 )
-from tools.pictures.transformed import inverted, partitions
 from tools.pictures.trees import exec_order
 
 # The pictures, in the order of the lessons. A page asks for one by the function's name.

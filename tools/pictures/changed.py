@@ -29,7 +29,7 @@ from solutions.stretch.tracer import symbolic_trace
 from solutions.stretch.unflatten import unflatten
 from tools.pictures.models import Exported, Layer, Residual, TwoViews
 from tools.pictures.recorded import LineTracer, source_of
-from tools.pictures.transformed import arguments_of
+from tools.pictures.traced import arguments_of
 from tools.pictures.trees import flat_row, tree_rows
 
 Moves = Iterable[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Pictures of what the lessons on tracing record."""
+"""Pictures of whole graphs and lists: what is recorded, and what a transform makes of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from typing import NamedTuple
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from drawing import Link, Node, Panel, Picture
 from drawing.listing import panel, target_of
@@ -14,8 +14,12 @@ from kata.torchvision_compat import torchvision
 from solutions.stretch.code import CodeWriter
 from solutions.stretch.create_arg import CreateArg
 from solutions.stretch.custom_tracers import LowerReluTracer
-from solutions.stretch.tracer import Tracer
+from solutions.stretch.inversion import invert
+from solutions.stretch.tracer import Tracer, symbolic_trace
 from tools.pictures.models import Nested, Net, Scaled, Values, scaled
+
+CALLS = ("call_function", "call_method", "call_module")
+PARTITIONS = 4
 
 
 def generated() -> Picture:
@@ -168,4 +172,50 @@ def signature() -> Picture:
             Panel(rows, "placeholders"),
         ),
         links=tuple(Link(0, name, name_of[name]) for name in parameters),
+    )
+
+
+def inverted() -> Picture:
+    """Show a chain, and the chain that undoes it."""
+
+    def f(x: Tensor) -> Tensor:
+        return torch.exp(torch.tan(x) * 3 + 2)
+
+    forwards = panel(symbolic_trace(f).graph, "forwards", note=arguments_of)
+    backwards = panel(invert(f).graph, "backwards", note=arguments_of)
+    return Picture(
+        title="A chain of operations, forwards and backwards",
+        description=(
+            "On the left the chain x, tan, mul, add, exp, output. On the right the chain that "
+            "undoes it: it takes the output, and begins with the inverse of the last operation. "
+            "The lines between an operation and its inverse all cross."
+        ),
+        panels=(forwards, backwards),
+        links=tuple(
+            Link(0, one.name, other.name)
+            for one, other in zip(forwards.nodes, reversed(backwards.nodes), strict=True)
+        ),
+    )
+
+
+def arguments_of(node: fx.Node) -> str:
+    return f"({', '.join(map(str, node.args))})" if node.op == "call_function" else ""
+
+
+def partitions() -> Picture:
+    """Show ResNet18 with its calls dealt into four parts of equal size."""
+    gm = symbolic_trace(torchvision.models.resnet18())
+    calls = [node for node in gm.graph.nodes if node.op in CALLS]
+    groups = {
+        node.name: f"submod_{place * PARTITIONS // len(calls)}" for place, node in enumerate(calls)
+    }
+    return Picture(
+        title="ResNet18 in four partitions",
+        description=(
+            "The 71 nodes of ResNet18, with its calls in four partitions, submod_0 to submod_3. "
+            "Edges with a stroke through them lead from one partition into the next. A cut in the "
+            "middle of a residual block crosses two of them: the one in the block, and the one "
+            "that goes around it."
+        ),
+        panels=(panel(gm.graph, groups=groups),),
     )
