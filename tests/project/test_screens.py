@@ -1,15 +1,13 @@
-"""What the terminal shows, to the letter, on 80 columns.
+"""What the terminal shows, to the letter, on 80 columns: ``screens.txt``.
 
-``tests/golden/commands/`` has the screens of the commands, and ``tests/golden/<scene>/`` a lesson
-and what plain pytest says of it. After a wanted change, write the screens anew:
-``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
+A screen is there under its scene, after the files that it is about: ``scene/file``. After a wanted
+change, write the screens anew: ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +16,13 @@ import pytest
 from kata import progress
 from kata.commands import check, hint, overview
 from kata.judging import End, Ending, Report, Verdict
-from kata.paths import ROOT
 from kata.workspace import Workspace
 from tests.project.stage import play
 from tests.suite.answers import judge_folder
 from tests.suite.expect import WIDTH
 from tests.suite.explain import LINES
 
-GOLDEN = ROOT / "tests" / "golden"
-COMMANDS = GOLDEN / "commands"
+SCREENS = Path(__file__).with_name("screens.txt")
 LESSON = "path_of_module"
 TESTS = f"tests/test_{LESSON}.py::test_"
 
@@ -71,9 +67,10 @@ TODO = Verdict("inversion", (), Ending(End.FINISHED))
 
 
 @pytest.fixture
-def verdicts(monkeypatch) -> None:
+def verdicts(monkeypatch, tmp_path: Path) -> None:
     """The same page and the same verdicts on every machine."""
-    monkeypatch.setattr(hint, "PAGES", COMMANDS)
+    write_files("hint", tmp_path)
+    monkeypatch.setattr(hint, "PAGES", tmp_path)
     monkeypatch.setattr(check, "judged", lambda *asked: iter([RED, HUNG, DONE, TODO]))
 
 
@@ -121,11 +118,25 @@ SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
 }
 
 
-def assert_golden(seen: str, golden: Path) -> None:
+def golden() -> dict[str, str]:
+    """The screens and their files, by name."""
+    _, *parts = re.split(r"^#### (.+)\n", SCREENS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {name: f"{text.rstrip()}\n" for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def write_files(scene: str, folder: Path) -> None:
+    """Write the files of a scene into a folder."""
+    for name, text in golden().items():
+        if name.startswith(f"{scene}/"):
+            (folder / name.removeprefix(f"{scene}/")).write_text(text, encoding="utf-8")
+
+
+def assert_golden(seen: str, scene: str) -> None:
     """Compare a screen with the golden one, or write that anew."""
     if os.environ.get("GOLDEN") == "write":
-        golden.write_text(seen, encoding="utf-8")
-    assert seen == golden.read_text(encoding="utf-8")
+        texts = {**golden(), scene: seen}.items()
+        SCREENS.write_text("\n".join(f"#### {name}\n{text}" for name, text in texts), "utf-8")
+    assert seen == golden()[scene]
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -135,7 +146,7 @@ def test_a_command_has_the_golden_screen_which_fits_the_terminal(
     prepare, words = SCENES[scene]
     prepare(learner)
     seen = play(*words).screen
-    assert_golden(seen, COMMANDS / f"{scene}.txt")
+    assert_golden(seen, scene)
     assert max(map(len, seen.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "60")
     wide = [line for line in play(*words).screen.splitlines() if len(line) > 60]
@@ -181,14 +192,13 @@ def test_a_run_has_the_golden_screen_and_shows_no_frames_of_ours(
     scene: str, lessons: Path, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    for file in (GOLDEN / scene).glob("*.py"):
-        shutil.copy(file, lessons)
+    write_files(scene, lessons)
     verdict = judge_folder(lessons, *RUNS[scene])
     # Times differ from run to run.
     screen = re.sub(r" in \d+\.\d+s( \(.*\))?", " in N s", verdict.terminal)
     screen = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", screen, flags=re.MULTILINE)
     screen = re.sub(r"KeyError: \d+", "KeyError: N", screen)
-    assert_golden(screen, GOLDEN / scene / "screen.txt")
+    assert_golden(screen, scene)
     for text in verdict.texts():
         assert len(text.splitlines()) <= LINES
         assert max(map(len, text.splitlines())) <= WIDTH
