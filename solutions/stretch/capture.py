@@ -19,52 +19,12 @@ from torch.export import graph_signature as signatures
 from torch.utils._pytree import tree_flatten, tree_leaves
 
 from .. import capture as core
-from ..capture import (
-    CaptureError,
-    Memory,
-    Program,
-    Value,
-    batch_norm,
-    compute,
-    failure,
-    input_specs,
-    lift_constants,
-    module_calls,
-    no_fast_path,
-    stack_item,
-    storage_id,
-    takes,
-    unchanged,
-    window,
-)
+from ..capture import CaptureError, input_specs, lift_constants, module_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch._ops import OpOverload
-
-__all__ = [
-    "CaptureError",
-    "Memory",
-    "Program",
-    "Recorder",
-    "Value",
-    "batch_norm",
-    "capture",
-    "capture_joint",
-    "compute",
-    "failure",
-    "input_specs",
-    "lift_constants",
-    "module_calls",
-    "no_fast_path",
-    "program",
-    "stack_item",
-    "storage_id",
-    "takes",
-    "unchanged",
-    "window",
-]
 
 PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
@@ -147,11 +107,7 @@ def capture_joint(
 ) -> nn.Module:
     """Return forward and backward of a model whose result is a loss, as one flat graph.
 
-    Args:
-        model: A module that returns a tensor of one element.
-        args: As for ``capture``.
-        kwargs: As for ``capture``.
-        table: As for ``capture``.
+    The model returns a tensor of one element. The arguments are those of ``capture``.
 
     Returns:
         A module that takes what a capture takes, and returns the loss and a list of the gradients

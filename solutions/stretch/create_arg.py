@@ -20,15 +20,12 @@ from torch.fx import Proxy
 from torch.fx._symbolic_trace import _proxyable_classes
 
 from .. import create_arg as core
-from ..create_arg import has_attribute, tensor_paths
 from ._paths import module_at, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch.fx.node import Argument
-
-__all__ = ["CreateArg", "has_attribute", "tensor_paths"]
 
 # The types of most arguments besides proxies: no model is needed for them.
 PLAIN = frozenset(

@@ -9,27 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import exec_order as core
-from ..exec_order import (
-    ExecOrderTracer,
-    ExecutionInfo,
-    Fetch,
-    ParamUsageInfo,
-    apply_prefetch,
-    prefetch_plan,
-    units_in_order,
-)
 from .tracer import Tracer
-
-__all__ = [
-    "ExecOrderTracer",
-    "ExecutionInfo",
-    "Fetch",
-    "ParamUsageInfo",
-    "TracingConfig",
-    "apply_prefetch",
-    "prefetch_plan",
-    "units_in_order",
-]
 
 
 @dataclass

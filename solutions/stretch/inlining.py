@@ -19,25 +19,15 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import Argument
 
 from .. import inlining as core
-from ..inlining import Call, call_in, inline, module_calls, replace
-from .proxy import TraceError
+from ..inlining import Call, call_in, inline, module_calls
 from .tracer import Tracer
-
-__all__ = ["TraceError", "inline_all", "inline_function", "inline_module", "replace"]
 
 
 class CallRecorder(core.CallRecorder, Tracer):
     """The core's recorder; the nodes it adds know the modules around the call."""
 
     def record_call(self, call: Call) -> Argument:
-        """Run one callee, inside the modules that its call is in.
-
-        Args:
-            call: What to record.
-
-        Returns:
-            What the callee returns.
-        """
+        """Run one callee, inside the modules that its call is in; return what it returns."""
         self.module_stack = OrderedDict(call.node.meta.get("nn_module_stack", {}))
         if self.module_stack and isinstance(call.callee, nn.Module):
             self.module_stack.popitem()  # the callee, which is called again
@@ -65,7 +55,7 @@ def drop_unused_modules(gm: GraphModule) -> None:
 
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))
-    >>> replace(gm.graph.find_nodes(op="call_module", target="0")[0], 1)
+    >>> core.replace(gm.graph.find_nodes(op="call_module", target="0")[0], 1)
     >>> drop_unused_modules(gm)
     >>> [name for name, _ in gm.named_children()]
     ['1']
@@ -90,14 +80,6 @@ def drop_unused_modules(gm: GraphModule) -> None:
 def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
     """Replace one node with the operations that ``fn`` performs on its arguments; see the core.
 
-    Args:
-        gm: The module to edit.
-        node: The call to replace.
-        fn: Takes what the node takes.
-
-    Returns:
-        ``gm`` itself, edited and recompiled.
-
     >>> from torch.fx import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.ReLU()))
     >>> relu = gm.graph.find_nodes(op="call_module")[0]
@@ -110,13 +92,6 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
 
 def inline_module(gm: GraphModule, target: str) -> GraphModule:
     """Replace every call of one submodule with the operations in its ``forward``; see the core.
-
-    Args:
-        gm: The module to edit.
-        target: The path of the submodule, as in ``node.target``.
-
-    Returns:
-        ``gm`` itself, edited and recompiled.
 
     Raises:
         NameError: ``gm`` has no submodule of that name. The error lists similar names.
@@ -135,12 +110,5 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
 
 
 def inline_all(gm: GraphModule) -> GraphModule:
-    """Replace every call of every submodule, until none is left; see the core.
-
-    Args:
-        gm: The module to edit.
-
-    Returns:
-        ``gm`` itself, edited and recompiled; no ``call_module`` node is left.
-    """
+    """Replace every call of every submodule, until none is left; see the core."""
     return _inline(CallRecorder(gm, module_calls(gm), lambda module: False))

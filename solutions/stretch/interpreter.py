@@ -23,7 +23,6 @@ from torch.fx import Tracer, traceback
 from torch.utils._pytree import tree_map_only
 
 from .. import interpreter as core
-from ..interpreter import Profiler, profile
 from .graph import map_arg
 
 if TYPE_CHECKING:
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
 
     from ..graph import Graph, Node
     from ..interpreter import Args, Kwargs
-
-__all__ = [
-    "Interpreter",
-    "Profiler",
-    "ShapeProp",
-    "Transformer",
-    "profile",
-]
 
 
 class Interpreter(core.Interpreter):

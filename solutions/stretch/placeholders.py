@@ -23,14 +23,12 @@ from torch.fx.node import base_types
 from torch.utils import _pytree as pytree
 
 from .. import placeholders as core
-from ..placeholders import Input, call_by_position, inputs_of
+from ..placeholders import Input, inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch.fx import Graph, Proxy
-
-__all__ = ["Input", "Placeholders", "call_by_position", "inputs_of"]
 
 
 class Placeholders(core.Placeholders):

@@ -15,68 +15,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from ..schedule import (
-    Action,
-    Channel,
-    Description,
-    Engine,
-    Held,
-    Order,
-    Run,
-    Schedule,
-    Stage,
-    Step,
-    Timeline,
-    alive,
-    cut_batch,
-    cut_evenly,
-    differentiable,
-    gpipe,
-    microbatches_of,
-    one_f_one_b,
-    orders_for,
-    run_processes,
-    run_stage,
-    simulate,
-    stages_of,
-    together,
-    train_step,
-)
-
-__all__ = [
-    "Action",
-    "Channel",
-    "Description",
-    "Engine",
-    "Held",
-    "Order",
-    "Process",
-    "RecomputingEngine",
-    "Run",
-    "Schedule",
-    "SharedChannel",
-    "Stage",
-    "StageAction",
-    "Step",
-    "Timeline",
-    "alive",
-    "clock",
-    "cut_batch",
-    "cut_evenly",
-    "differentiable",
-    "gpipe",
-    "interleaved",
-    "microbatches_of",
-    "one_f_one_b",
-    "orders_for",
-    "run_processes",
-    "run_stage",
-    "simulate",
-    "stages_of",
-    "together",
-    "train_step",
-]
-
+from ..schedule import Channel, Engine, Held, Run, Timeline
 
 # --- activations that are computed twice
 

@@ -9,7 +9,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from tests.suite.programs import export, specs_are_copied
 
-__all__ = ["capture", "program"]
 aten = torch.ops.aten
 NORM = aten.native_batch_norm.default
 

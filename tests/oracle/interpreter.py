@@ -1,13 +1,6 @@
-"""torch's own interpreters, and what they are made of."""
+"""torch's own interpreters."""
 
 from torch.fx import Interpreter, Transformer
-from torch.fx.node import map_aggregate
-from torch.fx.passes.shape_prop import ShapeProp, TensorMetadata
+from torch.fx.passes.shape_prop import ShapeProp
 
-__all__ = [
-    "Interpreter",
-    "ShapeProp",
-    "TensorMetadata",
-    "Transformer",
-    "map_aggregate",
-]
+__all__ = ["Interpreter", "ShapeProp", "Transformer"]

@@ -4,8 +4,6 @@ from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 
 from tests.models.schedule import torch_orders
 
-__all__ = ["gpipe", "one_f_one_b"]
-
 
 def gpipe(stages, microbatches):
     """Return what ``ScheduleGPipe`` lets each stage run."""

@@ -20,8 +20,10 @@ from lessons import FINALE
 
 
 def reference_of(lesson: str) -> ModuleType:
-    """The whole reference of a lesson: its stretch, which builds on its core."""
-    return importlib.import_module(f"solutions.stretch.{lesson}")
+    """The whole reference of a lesson: its stretch, and from its core what that leaves as it is."""
+    module = importlib.import_module(f"solutions.stretch.{lesson}")
+    vars(module).setdefault("__getattr__", functools.partial(getattr, core_of(lesson)))
+    return module
 
 
 def core_of(lesson: str) -> ModuleType:

@@ -10,7 +10,7 @@ from torch.fx import Node as FxNode
 
 from drawing import Link, Node, Panel, Picture
 from drawing.listing import target_of
-from solutions.stretch.exec_order import ExecOrderTracer, ExecutionInfo
+from solutions.exec_order import ExecOrderTracer, ExecutionInfo
 from solutions.stretch.tracer import Tracer
 from tools.pictures.models import OutOfOrder
 

@@ -52,11 +52,6 @@ class Plan:
         return max((place + life.size for life, place in self.places.items()), default=0)
 
     @property
-    def all(self) -> int:
-        """The bytes of all values, each in a place of its own."""
-        return sum(life.size for life in self.places)
-
-    @property
     def least(self) -> int:
         """The most bytes that are needed at the same time: no plan has a smaller arena."""
         at_once = (
@@ -78,7 +73,7 @@ def plan(graph: Any) -> Plan:
     >>> import torch
     >>> flat = capture(lambda x: x.sin().cos().sin().cos(), (torch.ones(1000),))
     >>> found = plan(flat.graph)
-    >>> found.all, found.size, found.least
+    >>> sum(life.size for life in found.places), found.size, found.least
     (12096, 8064, 8064)
     """
     places: dict[Life, int] = {}

@@ -12,11 +12,9 @@
 
 from __future__ import annotations
 
-from torch.fx.node import map_aggregate
-
 from ...graph import map_arg
-from .graphs import Graph, InsertPoint
+from .graphs import Graph
 from .names import Namespace
 from .nodes import Node, NodeList
 
-__all__ = ["Graph", "InsertPoint", "Namespace", "Node", "NodeList", "map_aggregate", "map_arg"]
+__all__ = ["Graph", "Namespace", "Node", "NodeList", "map_arg"]
