@@ -20,9 +20,7 @@ from tests.models.create_arg import (
     target_of,
     tracer_at,
 )
-from tests.suite import equal, growth, holds, is_value, noting, refuses, same_graph
-
-LINEAR = 2.5
+from tests.suite import equal, holds, is_linear, is_value, noting, refuses, same_graph
 
 
 @pytest.fixture(params=[torch.fx.Tracer, TracerBase], ids=["on_tracer", "on_tracer_base"])
@@ -162,15 +160,6 @@ def test_the_search_for_a_free_name_is_not_recorded(lesson):
 
 
 # --- cost -----------------------------------------------------------------------------------------
-
-
-def is_linear(work: Callable[[int], Callable[[], object]], size: int, what: str) -> None:
-    factor = growth(work, size)
-    holds(
-        factor < LINEAR,
-        f"twice the steps for twice the {what}",
-        got=f"{factor:.1f} times the steps",
-    )
 
 
 @pytest.mark.beyond("torch scans all parameters for each one")

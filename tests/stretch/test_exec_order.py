@@ -20,10 +20,7 @@ from tests.models.exec_order import (
     sharded_run,
     watched,
 )
-from tests.suite import equal, growth, holds
-
-LINEAR = 2.5
-
+from tests.suite import equal, holds, is_linear
 
 # --- the tracer -----------------------------------------------------------------------------------
 
@@ -71,10 +68,7 @@ def test_the_work_is_linear_in_the_calls(lesson):
         model = nn.Sequential(*(nn.Linear(1, 1) for _ in range(calls)))
         return lambda: watched(lesson.ExecOrderTracer(), model)
 
-    factor = growth(work, 30)
-    holds(
-        factor < LINEAR, "twice the steps for twice the calls", got=f"{factor:.1f} times the steps"
-    )
+    is_linear(work, 30, "calls")
 
 
 # --- a real run of FSDP2

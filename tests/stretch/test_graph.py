@@ -26,7 +26,7 @@ from tests.models.graph import (
     swapped,
     unused,
 )
-from tests.suite import equal, growth, holds, refuses, warns_of
+from tests.suite import equal, is_linear, refuses, warns_of
 
 NUMBERED_AGAIN = pytest.mark.since("2.12", "numbering continues from the last number of the base")
 
@@ -507,11 +507,7 @@ WORK = {
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 def test_the_work_grows_with_the_number_of_nodes(lesson, work):
-    def sized(count):
-        return work(lesson.Graph(), count)
-
-    grown = growth(sized, 100)
-    holds(grown < 2.2, "twice the nodes, twice the lines of Python that run", got=grown)
+    is_linear(lambda count: work(lesson.Graph(), count), 100, "nodes")
 
 
 AT_LENGTH = [100, *(pytest.param(first, marks=pytest.mark.slow) for first in range(200, 1100, 100))]

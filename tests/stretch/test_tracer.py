@@ -35,16 +35,13 @@ from tests.models.tracer import (
 )
 from tests.suite import (
     equal,
-    growth,
     holds,
+    is_linear,
     noting,
     refuses,
     same_graph,
     same_numbers,
 )
-
-LINEAR = 2.5
-
 
 # --- more models ----------------------------------------------------------------------------------
 
@@ -527,12 +524,7 @@ def test_reading_a_parameter_costs_the_same_in_a_large_model(lesson):
         model = ReadsParameters(size)
         return lambda: lesson.Tracer().trace(model)
 
-    factor = growth(trace, 200)
-    holds(
-        factor < LINEAR,
-        "twice the steps for twice the parameters",
-        got=f"{factor:.1f} times the steps",
-    )
+    is_linear(trace, 200, "parameters")
 
 
 @pytest.mark.unasked

@@ -4,7 +4,7 @@ The tests of a lesson need no more than this: the fixture ``lesson`` (the module
 the comparisons exported here.
 """
 
-from tests.suite.cost import growth, lines_run
+from tests.suite.cost import growth, is_linear, lines_run
 from tests.suite.expect import barred, equal, holds, is_value, own, refuses, same_numbers, warns_of
 from tests.suite.graphs import rows, same_graph
 from tests.suite.implementations import star_import
@@ -17,6 +17,7 @@ __all__ = [
     "equal",
     "growth",
     "holds",
+    "is_linear",
     "is_value",
     "lines_run",
     "noting",
