@@ -3,9 +3,7 @@
 - An error for a question without an answer shows the line that asked.
 - Proxies of two tracers in one call are refused. The core uses the first one's tracer, and then
   one graph has a node of another graph as an argument.
-- A proxy can be called, and unpacked with ``**``. Script methods are recorded by name.
-- With ``trace_asserts``, ``assert x`` is recorded.
-- ``ParameterProxy`` knows its parameter, so code can branch on its shape.
+- A proxy can be called, and unpacked with ``**``.
 - A tracer writes the module stack, the scope and the metadata that ``torch.fx.traceback`` preserves
   on each node and, with ``record_stack_traces``, where the node was recorded.
 - A tracer refuses an argument that a graph can't hold and, with ``check_mutable_operations``, a
@@ -15,12 +13,9 @@
 from __future__ import annotations
 
 import copy
-import dis
 import enum
-import sys
 import traceback
 from collections import OrderedDict
-from operator import attrgetter
 from pathlib import Path
 from traceback import StackSummary
 from typing import TYPE_CHECKING, Any
@@ -32,29 +27,16 @@ from torch.fx.proxy import Scope
 from torch.utils._pytree import tree_leaves
 
 from .. import proxy as core
-from ..proxy import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
-    from torch import nn
     from torch.fx import Graph, Node
 
 SOLUTIONS = Path(core.__file__).parent
 
 _CONSTANTS = (*base_types, enum.Enum, type(None), type(...), HigherOrderOperator)
 _CONTAINERS = (tuple, list, dict, slice, range)
-
-__all__ = [
-    "Attribute",
-    "GraphAppendingTracer",
-    "ParameterProxy",
-    "Proxy",
-    "TraceError",
-    "TracerBase",
-    "assert_true",
-]
 
 
 class Proxy(core.Proxy):
@@ -94,19 +76,10 @@ class Proxy(core.Proxy):
                 f"the arguments of {orig_method} are proxies of several tracers",
                 "trace one function at a time",
             )
-        if isinstance(orig_method, torch._C.ScriptMethod):
-            receiver = (orig_method.owner, *args)
-            return tracer.create_proxy("call_method", orig_method.name, receiver, kwargs or {})
         return super().__torch_function__(orig_method, types, args, kwargs)
 
     def __getattr__(self, attr: str) -> Attribute:
         return Attribute(self, attr)
-
-    def __bool__(self) -> bool:
-        if self.tracer.trace_asserts and is_asserting(sys._getframe(1)):
-            self.tracer.create_proxy("call_function", assert_true, (self,), {})
-            return True
-        return super().__bool__()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Record that the value is called: a ``call_method`` of ``__call__``."""
@@ -134,35 +107,10 @@ class Attribute(core.Attribute, Proxy):
     """``x.name`` of a proxy. In torch: ``torch.fx.proxy.Attribute``."""
 
 
-class ParameterProxy(Proxy):
-    """The proxy of a parameter, whose shape is known.
-
-    Args:
-        tracer: Creates the nodes for operations on the proxy.
-        node: The ``get_attr`` node.
-        name: The parameter's path.
-        param: The parameter.
-
-    In torch: ``torch.fx.proxy.ParameterProxy``.
-    """
-
-    def __init__(self, tracer: Any, node: Node, name: str, param: nn.Parameter) -> None:
-        super().__init__(node, tracer)
-        self.name, self.param = name, param
-
-    def __repr__(self) -> str:
-        return f"ParameterProxy({self.name})"
-
-
-for _name in ("shape", "ndim", "size", "dim", "numel", "nelement"):
-    setattr(ParameterProxy, _name, property(attrgetter(f"param.{_name}")))
-
-
 class TracerBase(core.TracerBase):
     """The core's tracer, which makes the proxies of this file and writes metadata on the nodes.
 
     Attributes:
-        trace_asserts: Whether ``assert x`` is recorded.
         check_mutable_operations: Whether to refuse a function that writes to its arguments.
         record_stack_traces: Whether a node gets the Python stack at which it was recorded.
         scope: The module whose call is in progress.
@@ -172,7 +120,6 @@ class TracerBase(core.TracerBase):
     In torch: ``torch.fx.proxy.TracerBase``.
     """
 
-    trace_asserts = False
     check_mutable_operations = False
     record_stack_traces = False
     _record_forward_stack_traces_only = False
@@ -240,25 +187,6 @@ class GraphAppendingTracer(TracerBase):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.graph = graph
-
-
-def assert_true(value: object) -> None:
-    """Raise an ``AssertionError`` unless the value is true. A recorded ``assert`` calls this.
-
-    In torch: ``torch.fx.proxy.assert_fn``.
-    """
-    if not value:
-        raise AssertionError("an assertion in the traced code failed")
-
-
-def is_asserting(frame: FrameType) -> bool:
-    """Return whether a frame is at an ``assert``: its error comes right after the jump."""
-    jump, *after = (
-        each for each in dis.get_instructions(frame.f_code) if each.offset >= frame.f_lasti
-    )
-    if jump.opname == "TO_BOOL" or jump.argrepr.startswith("bool("):  # since Python 3.13
-        jump, *after = after
-    return after[0].opname == "LOAD_ASSERTION_ERROR"
 
 
 def line_of_the_user() -> str:

@@ -35,12 +35,6 @@ def plugged(lesson: Any, base: type = fx.Tracer) -> fx.Tracer:
     return Plugged()
 
 
-def asserting(x: Any) -> Any:
-    """Assert something about the argument. It is here because pytest rewrites asserts in tests."""
-    assert x > 0, "positive numbers only"
-    return x + 1
-
-
 class Everything(torch.nn.Module):
     """Each kind of operation once."""
 

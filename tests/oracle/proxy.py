@@ -1,19 +1,5 @@
 """torch's own proxies, and what they report to."""
 
-from torch.fx.proxy import (
-    Attribute,
-    GraphAppendingTracer,
-    ParameterProxy,
-    Proxy,
-    TraceError,
-    TracerBase,
-)
+from torch.fx import proxy
 
-__all__ = [
-    "Attribute",
-    "GraphAppendingTracer",
-    "ParameterProxy",
-    "Proxy",
-    "TraceError",
-    "TracerBase",
-]
+globals().update(vars(proxy))

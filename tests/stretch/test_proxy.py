@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 from torch.fx.proxy import Scope
 
-from tests.models.proxy import asserting, expected, plugged, recorded
+from tests.models.proxy import expected, recorded
 from tests.suite import equal, holds, refuses, same_graph
 
 
@@ -146,68 +146,7 @@ def test_an_argument_that_a_graph_cannot_hold_is_refused(lesson):
         x.add([x, {1}])
 
 
-# --- assertions -----------------------------------------------------------------------------------
-
-
-def asserted(lesson) -> fx.Graph:
-    graph = fx.Graph()
-    tracer = lesson.GraphAppendingTracer(graph)
-    tracer.trace_asserts = True
-    graph.output(asserting(lesson.Proxy(graph.placeholder("x"), tracer)).node)
-    return graph
-
-
-@pytest.mark.beyond("it knows the bytecode of some versions of Python", run=False)
-def test_an_assertion_is_recorded_if_the_tracer_asks_for_it(lesson):
-    graph = asserted(lesson)
-    equal([node.op for node in graph.nodes][2:4], ["call_function"] * 2)
-    module = fx.GraphModule(nn.Module(), graph)
-    equal(module(torch.tensor(1)), torch.tensor(2))
-    with refuses(AssertionError):
-        module(torch.tensor(-1))
-
-
-def test_an_if_and_an_assertion_that_is_not_asked_for_are_refused(lesson):
-    tracer = lesson.GraphAppendingTracer(graph := fx.Graph())
-    tracer.trace_asserts = True
-    with refuses(lesson.TraceError):
-        1 if lesson.Proxy(graph.placeholder("x"), tracer) else 2
-    with refuses(lesson.TraceError):
-        asserting(proxy_of(lesson))  # its tracer doesn't ask for assertions
-
-
-# --- parameters -----------------------------------------------------------------------------------
-
-
-def test_a_parameters_proxy_knows_its_shape(lesson):
-    parameter = nn.Parameter(torch.ones(2, 3))
-    graph = fx.Graph()
-    node = graph.create_node("get_attr", "weight")
-    tracer = lesson.GraphAppendingTracer(graph)
-    x = lesson.ParameterProxy(tracer, node, "weight", parameter)
-    equal((x.shape, x.size(), x.dim(), x.ndim), ((2, 3), (2, 3), 2, 2))
-    equal((x.numel(), x.nelement(), repr(x)), (6, 6, "ParameterProxy(weight)"))
-    equal([node.op for node in graph.nodes], ["get_attr"])
-    equal((x + 1).node.args, (node, 1))
-    holds(x.tracer is tracer is (x + 1).tracer, "its tracer creates the nodes")
-
-
-# --- script methods, and copies -------------------------------------------------------------------
-
-
-class Scripted(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.relu = torch.jit.script(nn.ReLU())
-
-    def forward(self, x):
-        return self.relu.forward(x)
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
-def test_a_script_method_is_a_method_call_of_its_owner(lesson):
-    same_graph(plugged(lesson).trace(Scripted()), fx.Tracer().trace(Scripted()))
+# --- copies ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.unasked
