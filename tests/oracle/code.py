@@ -1,20 +1,11 @@
 """torch's own code generation; its steps are functions inside one function, without names."""
 
 from torch.fx import Graph, GraphModule
-from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
 from torch.fx.graph import CodeGen
 from torch.fx.graph import _format_target as attribute
 from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
 
-__all__ = [
-    "CodeGen",
-    "Graph",
-    "GraphModule",
-    "LazyGraphModule",
-    "PyTreeCodeGen",
-    "attribute",
-    "python_code",
-]
+__all__ = ["CodeGen", "Graph", "GraphModule", "PyTreeCodeGen", "attribute", "python_code"]
 
 
 def python_code(graph: Graph):

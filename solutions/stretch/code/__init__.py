@@ -7,16 +7,14 @@
   A graph has the method ``python_code``.
 - ``modules``: graph modules are copied and pickled with their graph, without tracing it again.
   Submodules can be added and deleted. Tracebacks show generated lines, and an error says which one
-  failed. ``LazyGraphModule`` generates code only when it is needed. A module can be written to a
-  folder, as a package that needs no graph.
+  failed. A module can be written to a folder, as a package that needs no graph.
 """
 
 from __future__ import annotations
 
-from ...code import PythonCode, attribute, install, last_uses
 from ..graph import Graph
 from .codegen import CodeGen, PyTreeCodeGen
-from .modules import GraphModule, LazyGraphModule, compiled
+from .modules import GraphModule, compiled
 from .writing import CodeWriter, python_code
 
 __all__ = [
@@ -24,12 +22,7 @@ __all__ = [
     "CodeWriter",
     "Graph",
     "GraphModule",
-    "LazyGraphModule",
     "PyTreeCodeGen",
-    "PythonCode",
-    "attribute",
     "compiled",
-    "install",
-    "last_uses",
     "python_code",
 ]
