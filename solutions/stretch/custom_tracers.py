@@ -1,24 +1,19 @@
-"""Unlike the core: options reach the tracer, tags survive a copy, and you choose what to lower.
+"""Unlike the core: options reach the tracer, and tags survive a copy.
 
-- ``ModulePathTracer``, ``LowerReluTracer`` and ``TaggingTracer`` derive from the tracer of the
-  stretch, and take its options. ``create_proxy`` names its parameters, because the tracer looks for
-  one of them in the signature. The tag is also in ``node.meta``, which is copied with a graph.
-- ``LowerTracer`` traces through modules of any types.
+The three classes derive from the tracer of the stretch, and take its options. ``create_proxy``
+has the signature of the tracer's, which looks for a parameter in it. The tag is also in
+``node.meta``, which is copied with a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from torch import nn
 from torch.fx import Node, Proxy
-from torch.fx.node import Target
 
 from .. import custom_tracers as core
 from .tracer import Tracer
-
-__all__ = ["LowerReluTracer", "LowerTracer", "ModulePathTracer", "TaggingTracer"]
 
 
 class ModulePathTracer(core.ModulePathTracer, Tracer):
@@ -26,64 +21,27 @@ class ModulePathTracer(core.ModulePathTracer, Tracer):
 
     It is the core's, except for the signature of ``create_proxy``.
 
+    >>> from torch import nn
     >>> tracer = ModulePathTracer(param_shapes_constant=True)
     >>> graph = tracer.trace(nn.Sequential(nn.ReLU()))
     >>> list(tracer.node_to_originating_module.values())
     ['', '0']
     """
 
-    def create_proxy(
-        self,
-        kind: str,
-        target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any | None = None,
-        proxy_factory_fn: Callable[[Node], Proxy] | None = None,
-    ) -> Proxy:
-        """Create the proxy as ``Tracer`` does, and record the current path for its node.
-
-        In torch: ``TracerBase.create_proxy``; the tracer passes ``proxy_factory_fn`` only if it
-        finds a parameter of that name.
-        """
-        return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+    # The tracer passes `proxy_factory_fn` only if the signature has a parameter of that name.
+    @wraps(Tracer.create_proxy)
+    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # type: ignore[override]
+        return super().create_proxy(*args, **kwargs)
 
 
 class LowerReluTracer(core.LowerReluTracer, Tracer):
     """Trace through every ``nn.ReLU``; other modules are leaves if they are for ``Tracer``.
 
+    >>> from torch import nn
     >>> graph = LowerReluTracer().trace(nn.Sequential(nn.ReLU()))
     >>> [node.op for node in graph.nodes]
     ['placeholder', 'call_function', 'output']
     """
-
-
-class LowerTracer(Tracer):
-    """Trace through modules of the given types; others are leaves if they are for ``Tracer``.
-
-    Args:
-        *types: The classes of modules to trace through, subclasses included.
-        **options: What ``Tracer`` takes.
-
-    In torch: a subclass of ``torch.fx.Tracer``.
-
-    >>> model = nn.Sequential(nn.GELU(), nn.Sigmoid())
-    >>> for node in LowerTracer(nn.GELU).trace(model).nodes:
-    ...     print(node.op, node.name)
-    placeholder input_1
-    call_function gelu
-    call_module _1
-    output output
-    """
-
-    def __init__(self, *types: type[nn.Module], **options: Any) -> None:
-        super().__init__(**options)
-        self.types = types
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Return whether a call of ``m`` is one node: never if it is of the given types."""
-        return not isinstance(m, self.types) and super().is_leaf_module(m, module_qualified_name)
 
 
 class TaggingTracer(core.TaggingTracer, Tracer):

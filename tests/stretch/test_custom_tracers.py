@@ -1,4 +1,4 @@
-"""``custom_tracers``, the rest: options, copies, errors that a model catches, chosen types."""
+"""``custom_tracers``, the rest: options, copies, errors that a model catches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.fx import Graph, Proxy
 
-from tests.models.custom_tracers import Scaled, Survives, plain, traced_paths
+from tests.models.custom_tracers import Scaled, Survives, traced_paths
 from tests.suite import equal, is_value, same_graph
 
-# --- the core's tracers ---------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    "name", ["ModulePathTracer", "LowerReluTracer", "LowerTracer", "TaggingTracer"]
-)
+@pytest.mark.parametrize("name", ["ModulePathTracer", "LowerReluTracer", "TaggingTracer"])
 def test_options_of_a_plain_tracer_work(lesson, name):
     class Shaped(nn.Module):
         def __init__(self):
@@ -34,17 +29,6 @@ def test_options_of_a_plain_tracer_work(lesson, name):
         cause=(is_value(False), "`__init__` doesn't pass on the options it gets"),
     )
     same_graph(tracer.trace(Shaped()), torch.fx.Tracer(param_shapes_constant=True).trace(Shaped()))
-
-
-class Remembers(Proxy):
-    """A proxy of another kind."""
-
-
-def test_a_node_has_the_name_type_and_proxy_that_were_asked_for(lesson):
-    tracer = lesson.ModulePathTracer()
-    tracer.graph = Graph()
-    proxy = tracer.create_proxy("placeholder", "x", (), {}, "chosen", int, Remembers)
-    equal((proxy.node.name, proxy.node.type, type(proxy)), ("chosen", int, Remembers))
 
 
 def test_a_copy_of_the_graph_has_the_tags_in_its_metadata(lesson):
@@ -70,20 +54,3 @@ def test_a_module_that_catches_an_error_is_the_current_one_again(lesson):
             (is_value("0.child"), "an error skips the lines that restore the path"),
         ],
     )
-
-
-# --- LowerTracer ----------------------------------------------------------------------------------
-
-
-def test_you_choose_the_types_to_trace_through(lesson):
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Sigmoid())
-    graph = lesson.LowerTracer(nn.Linear, nn.Sigmoid).trace(model)
-    equal(
-        [node.name for node in graph.nodes],
-        ["input_1", "_0_weight", "_0_bias", "linear", "_1", "sigmoid", "output"],
-    )
-
-
-def test_without_types_it_is_a_plain_tracer(lesson):
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    same_graph(lesson.LowerTracer().trace(model), plain(model))
