@@ -5,15 +5,12 @@
 - Constants may be computed from attributes, also by modules: ``x * torch.exp(self.log_scale)``.
   They are computed once while inverting, to find zeros. So an operation that changes a tensor or
   draws random numbers is refused before it runs.
-- A function written in Python is one step once it is registered.
 """
 
 from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -22,25 +19,10 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import inversion as core
-from ..inversion import (
-    Function,
-    NotInvertibleError,
-    add_inverse,
-    find_chain,
-    inverse_of,
-    solve,
-)
+from ..inversion import Function, NotInvertibleError, add_inverse, find_chain, inverse_of
 from .tracer import Tracer
 
-__all__ = [
-    "InverseBuilder",
-    "NotInvertibleError",
-    "add_inverse",
-    "find_chain",
-    "inverse_of",
-    "invert",
-    "solve",
-]
+__all__ = ["NotInvertibleError", "add_inverse", "inverse_of", "invert"]
 
 
 def invert(model: nn.Module | Function) -> GraphModule:
@@ -74,7 +56,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
         arctan = torch.arctan(log);  log = None
         return arctan
     """
-    tracer = Tracer(autowrap_functions=_python_functions())
+    tracer = Tracer()
     with RefuseSideEffects():
         graph = tracer.trace(copy.copy(model))
     return InverseBuilder(tracer.root, find_chain(graph)).build()
@@ -109,16 +91,8 @@ core.INVERSES.update(
 OPERATORS: dict[Function, Function] = {
     torch.add: operator.add,
     torch.sub: operator.sub,
-    torch.subtract: operator.sub,
     torch.mul: operator.mul,
-    torch.multiply: operator.mul,
     torch.div: operator.truediv,
-    torch.divide: operator.truediv,
-    torch.true_divide: operator.truediv,
-    operator.iadd: operator.add,
-    operator.isub: operator.sub,
-    operator.imul: operator.mul,
-    operator.itruediv: operator.truediv,
 }
 
 
@@ -191,7 +165,3 @@ class RefuseSideEffects(TorchDispatchMode):
         if op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags:
             raise NotInvertibleError(f"{op.name()} changes a tensor or is random")
         return op(*args, **(kwargs or {}))
-
-
-def _python_functions() -> tuple[Callable[..., Any], ...]:
-    return tuple(each for each in core.INVERSES if isinstance(each, FunctionType))

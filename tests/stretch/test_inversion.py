@@ -21,9 +21,8 @@ from tests.models.inversion import (
     refused,
     undone,
 )
-from tests.suite import equal, growth, holds
+from tests.suite import equal, holds, is_linear
 
-LINEAR = 2.5
 FUNCTIONS = ["sin", "cos", "tan", "exp", "arcsin", "arccos", "arctan", "log"]
 
 
@@ -70,10 +69,6 @@ WITH_A_CONSTANT = {
     "torch.sub": lambda x: torch.sub(x, 2.5),
     "torch.mul": lambda x: torch.mul(x, -3),
     "torch.div": lambda x: torch.div(x, 0.5),
-    "torch.subtract": lambda x: torch.subtract(x, 2),
-    "torch.multiply": lambda x: torch.multiply(x, 2),
-    "torch.true_divide": lambda x: torch.true_divide(x, 2),
-    "x += 2": lambda x: operator.iadd(x * 2, 2),
     "x.add": lambda x: x.add(2),
     "x.sub": lambda x: x.sub(2),
     "x.mul": lambda x: x.mul(2),
@@ -97,10 +92,7 @@ def test_a_random_chain_of_methods_is_undone(lesson, seed):
 
 
 def test_the_time_is_linear_in_the_length(lesson):
-    holds(
-        growth(lambda length: lambda: lesson.invert(long_chain(length)), 100) < LINEAR,
-        "twice the steps to take about twice the work",
-    )
+    is_linear(lambda length: lambda: lesson.invert(long_chain(length)), 100, "length")
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -150,11 +142,9 @@ SIDE_EFFECTS = {
     "a function with out": lambda model: torch.add(model.weight, 1, out=model.weight),
     "an option in place": lambda model: F.relu(model.weight, inplace=True),
     "an element that is set": lambda model: operator.setitem(model.buffer, 0, 2.0),
-    "a buffer in place": lambda model: model.buffer.add_(1),
     "a buffer, by an operator": lambda model: operator.imul(model.buffer, 2),
     "random, like a parameter": lambda model: torch.rand_like(model.weight),
     "random, while tracing": lambda model: torch.randn(2),
-    "dropout by a function": lambda model: F.dropout(model.weight),
     "dropout by a module": lambda model: model.dropout(model.weight),
 }
 
@@ -181,25 +171,3 @@ def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
 def test_dropout_in_eval_mode_has_no_side_effect(lesson):
     model = WithWeights(lambda model: model.dropout(model.weight)).eval()
     undone(lesson, model, torch.tensor([0.5, 0.25]))
-
-
-# --- functions written in Python ------------------------------------------------------------------
-
-
-def shear(x):
-    return x + 100
-
-
-def unshear(x):
-    return x - 100
-
-
-def test_a_function_written_in_python_is_one_step_once_it_is_registered(lesson):
-    lesson.add_inverse(shear, unshear)
-    inverse = undone(lesson, lambda x: shear(torch.exp(x)))
-    names = [node.name for node in inverse.graph.nodes][1:-1]
-    equal(
-        names,
-        ["unshear", "log"],
-        cause=(names == ["sub", "log"], "the function was traced through"),
-    )
