@@ -4,25 +4,21 @@
   position or by name. A tensor attribute matches any tensor of its type.
 - ``replacing``: a replacement brings the modules and tensors that it uses. A value that is used
   between the nodes of a match is used after the copy. Filters and callbacks are torch's.
-- ``fusing``: linear layers and transposed convolutions, too. A pair is left alone if fusing it
-  would change the result.
+- ``fusing``: linear layers, too. A pair is left alone if fusing it would change the result.
 """
 
 from __future__ import annotations
 
-from ...rewriting import Match, is_contained
 from .fusing import fuse
 from .matching import InternalMatch, Matcher, SubgraphMatcher, match
 from .replacing import ReplacedPatterns, replace_pattern, replace_pattern_with_filters
 
 __all__ = [
     "InternalMatch",
-    "Match",
     "Matcher",
     "ReplacedPatterns",
     "SubgraphMatcher",
     "fuse",
-    "is_contained",
     "match",
     "replace_pattern",
     "replace_pattern_with_filters",

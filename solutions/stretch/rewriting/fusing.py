@@ -20,9 +20,6 @@ NORM_OF: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv1d: nn.BatchNorm1d,
     nn.Conv2d: nn.BatchNorm2d,
     nn.Conv3d: nn.BatchNorm3d,
-    nn.ConvTranspose1d: nn.BatchNorm1d,
-    nn.ConvTranspose2d: nn.BatchNorm2d,
-    nn.ConvTranspose3d: nn.BatchNorm3d,
     nn.Linear: nn.BatchNorm1d,
 }
 
@@ -32,8 +29,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
 
     A pair is left alone if one layer wouldn't compute the same: the convolution is called twice,
     its parameters are read elsewhere, one of the two has hooks, or the batch norm has no running
-    statistics. So is a transposed convolution with groups. A batch norm after a linear layer is
-    assumed to get an input of two dimensions.
+    statistics. A batch norm after a linear layer is assumed to get an input of two dimensions.
 
     Args:
         model: A model in eval mode.
@@ -48,7 +44,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
 
     In torch: ``torch.fx.experimental.optimization.fuse``.
 
-    >>> model = nn.Sequential(nn.ConvTranspose1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
+    >>> model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.BatchNorm1d(6)).eval()
     >>> list(fuse(model).state_dict())
     ['0.weight', '0.bias']
     """
@@ -61,8 +57,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
     for bn in gm.graph.find_nodes(op="call_module"):
         conv = next(iter(bn.all_input_nodes), bn)
         if is_pair(conv, bn) and uses[id(module_of(conv))] <= 1 and can_fuse(conv, bn):
-            layer = module_of(conv)
-            fused = fuse_conv_bn_eval(layer, module_of(bn), is_transposed(layer))
+            fused = fuse_conv_bn_eval(module_of(conv), module_of(bn))
             gm.set_submodule(str(conv.target), fused)
             bn.replace_all_uses_with(conv)
             gm.graph.erase_node(bn)
@@ -96,10 +91,4 @@ def can_fuse(conv: Node, bn: Node) -> bool:
             raise RuntimeError(f"`{each.target}` is in training mode: call `model.eval()` first")
     layer, norm = module_of(conv), module_of(bn)
     hooks = [each._forward_pre_hooks or each._forward_hooks for each in (layer, norm)]
-    is_grouped = is_transposed(layer) and layer.groups > 1
-    return not any(hooks) and not is_grouped and norm.running_mean is not None
-
-
-def is_transposed(layer: nn.Module) -> bool:
-    """Return whether a layer is a transposed convolution."""
-    return isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
+    return not any(hooks) and norm.running_mean is not None
