@@ -421,30 +421,6 @@ def test_a_child_of_a_dispatched_module_can_be_swapped(lesson):
     same_numbers(tree(x()), model(x()))
 
 
-class AddsAConstant(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.constant = torch.rand(3)
-
-    def forward(self, x, more: bool):
-        x = x * self.constant
-        return x.tanh() if more else x
-
-
-class AddsTwice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.adds = AddsAConstant()
-
-    def forward(self, x):
-        return self.adds(self.adds(x, True), False)
-
-
-def test_a_dispatched_module_has_the_constants_of_the_eager_one(lesson):
-    model, program = exported(AddsTwice, x(), preserve=("adds",))
-    same_numbers(getattr(lesson.unflatten(program).adds, "constant", None), model.adds.constant)
-
-
 class Inner(nn.Module):
     def __init__(self):
         super().__init__()

@@ -13,28 +13,20 @@ from __future__ import annotations
 
 import copy
 
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, FlatArgsAdapter
 from torch.fx import Graph
 
 from ...unflatten import (
-    Attribute,
-    Level,
     ModuleCall,
     attach,
-    graph_key,
     infer_inputs,
     infer_outputs,
-    is_below,
     make_modules,
-    relative_to,
     share_equal_bodies,
-    state_values,
-    unflatten_plain,
 )
 from .calls import CallGraph, attach_branches, outline
 from .functional import remove_tokens, restore_mutations
 from .modules import (
-    FlatArgsAdapter,
     InterpreterModule,
     InterpreterModuleDispatcher,
     UnflattenedModule,
@@ -45,28 +37,15 @@ from .modules import (
 from .signatures import preserve_signatures, refuse_detours
 
 __all__ = [
-    "Attribute",
     "CallGraph",
     "FlatArgsAdapter",
     "InterpreterModule",
     "InterpreterModuleDispatcher",
-    "Level",
-    "ModuleCall",
     "UnflattenedModule",
-    "attach",
-    "graph_key",
-    "infer_inputs",
-    "infer_outputs",
-    "is_below",
-    "make_modules",
     "outline",
-    "relative_to",
     "restore_state",
-    "share_equal_bodies",
     "state_names",
-    "state_values",
     "unflatten",
-    "unflatten_plain",
 ]
 
 
@@ -77,7 +56,8 @@ def unflatten(
 
     Args:
         module: The program. It isn't changed, and shares no tensor with the result.
-        flat_args_adapter: What to do with arguments of another structure than at export.
+        flat_args_adapter: What to do with arguments of another structure than at export; a
+            subclass of torch's ``FlatArgsAdapter``.
 
     Returns:
         The tree. It takes the eager model's arguments, returns its results, and has its

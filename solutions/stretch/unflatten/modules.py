@@ -6,7 +6,6 @@ of the time.
 
 from __future__ import annotations
 
-import abc
 import copy
 import functools
 from collections import defaultdict
@@ -15,13 +14,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, FlatArgsAdapter
 from torch.export._tree_utils import reorder_kwargs
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
-from torch.utils._pytree import TreeSpec
 
 from ... import unflatten as core
 from ...unflatten import Attribute, ModuleCall, as_registered, state_values
@@ -69,33 +67,6 @@ class InterpreterModule(core.InterpreterModule):
         copied.__setstate__(copy.deepcopy(self.__dict__, memo))
         copied.graph.owning_module = copied._owner  # type: ignore[assignment]
         return copied
-
-
-class FlatArgsAdapter(abc.ABC):
-    """Turns the flat arguments of another structure into those the program was exported with."""
-
-    @abc.abstractmethod
-    def adapt(
-        self,
-        target_spec: TreeSpec,
-        input_spec: TreeSpec,
-        input_args: list[Any],
-        metadata: dict[str, Any] | None = None,
-        obj: Any | None = None,
-    ) -> list[Any]:
-        """Return the leaves of ``target_spec``, made of those of ``input_spec``.
-
-        Args:
-            target_spec: The structure of ``(args, kwargs)`` at export.
-            input_spec: The structure of ``(args, kwargs)`` of this call.
-            input_args: The leaves of this call. They may be changed in place.
-            metadata: The unflattened module's ``meta``.
-            obj: The positional arguments of this call.
-        """
-
-    def get_flat_arg_paths(self) -> list[str]:
-        """Return names for the adapted leaves, for error messages; empty if there are none."""
-        return []
 
 
 class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
@@ -252,8 +223,7 @@ def dispatch(root: ModuleCall, paths: set[str]) -> None:
             for later in {call.name for call in repeated} - {path}:
                 core.remove_module(root.module, later)
             modules: list[Any] = [call.module for call in repeated]
-            constants = vars(modules[0]).keys() - vars(InterpreterModule(Graph())).keys()
-            root.module.set_submodule(path, InterpreterModuleDispatcher(constants, modules))
+            root.module.set_submodule(path, InterpreterModuleDispatcher(set(), modules))
             for call in repeated:
                 call.redirect(0)
 
