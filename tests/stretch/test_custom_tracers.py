@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.fx import Graph, Proxy
 
 from tests.models.custom_tracers import Scaled, Survives, traced_paths
 from tests.suite import equal, is_value, same_graph
@@ -29,6 +30,17 @@ def test_options_of_a_plain_tracer_work(lesson, name):
         cause=(is_value(False), "`__init__` doesn't pass on the options it gets"),
     )
     same_graph(tracer.trace(Shaped()), torch.fx.Tracer(param_shapes_constant=True).trace(Shaped()))
+
+
+class Remembers(Proxy):
+    """A proxy of another kind."""
+
+
+def test_a_node_has_the_name_type_and_proxy_that_were_asked_for(lesson):
+    tracer = lesson.ModulePathTracer()
+    tracer.graph = Graph()
+    proxy = tracer.create_proxy("placeholder", "x", (), {}, "chosen", int, Remembers)
+    equal((proxy.node.name, proxy.node.type, type(proxy)), ("chosen", int, Remembers))
 
 
 def test_a_copy_of_the_graph_has_the_tags_in_its_metadata(lesson):
