@@ -37,9 +37,7 @@ TORCHES = {
 }
 
 # Tests about the lessons in tests/project; the rest is about runner, site and repository.
-RULES = ("answers", "independence", "models", "watch")
-# These need a terminal and signals, which Windows doesn't have.
-IF_POSIX = ("watch",)
+RULES = ("answers", "independence", "models")
 ABOUT_LESSONS = ("tests/project/test_answers.py", "tests/project/test_stubs.py")
 
 # nox gives each session an environment of its own; ours share one, so nox makes none.
@@ -93,8 +91,7 @@ def compat(session: nox.Session, torch: str) -> None:
     wanted = (*TORCHES[torch], "--editable", str(ROOT), *requirements("tests"))
     session.install("--constraint", str(constraints), *wanted)
     session.run("python", "-c", "import sys, torch; print(torch.__version__, sys.version)")
-    left_out = IF_POSIX if os.name == "nt" else ()
-    rules = [f"tests/project/test_{rule}.py" for rule in RULES if rule not in left_out]
+    rules = [f"tests/project/test_{rule}.py" for rule in RULES]
     for implementation, files in {"full": [*suites(), *rules], "torch": suites()}.items():
         options = ("--impl", implementation, "-n", "2", "-m", "not slow", *files)
         run(session, "python", "pytest", *options, *session.posargs)

@@ -51,7 +51,7 @@ def test_the_suite_runs_on_three_systems_all_pythons_and_both_ends_of_torch():
 
 
 def test_the_files_that_a_session_names_are_there():
-    rules = [f"tests/project/test_{rule}.py" for rule in (*noxfile.RULES, *noxfile.IF_POSIX)]
+    rules = [f"tests/project/test_{rule}.py" for rule in noxfile.RULES]
     assert all((ROOT / file).exists() for file in (*noxfile.ABOUT_LESSONS, *rules))
 
 
