@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lessons import FINALE, LESSONS
+from tests.oracle import of_torch
 from tests.suite.implementations import reference_of
 
 Call = Callable[[], Any]
@@ -71,7 +72,7 @@ class Case:
 def torch_side(lesson: str, case: Case) -> Any:
     """Return what ``case.call_of`` makes torch's call of."""
     module = "tracer" if lesson == FINALE.name else lesson
-    return None if case.on_torch else importlib.import_module(f"tests.oracle.{module}")
+    return None if case.on_torch else of_torch(module)
 
 
 def timed(case: Case, side: str, benchmark: Any, lesson: Any, request: Any) -> None:

@@ -30,7 +30,7 @@ from tests.models.rewriting import (
     settled,
     tanh,
 )
-from tests.oracle import rewriting as theirs
+from tests.oracle import of_torch
 from tests.suite import equal, holds, is_linear, is_value, refuses, same_numbers
 from tests.suite.together import engine
 from tests.suite.versions import INSTALLED, that_run
@@ -71,7 +71,7 @@ def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, na
             pattern = pattern_of(node, depth)
             ours, torchs = (
                 [str(each.nodes_map[each.anchor]) for each in side.match(pattern, gm.graph)]
-                for side in (lesson, theirs)
+                for side in (lesson, of_torch("rewriting"))
             )
             missing = [each for each in torchs if each not in ours]
             equal(missing, [])
