@@ -32,11 +32,11 @@ from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
 from .. import tracer as core
-from ..proxy import Proxy as OwnProxy
 from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
 from .create_arg import CreateArg
 from .path_of_module import PathOfModule
 from .placeholders import Placeholders
+from .proxy import Proxy as OwnProxy
 from .proxy import TracerBase
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ TRACES: list[Tracer] = []
 PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
 
 # A subclass may make our own proxies in the place of torch's.
-PROXIES = Proxy, OwnProxy
+PROXIES = Proxy, core.Proxy
 
 # The value of a name that doesn't exist.
 MISSING = object()
