@@ -237,7 +237,7 @@ TRACES: list[Tracer] = []
 PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
 
 # A subclass may make our own proxies in the place of torch's.
-PROXIES = Proxy, core.Proxy
+PROXIES = Proxy, OwnProxy
 
 # The value of a name that doesn't exist.
 MISSING = object()
