@@ -246,7 +246,8 @@ class Recorder(TorchDispatchMode):
         has one node, however often it is used.
 
         Raises:
-            CaptureError: The tensor is a fake one without an entry in ``values``.
+            CaptureError: The tensor is a fake one without an entry in ``values``. Raise the error
+                that ``failure`` returns.
         """
         if id(tensor) in self.values:
             return tensor
@@ -298,8 +299,8 @@ class Recorder(TorchDispatchMode):
         """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
 
         Return any other value as it is: the run treats it as a constant. Add a placeholder for it
-        too, bound to the value. In a placeholder's name, replace each character that Python doesn't
-        allow there with ``_``.
+        too, bound to the value. In a placeholder's name, ``_`` replaces what Python doesn't allow
+        there.
 
         >>> recorder = Recorder({})
         >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
@@ -365,9 +366,10 @@ class Recorder(TorchDispatchMode):
         """While the block runs, keep in ``running`` the modules that are running, outermost first.
 
         ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
-        The root's item is there from the beginning, even for a function. Count the calls of each
-        path from 0. For a module that isn't below the root, repeat the last item. Remove an item
-        when its call ends, even with an error, because the model may catch it.
+        The root's item is there from the beginning, even for a function. A call of a module below
+        the root adds an item; count the calls of each path from 0. A call of any other module, such
+        as the root itself, repeats the last item. Remove an item when its call ends, even with an
+        error, because the model may catch it.
 
         ``torch.nn.modules.module`` has hooks for all modules:
         ``register_module_forward_pre_hook(hook)``, and
@@ -420,7 +422,7 @@ class Recorder(TorchDispatchMode):
         """
         pure = self.functional(func)
         with self:
-            value = pure(*args, **defaults(func, pure, args), **kwargs)
+            value = pure(*args, **defaults(func, args, kwargs), **kwargs)
         compute(func, args, kwargs)
         if torch.Tag.inplace_view in func.tags:
             return self.bind(args[0], self.node_of(value))
@@ -430,12 +432,13 @@ class Recorder(TorchDispatchMode):
     def functional(self, func: OpOverload) -> OpOverload:
         """Return the operator that returns the value which ``func`` writes to its first argument.
 
-        It has the same name, without the ``_`` at the end. Of the overloads of that name, it is the
-        first that writes nothing and ``takes`` the same. So there is no such operator if ``func``
-        writes to several tensors, or to ``out=``.
+        It has the same namespace and name, without the ``_`` at the end. Of the overloads of that
+        name, it is the first that writes nothing and ``takes`` the same. So there is no such
+        operator if ``func`` writes to several tensors, or to ``out=``.
 
         Raises:
-            CaptureError: There is no such operator.
+            CaptureError: There is no such operator. The message, made by ``failure``, names
+                ``func``.
 
         >>> str(Recorder({}).functional(aten.transpose_.default))
         'aten.transpose.int'
@@ -452,7 +455,7 @@ class Recorder(TorchDispatchMode):
         """Write a value into the part of memory that a tensor covers.
 
         First convert the value to the dtype of the target (``aten._to_copy``), as eager does. If
-        target, value and base have the same ``window``, the value is the base's new one. Otherwise
+        target, value and base have the same ``window``, the value becomes the base's. Otherwise
         ``aten.as_strided_scatter`` writes the value into the base's, at the target's window. In
         both cases, count one more write of the memory, and refresh the base with the new node.
 
@@ -475,8 +478,8 @@ class Recorder(TorchDispatchMode):
     def read_again(self, value: Value) -> None:
         """Refresh a value with the node that has its current value, after a write to its memory.
 
-        If the tensor has the same ``window`` as the base, that is the base's node. Otherwise
-        ``aten.as_strided`` reads the tensor's window of the base.
+        If the tensor and its base (``base_of``) have the same ``window``, that is the base's node.
+        Otherwise ``aten.as_strided`` reads the tensor's window of the base.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -519,22 +522,18 @@ def takes(func: OpOverload) -> list[Any]:  # given
     return [*arguments, len(func._schema.returns)]
 
 
-def defaults(func: OpOverload, pure: OpOverload, args: Any) -> dict[str, Any]:
-    """Return ``func``'s defaults for arguments that have none in ``pure`` and aren't in ``args``.
+def defaults(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return an operator's defaults for the arguments that a call leaves out, by name.
 
-    The dispatcher leaves out an argument that has its default value, and ``pure`` would miss it.
-    The arguments of ``func._schema`` are in order; each has a ``name``, a ``default_value``, and
-    ``has_default_value()``.
+    The dispatcher leaves out an argument that has its default value, but the operator that returns
+    the result may have no default for it. The arguments of ``func._schema`` are in order; each has
+    a ``name``, a ``default_value``, and ``has_default_value()``.
 
-    >>> defaults(aten.bernoulli_.float, aten.bernoulli.p, (torch.ones(2),))
+    >>> defaults(aten.bernoulli_.float, (torch.ones(2),), {"generator": None})
     {'p': 0.5}
     """
-    both = list(zip(func._schema.arguments, pure._schema.arguments, strict=False))[len(args) :]
-    return {
-        ours.name: ours.default_value
-        for ours, theirs in both
-        if ours.has_default_value() and not theirs.has_default_value()
-    }
+    left_out = [each for each in func._schema.arguments[len(args) :] if each.name not in kwargs]
+    return {each.name: each.default_value for each in left_out if each.has_default_value()}
 
 
 def batch_norm(
@@ -695,9 +694,8 @@ def lift_constants(graph: Graph) -> None:
     >>> recorder.graph.find_nodes(op="placeholder")
     [_tensor_constant0, input_0]
     """
-    first = next(iter(graph.nodes))
-    for node in graph.find_nodes(op="get_attr"):
-        first.prepend(node)
+    for node in reversed(graph.find_nodes(op="get_attr")):
+        next(iter(graph.nodes)).prepend(node)
         node.op = "placeholder"
 
 
@@ -706,9 +704,9 @@ def input_specs(recorder: Recorder, model: nn.Module) -> list[signatures.InputSp
 
     The constants come first, then parameters, buffers, and the user's inputs. A spec's kind is one
     of ``signatures.InputKind``: ``CONSTANT_TENSOR``, ``PARAMETER``, ``BUFFER``, ``USER_INPUT``. Its
-    ``arg`` is a ``signatures.TensorArgument`` with the node's name. Its ``target`` is the name of
-    the constant, parameter or buffer, and ``None`` for an input. For a buffer, ``persistent`` says
-    whether it belongs to the ``state_dict``.
+    ``arg`` has the node's name; a ``signatures.TensorArgument`` is enough, even for a number. Its
+    ``target`` is the name of the constant, parameter or buffer, and ``None`` for an input. For a
+    buffer, ``persistent`` says whether it belongs to the ``state_dict``.
     """
     placeholders = recorder.graph.find_nodes(op="placeholder")
     kinds, kept, constants = signatures.InputKind, model.state_dict(), recorder.constants

@@ -38,6 +38,13 @@ from tests.suite.programs import default_decompositions
 from tests.suite.versions import that_run
 from tests.zoo import SMALL, resnet18
 
+NO_LINE = "the message doesn't name the model's line"
+
+
+def names_no_line(error) -> bool:
+    return error is not None and "test_capture.py" not in str(error)
+
+
 # --- step 1: record what is dispatched ------------------------------------------------------------
 
 
@@ -131,7 +138,10 @@ def test_a_constant_has_one_node_however_often_it_is_used(lesson):
         (torch.ones(2) * scale + scale) * scale
 
     graph = recorded(lesson, function).graph
-    equal(len(graph.find_nodes(op="get_attr")), 1)
+    nodes = graph.find_nodes(op="get_attr")
+    equal(len(nodes), 1)
+    stack = nodes[0].meta.get("nn_module_stack")
+    equal(stack, {}, cause=(is_value(None), "the node of a constant has no stack of modules"))
 
 
 def test_two_constants_have_two_nodes(lesson):
@@ -161,7 +171,11 @@ def test_asking_for_the_device_records_nothing(lesson):
 def test_a_fake_tensor_of_another_run_is_refused(lesson):
     with FakeTensorMode():
         foreign = torch.ones(2)
-    with refuses(lesson.CaptureError, cause="the fake tensor was taken for a constant"):
+    cause = [
+        (lambda error: error is None, "the fake tensor was taken for a constant"),
+        (names_no_line, NO_LINE),
+    ]
+    with refuses(lesson.CaptureError, "test_capture.py", cause=cause):
         recorded(lesson, lambda: torch.ones(2) + foreign)
 
 
@@ -199,6 +213,14 @@ def test_a_rule_may_call_an_operator_that_has_a_rule(lesson):
     )
 
 
+def test_a_rule_gets_the_keywords_of_the_call(lesson):
+    table = {aten.sum.default: lambda x, *, dtype=None: x.sum(0, dtype=dtype)}
+    recorder = recorded(lesson, lambda: torch.ones(6).sum(dtype=torch.half), table)
+    keywords = dict(recorder.graph.output_node().kwargs)
+    cause = (is_value({}), "the rule was called without the keywords")
+    equal(keywords, {"dtype": torch.half}, cause=cause)
+
+
 def test_a_rule_may_decline(lesson):
     table = {aten.relu.default: lambda x: NotImplemented}
     recorder = recorded(lesson, lambda: torch.ones(2).relu(), table)
@@ -231,11 +253,13 @@ def placeholders(captured) -> list[str]:
 
 def test_parameters_come_first_then_buffers_then_arguments(lesson):
     recorder = lesson.Recorder({})
-    model = Block()
+    model = Block().requires_grad_(False)
     state = recorder.lift_state(model)
     recorder.lift_arguments((torch.ones(1),), {})
-    names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
-    equal(list(state), names)
+    buffers = [name for name, _ in model.named_buffers()]
+    names = [*(name for name, _ in model.named_parameters()), *buffers]
+    cause = (is_value(buffers), "a parameter is an input even if it needs no gradient")
+    equal(list(state), names, cause=cause)
     parameters = [f"p_{name}".replace(".", "_") for name, _ in model.named_parameters()]
     buffers = [f"b_{name}".replace(".", "_") for name, _ in model.named_buffers()]
     targets = [node.target for node in recorder.graph.nodes]
@@ -265,6 +289,13 @@ def test_leaves_of_containers_and_keywords_are_inputs(lesson):
     equal((len(args), args[1][1], list(kwargs)), (2, 3, ["scale"]))
     lifted = [recorder.node_of(each).name for each in (args[0], args[1][0], kwargs["scale"])]
     equal(lifted, ["input_0", "input_1", "input_3"])
+    value = recorder.graph.find_nodes(op="placeholder")[2].meta.get("val")
+    equal(value, 3, cause=(is_value(None), "the placeholder of the number isn't bound to it"))
+
+
+def test_an_input_keeps_its_strides(lesson):
+    lifted = lesson.Recorder({}).lift("x", torch.ones(2, 3).t())
+    equal(lifted.stride(), (1, 3), cause=(is_value((2, 1)), "the copy has only the shape"))
 
 
 def test_the_output_has_the_structure_of_the_result(lesson):
@@ -282,10 +313,12 @@ def test_a_function_has_no_state(lesson):
 
 
 def test_a_node_that_no_output_needs_is_erased(lesson):
-    recorder = recorded(lesson, lambda: torch.ones(1).sin())
-    ones, _ = recorder.graph.nodes
+    recorder = recorded(lesson, lambda: torch.ones(1).sin().cos())
+    ones, *_ = recorder.graph.nodes
     recorder.finish(next(each.tensor for each in recorder.values.values() if each.node is ones))
-    equal(operators(recorder.graph), ["aten.ones.default"])
+    left = ["aten.ones.default"]
+    cause = (is_value([*left, "aten.sin.default"]), "only `cos` used `sin`, and it was erased")
+    equal(operators(recorder.graph), left, cause=cause)
 
 
 # --- step 4: run the model, and note which module runs --------------------------------------------
@@ -466,13 +499,10 @@ def test_the_error_names_the_line_that_asks_for_data(lesson, function):
         lesson.CaptureError,
         f"test_capture.py:{line}",
         function.__name__,
-        cause=(lambda error: error is not None and "test_capture.py" not in str(error), NO_LINE),
+        cause=(names_no_line, NO_LINE),
         hint="raise the error that `failure` returns",
     ):
         lesson.capture(function, (torch.ones(3),))
-
-
-NO_LINE = "the message doesn't name the model's line"
 
 
 def test_a_model_may_ask_for_shapes(lesson):
@@ -518,6 +548,15 @@ def test_the_pure_operator_takes_the_same_arguments(lesson):
     }
     for written, returned in pairs.items():
         equal(str(recorder.functional(written)), str(returned))
+
+
+def test_the_pure_operator_has_the_same_namespace(lesson):
+    library = torch.library.Library("kata", "FRAGMENT")
+    library.define("relu_(Tensor(a!) self) -> Tensor(a!)")
+    library.define("relu(Tensor self) -> Tensor")
+    operator = lesson.Recorder({}).functional(torch.ops.kata.relu_.default)
+    cause = (is_value("aten.relu.default"), "the operator was looked up in `aten`")
+    equal(str(operator), "kata.relu.default", cause=cause)
 
 
 def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
@@ -693,6 +732,17 @@ def test_a_write_to_memory_that_has_two_dtypes_is_refused(lesson):
         lesson.capture(model, (torch.ones(2),))
 
 
+def test_a_view_in_another_dtype_is_refused_after_a_write(lesson):
+    def model(x):
+        y = x * 2
+        bits = y.view(torch.int32)
+        y.add_(1)
+        return bits
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read memory of one dtype as the other"):
+        lesson.capture(model, (torch.ones(2),))
+
+
 def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
     def model(x):
         y = x * 2
@@ -777,13 +827,14 @@ def test_parameters_and_buffers_keep_their_tensors(lesson):
 # --- step 6: a program ----------------------------------------------------------------------------
 
 
-def test_constants_become_the_first_inputs(lesson):
+@pytest.mark.parametrize("inputs", [0, 1])
+def test_constants_become_the_first_inputs(lesson, inputs):
     recorder = lesson.Recorder({})
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
-    recorder.finish(recorder.run(lambda x: x * one + two, (torch.ones(1),), {}))
+    recorder.finish(recorder.run(lambda *x: sum(x, one) + two, (torch.ones(1),) * inputs, {}))
     lesson.lift_constants(recorder.graph)
     names = ["_tensor_constant0", "_tensor_constant1", "input_0"]
-    equal([str(node.target) for node in recorder.graph.find_nodes(op="placeholder")], names)
+    equal(placeholders(recorder), names[: 2 + inputs])
 
 
 def test_a_constant_keeps_its_meta_as_an_input(lesson):
@@ -807,6 +858,7 @@ def test_a_program_says_what_each_input_is(lesson):
     equal((known["scale"], known["shift"]), (("BUFFER", True), ("BUFFER", False)))
     kinds = [spec.kind.name for spec in specs]
     equal((kinds.count("CONSTANT_TENSOR"), kinds[-1]), (1, "USER_INPUT"))
+    equal(specs[-1].target, None)
 
 
 def test_each_placeholder_has_its_spec(lesson):

@@ -72,6 +72,15 @@ def decomposes_one_level(lesson):
             self.inside = False
 
 
+@wrong("test_a_rule_gets_the_keywords_of_the_call", says="the rule was called without the keywords")
+def calls_a_rule_without_keywords(lesson):
+    """Passes only the positional arguments to a rule."""
+
+    @around(lesson.Recorder)
+    def decompose(original, self, func, args, kwargs):
+        return original(self, func, args, {})
+
+
 # --- wrong: writes --------------------------------------------------------------------------------
 
 
@@ -117,6 +126,21 @@ def compares_the_target_with_the_base_alone(lesson):
         self.values[id(base)].refresh(node)
 
 
+@wrong(
+    "test_a_view_in_another_dtype_is_refused_after_a_write",
+    says="read memory of one dtype as the other",
+)
+def reads_again_without_a_look_at_the_dtype(lesson):
+    """Compares the dtypes of a tensor and its base only when it writes."""
+
+    @on(lesson.Recorder)
+    def read_again(self, value):
+        base, window = value.memory.base, lesson.window(value.tensor)
+        if window != lesson.window(base):
+            base = self.record(aten.as_strided.default, base, *window)
+        value.refresh(self.node_of(base))
+
+
 # --- wrong: modules, inputs, questions ------------------------------------------------------------
 
 
@@ -144,6 +168,23 @@ def lifts_every_name(lesson):
             return {}
         named = [*model.named_parameters(remove_duplicate=False)]
         parameters = {name: self.lift(f"p_{name}", each) for name, each in named}
+        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
+        return {**parameters, **buffers}
+
+
+@wrong(
+    "test_parameters_come_first_then_buffers_then_arguments",
+    says="a parameter is an input even if it needs no gradient",
+)
+def lifts_what_is_trained(lesson):
+    """Makes no input for a frozen parameter."""
+
+    @on(lesson.Recorder)
+    def lift_state(self, model):
+        if not isinstance(model, nn.Module):
+            return {}
+        trained = [item for item in model.named_parameters() if item[1].requires_grad]
+        parameters = {name: self.lift(f"p_{name}", each) for name, each in trained}
         buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
         return {**parameters, **buffers}
 
