@@ -96,10 +96,6 @@ def registered(root: nn.Module, value: Any) -> Iterator[tuple[str, Any]]:
 def attribute_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
     """Return the path of each constant that modules hold as ordinary attributes.
 
-    Args:
-        module: The module to search, with those inside it.
-        prefix: Its path and a dot; empty for the root.
-
     If there are several paths to one, the last counts, as in torch.
     """
     paths = {

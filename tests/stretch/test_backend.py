@@ -103,7 +103,6 @@ FIFTY = {
     "cumsum": lambda x: (x + 1).cumsum(-1) * 2,
     "cat": lambda x: torch.cat([x + 1, x * 2], -1).relu() * 2,
     "index": lambda x: (x + 1)[:, [0, 2]].neg() * 2,
-    "strided": lambda x: x[:, ::2] * 2 + 1,
     "transposed": lambda x: (x.t() + 1).t() * 2,
     "expanded": lambda x: (x[:1].expand(3, -1) + 1) * 2,
     "one": lambda x: (x.mean() + 1) * 2,
@@ -113,7 +112,6 @@ FIFTY = {
     "complex": lambda x: (x * 1j + 1).real * 2,
     "matmul": lambda x: (x @ x.t()).relu() * 2 @ x + x,
     "inplace": lambda x: (x + 1).mul_(2).relu_() + x,
-    "einsum": lambda x: torch.einsum("ij,kj->ik", x * 2, x + 1).tanh() * 2,
 }
 
 

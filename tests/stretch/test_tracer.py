@@ -24,7 +24,6 @@ from torch.nn import functional as F
 from tests import random_models, zoo
 from tests.models.tracer import (
     META,
-    RESTORE,
     Failing,
     ReadsParameters,
     Waiting,
@@ -232,21 +231,6 @@ def test_another_thread_runs_its_modules_as_usual(lesson):
         graph = lesson.Tracer().trace(waiting)
     same_numbers(outcomes[0], expected)
     equal(call_targets(graph), WANTED)
-
-
-def test_two_traces_in_two_threads_are_both_right(lesson):
-    outcomes = []
-    other = nn.Sequential(nn.Tanh(), Waiting(lambda: None))
-    expected = torch.fx.Tracer().trace(other)
-    same_graph(lesson.Tracer().trace(other), expected, meta=META)
-    waiting = Waiting(
-        lambda: outcomes.append(in_another_thread(lambda: lesson.Tracer().trace(other)))
-    )
-    with noting(cause=(came_from_the_thread, THREADS)):
-        graph = lesson.Tracer().trace(waiting)
-    same_graph(outcomes[0], expected, meta=META)
-    equal(call_targets(graph), WANTED)
-    holds(restored(), "`nn.Module` as before", cause=(True, RESTORE))
 
 
 @pytest.mark.beyond("torch restores whatever was there when its own trace began")

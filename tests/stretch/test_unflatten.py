@@ -37,7 +37,6 @@ from tests.models.unflatten import (
     names,
     one_block,
     one_tanh,
-    outlined,
     three_and_one,
     training_norms,
     x,
@@ -88,14 +87,6 @@ def interrupted_program(make) -> ExportedProgram:
     relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
     tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
     return program
-
-
-def test_an_interrupted_call_becomes_two(lesson):
-    equal(
-        outlined(lesson.outline(interrupted_program(three_and_one).graph)),
-        [("0", ["relu"]), "tanh", ("0@1", ["sigmoid"]), ("1", ["silu"]), "output"],
-        cause=(lambda got: got[0][0] == got[2][0], "both parts of the call have one name"),
-    )
 
 
 @pytest.mark.beyond("torch replaces the first part of the call by the second")

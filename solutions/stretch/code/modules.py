@@ -278,14 +278,7 @@ def restored(
 def write_folder(
     folder: str | os.PathLike[str], class_name: str, generated: PythonCode, state: dict[str, Any]
 ) -> None:
-    """Write a package from which the class of a module can be imported.
-
-    Args:
-        folder: Where to write it.
-        class_name: The name of the class.
-        generated: The code of ``forward``.
-        state: The attributes of a module of the class.
-    """
+    """Write a package from which a class with this code and this state can be imported."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     modules = {
