@@ -283,7 +283,7 @@ class Kernel:  # given
 
 
 def value(node: Node) -> Tensor:  # given
-    """Return a tensor with the shape, dtype and device of a node's result."""
+    """Return a tensor without data, with the shape, dtype and device of a node's result."""
     return node.meta["val"]
 
 
@@ -330,10 +330,11 @@ def fits(node: Node) -> bool:
 
     It can if the node calls an operator of ``POINTWISE`` or ``REDUCTIONS``, its result is plain and
     has at least one dimension, and the loop can read the arguments. An operator of ``POINTWISE``
-    takes plain tensors that have a ``place`` in the result's shape, integers and floats except
-    ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor with at least two
-    elements per row, a list that has only the last dimension, and ``True`` to keep that dimension.
-    A node without a ``val`` doesn't fit.
+    takes plain tensors that have a ``place`` in the result's shape, integers, booleans, floats
+    except ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor with at least
+    two elements per row, a list that has only the last dimension, and ``True`` to keep that
+    dimension. A node without a ``val`` doesn't fit. The nodes may be torch's: ``is_node`` of the
+    lesson ``graph`` accepts both kinds.
 
     >>> from lessons.capture import capture
     >>> def function(x):
@@ -455,10 +456,11 @@ def python_source(kernel: Kernel) -> str:
     """Return a function ``run`` that computes a kernel chunk by chunk.
 
     ``run`` takes the inputs and then the outputs, which it writes. It views them as rows:
-    ``whole`` as ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. In a
-    flat kernel, a row is a single element. A chunk has as many rows as fit into ``CHUNK`` elements,
-    but at least one. For each chunk, each operator runs once, as its ``out_variant``. It writes to
-    an output's rows, or else to a buffer of the size of a chunk, which the next chunk uses again.
+    ``whole`` as ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. So
+    each reduction is over ``[-1]``. In a flat kernel, a row is a single element. A chunk has as
+    many rows as fit into ``CHUNK`` elements, but at least one. For each chunk, each operator runs
+    once, as its ``out_variant``. It writes to an output's rows, or else to a buffer of the size of
+    a chunk, which the next chunk uses again.
 
     >>> from lessons.capture import capture
     >>> graph = capture(lambda x: (x * 2 + 1), (torch.ones(100000),)).graph
@@ -610,7 +612,7 @@ class CppWriter:
         A node of the same kernel is a variable, unless it has a value per column and belongs to an
         earlier phase: then read it from its buffer. Read an input at its ``place``. Numbers and
         booleans become floats, infinity becomes ``inf_``, minus infinity ``(-inf_)``, and ``None``
-        becomes ``none_``.
+        becomes ``none_``. A string stays as it is.
         """
         raise NotImplementedError("backend: return an expression for an argument of a node")
 
@@ -635,8 +637,8 @@ def compiled(source: str) -> Callable[..., None]:
     """Compile C++, and return its function ``run``.
 
     Name the library after everything that affects it: the compiler, ``FLAGS``, ``PREAMBLE`` and the
-    source. So the same source is compiled only once. If the library isn't in ``library_folder``
-    yet, ``build`` it. Open it with ``ctypes.CDLL``.
+    source. So the same source is compiled only once, and the next process finds the library. If it
+    isn't in ``library_folder`` yet, ``build`` it. Open it with ``ctypes.CDLL``.
 
     Raises:
         OSError: There is no compiler, or it failed.

@@ -76,7 +76,7 @@ def moves_past_writes(lesson):
         return {node: loop._replace(epoch=0) for node, loop in original(graph).items()}
 
 
-@wrong("test_a_node_waits_for_its_only_user", says="from the last node to the first")
+@wrong("test_a_node_follows_its_user_to_a_later_loop", says="from the last node to the first")
 def starts_everything_early(lesson):
     """Computes levels, and leaves each node where it could run first."""
 
@@ -91,6 +91,16 @@ def starts_everything_early(lesson):
             loops[node] = lesson.Loop(epoch, level, shape)
             epoch += lesson.is_barrier(node)
         return loops
+
+
+@wrong("test_kernels_are_in_the_order_of_their_first_nodes", says="`relu` is before `neg`")
+def orders_kernels_by_level(lesson):
+    """Lists the kernels of a lower level first."""
+
+    @around(lesson)
+    def kernels(original, graph):
+        loops = lesson.loops_of(graph)
+        return sorted(original(graph), key=lambda kernel: loops[kernel.nodes[0]].level)
 
 
 # --- wrong: printing ------------------------------------------------------------------------------
@@ -113,6 +123,16 @@ def works_on_the_whole_at_once(lesson):
 def makes_one_pass(lesson):
     """Runs everything in one pass over a row."""
     lesson.phases = lambda kernel: [list(kernel.nodes)]
+
+
+@wrong("test_a_row_from_outside_is_there_in_the_first_pass", says="got: [0, 2]")
+def waits_for_rows_from_outside(lesson):
+    """Gives a pass of its own to a value per row that another kernel made."""
+
+    @around(lesson)
+    def phases(original, kernel):
+        places = [lesson.place(kernel.shape, lesson.shape_of(node)) for node in kernel.inputs]
+        return [[]] * ("row" in places) + original(kernel)
 
 
 @wrong("test_without_a_compiler_there_is_one_warning_and_python_runs", says="C++ compiler")

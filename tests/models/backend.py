@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from graphlib import TopologicalSorter
 
@@ -41,6 +40,10 @@ def scaled(x, y):
     return torch.add(x, y, alpha=2).clamp(None, 1) * 3 - 1
 
 
+def gelu_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
 def two_results(x, y):
     total = (x * y).sum(-1, keepdim=True)
     return total * 2, x / (total + 1)
@@ -54,6 +57,18 @@ def around(x, y):
     """A value leaves for a matrix product, and comes back."""
     a = torch.relu(x + y)
     return (a * 2) + a.mm(a) * 0.5
+
+
+def written_between(x, y):
+    a = x.neg() * 2
+    y.add_(1)
+    return a, y.neg() * 2, y
+
+
+def written_after(x, y):
+    a = x.neg()
+    x.add_(1)
+    return a + x.exp() * y
 
 
 FUNCTIONS = {
@@ -116,11 +131,14 @@ def runs_as_eager(lesson, make, function, *args):
     kernel = only_kernel(lesson, function, *args)
     names = [node.target for node in flat(lesson, function, *args).graph.nodes]
     given = dict(zip([name for name in names if isinstance(name, str)], args, strict=False))
-    outputs = [torch.full(tuple(n.meta["val"].shape), math.nan) for n in kernel.outputs]
-    make(kernel)(*[given[node.target] for node in kernel.inputs], *outputs)
+    before = -12345.678
+    outputs = {n.name: torch.full(tuple(n.meta["val"].shape), before) for n in kernel.outputs}
+    make(kernel)(*[given[node.target] for node in kernel.inputs], *outputs.values())
     expected = function(*args)
     expected = expected if isinstance(expected, tuple) else (expected,)
-    same_numbers(tuple(outputs), expected)
+    left = [name for name, each in outputs.items() if (each == torch.full_like(each, before)).any()]
+    words = f"not every element of {' and '.join(left)} was written"
+    same_numbers(tuple(outputs.values()), expected, cause=(bool(left), words))
 
 
 def compiled_by(backend, model):
@@ -136,16 +154,33 @@ def compiled_by(backend, model):
     return run
 
 
-class Largest(TorchDispatchMode):
-    """Notes the size of the largest new tensor."""
+class Watch(TorchDispatchMode):
+    """Notes the sizes of new tensors, the results that were resized, and how many were written."""
 
-    elements = 0
+    def __init__(self):
+        super().__init__()
+        self.made, self.resized, self.written = [], [], 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
+        given = kwargs or {}
+        outs = [given[each.name] for each in func._schema.arguments if each.is_out]
+        before = [each.shape for each in outs]
+        result = func(*args, **given)
+        self.written += len(outs)
+        self.resized += [str(func)] if [each.shape for each in outs] != before else []
         if all(each.alias_info is None for each in func._schema.returns):
-            self.elements = max(self.elements, result.numel())
+            self.made.append(result.numel())
         return result
+
+
+def watched(lesson, function, *shape):
+    """Run the only kernel of a function of two tensors as Python, and note what it does."""
+    x, y = inputs(*shape)
+    kernel, result = only_kernel(lesson, function, x, y), torch.empty(shape)
+    run = lesson.python_function(kernel)
+    with Watch() as watch:
+        run(x, y, result)
+    return kernel, watch
 
 
 def no_kernel_waits_for_itself(found):
@@ -159,7 +194,7 @@ def no_kernel_waits_for_itself(found):
     try:
         sorter.prepare()
     except ValueError as error:
-        circle = [each for each in error.args[1] if each in found]
+        circle = dict.fromkeys(each for each in error.args[1] if each in found)
         message = "kernels that each can run before what needs them"
         holds(False, message, got=[kernel.nodes for kernel in circle])
 
