@@ -437,8 +437,7 @@ class Recorder(TorchDispatchMode):
         operator if ``func`` writes to several tensors, or to ``out=``.
 
         Raises:
-            CaptureError: There is no such operator. The message, made by ``failure``, names
-                ``func``.
+            CaptureError: There is none. Name ``func`` in the error that ``failure`` returns.
 
         >>> str(Recorder({}).functional(aten.transpose_.default))
         'aten.transpose.int'
