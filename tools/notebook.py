@@ -127,7 +127,7 @@ def hints_of(page: LessonPage) -> Iterator[str]:
 
 
 def prose(text: str) -> Cell:
-    return {"cell_type": "markdown", "metadata": {}, "source": lines(text)}
+    return {"cell_type": "markdown", "metadata": {}, "source": text.strip("\n")}
 
 
 def code(text: str) -> Cell:
@@ -136,12 +136,8 @@ def code(text: str) -> Cell:
         "execution_count": None,
         "metadata": {},
         "outputs": [],
-        "source": lines(text),
+        "source": text.strip("\n"),
     }
-
-
-def lines(text: str) -> list[str]:
-    return text.strip("\n").splitlines(keepends=True)
 
 
 def address_in(text: str) -> str:

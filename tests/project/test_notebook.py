@@ -21,13 +21,13 @@ from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
     if cell["cell_type"] == "code":
-        shell.run_cell("".join(cell["source"])).raise_error()
+        shell.run_cell(cell["source"]).raise_error()
 """
 
 
 def cells(kind: str) -> list[str]:
     content = json.loads(notebook.NOTEBOOK.read_text(encoding="utf-8"))
-    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == kind]
+    return [cell["source"] for cell in content["cells"] if cell["cell_type"] == kind]
 
 
 def test_the_notebook_is_fresh():
@@ -70,6 +70,7 @@ def test_the_notebook_runs_as_it_is(tmp_path: Path):
 def test_the_notebook_says_done_once_its_cell_holds_the_core(tmp_path: Path):
     name = notebook.LESSON.name
     content = json.loads(notebook.notebook(ROOT.as_uri()))
-    (cell,) = [each for each in content["cells"] if each["source"][0].startswith("%%writefile")]
-    cell["source"] = [cell["source"][0], (CORES / f"{name}.py").read_text(encoding="utf-8")]
+    (cell,) = [each for each in content["cells"] if each["source"].startswith("%%writefile")]
+    core = (CORES / f"{name}.py").read_text(encoding="utf-8")
+    cell["source"] = f"%%writefile lessons/{name}.py\n{core}"
     assert f"done      {name}" in executed(tmp_path, json.dumps(content))
