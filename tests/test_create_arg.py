@@ -14,6 +14,7 @@ from torch.fx.proxy import TracerBase
 
 from tests import zoo
 from tests.models.create_arg import (
+    Box,
     Mode,
     Model,
     ModelOfItsClass,
@@ -30,7 +31,6 @@ from tests.models.create_arg import (
     tracer_at,
 )
 from tests.suite import barred, equal, holds, is_value, own, refuses, same_graph
-from tests.zoo import Box
 
 
 @pytest.fixture(params=[torch.fx.Tracer, TracerBase], ids=["on_tracer", "on_tracer_base"])

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,41 +41,20 @@ def seed(number: int) -> None:
     torch.default_generator.manual_seed(number)
 
 
-def module(**parts: Callable[[], object]) -> Callable[[Callable], type[nn.Module]]:
-    """Make a class of modules from its ``forward``; each module makes its own parts, in order.
-
-    ``@module(linear=lambda: nn.Linear(4, 4), relu=nn.ReLU)`` goes before ``def Layer(self, x)``.
-    """
-
-    def of(forward: Callable) -> type[nn.Module]:
-        def __init__(self):
-            nn.Module.__init__(self)
-            for name, make in parts.items():
-                setattr(self, name, make())
-
-        same = {name: getattr(forward, name) for name in ("__doc__", "__module__", "__qualname__")}
-        members = {**same, "__init__": __init__, "forward": forward}
-        return type(forward.__name__, (nn.Module,), members)
-
-    return of
-
-
 SMALL: dict[str, Callable[[], Specimen]] = {}
 
 
-def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[Any], type[nn.Module]]:
-    """Enter a class of modules, or a ``forward`` alone, in ``SMALL``, with seeded inputs."""
+def specimen(*shapes: tuple[int, ...], **kwargs: object) -> Callable[[type], type]:
+    """Enter a module class in ``SMALL``, with seeded inputs of these shapes."""
 
-    def enter(given: Any) -> type[nn.Module]:
-        made = given if isinstance(given, type) else module()(given)
-
+    def enter(module: type[nn.Module]) -> type[nn.Module]:
         def build() -> Specimen:
             seed(0)
             inputs = tuple(torch.rand(shape) for shape in shapes)
-            return Specimen(made().eval(), inputs, dict(kwargs))
+            return Specimen(module().eval(), inputs, dict(kwargs))
 
-        SMALL[made.__name__] = build
-        return made
+        SMALL[module.__name__] = build
+        return module
 
     return enter
 
@@ -129,59 +108,86 @@ def around(value: object) -> dict[str, object]:
 
 
 @specimen((2, 4))
-@module(linear=lambda: nn.Linear(4, 4), relu=nn.ReLU)
-def LeafCalls(self, x):
+class LeafCalls(nn.Module):
     """``call_module`` alone."""
-    return self.relu(self.linear(x))
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.linear(x))
 
 
 @specimen((2, 4))
-@module(weight=lambda: nn.Parameter(torch.rand(4)), linear=lambda: nn.Linear(4, 4))
-def EveryOpcode(self, x):
+class EveryOpcode(nn.Module):
     """All six opcodes in one graph."""
-    return torch.relu(self.linear(x) * self.weight).sum(dim=-1)
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x) * self.weight).sum(dim=-1)
 
 
 @specimen((2, 4), (2, 4))
-@module(bilinear=lambda: nn.Bilinear(4, 4, 3))
-def KeywordArguments(self, x, y):
+class KeywordArguments(nn.Module):
     """Keyword arguments to a module, a function and a method."""
-    z = self.bilinear(input1=x, input2=y)
-    return torch.clamp(input=z, min=-1.0, max=1.0).sum(dim=1, keepdim=True)
+
+    def __init__(self):
+        super().__init__()
+        self.bilinear = nn.Bilinear(4, 4, 3)
+
+    def forward(self, x, y):
+        z = self.bilinear(input1=x, input2=y)
+        return torch.clamp(input=z, min=-1.0, max=1.0).sum(dim=1, keepdim=True)
 
 
 @specimen((2, 4), (2, 4))
-def NestedContainers(self, x, y):
+class NestedContainers(nn.Module):
     """Proxies inside lists, tuples, dicts and slices, at several depths."""
-    both = torch.cat([x, torch.stack((y, x), dim=0).sum(0)], dim=1)
-    return {"whole": both, "parts": [both[:, 1:3], (both[..., -1], both[0:1])]}
+
+    def forward(self, x, y):
+        both = torch.cat([x, torch.stack((y, x), dim=0).sum(0)], dim=1)
+        return {"whole": both, "parts": [both[:, 1:3], (both[..., -1], both[0:1])]}
 
 
 @specimen((3, 4))
-def SliceByProxy(self, x):
+class SliceByProxy(nn.Module):
     """A slice whose end is a proxy."""
-    return x[: x.size(0) - 1, None]
+
+    def forward(self, x):
+        return x[: x.size(0) - 1, None]
 
 
 @specimen((2, 4))
-def NamedTuples(self, x):
+class NamedTuples(nn.Module):
     """A named tuple is built by a node of its own."""
-    pair = Pair(x + 1, right=[x, 2])
-    return torch.relu(pair.left), pair
+
+    def forward(self, x):
+        pair = Pair(x + 1, right=[x, 2])
+        return torch.relu(pair.left), pair
 
 
 @specimen((2, 4))
-def Dataclasses(self, x):
+class Dataclasses(nn.Module):
     """A dataclass as an argument is built by a node of its own."""
-    return operator.getitem([Box(x.neg()), x], 1)
+
+    def forward(self, x):
+        return operator.getitem([Box(x.neg()), x], 1)
 
 
 @specimen((2, 4))
-def PlainValues(self, x):
+class PlainValues(nn.Module):
     """dtype, device, layout, memory format, ``None``, ``...``, ``range``-like and size values."""
-    x = x.to(torch.float64).to(device=torch.device("cpu"), memory_format=torch.preserve_format)
-    x = x + torch.zeros(torch.Size([2, 4]), dtype=torch.float64, layout=torch.strided)
-    return x[..., None].sum(dim=(0, 1), dtype=None)
+
+    def forward(self, x):
+        x = x.to(torch.float64).to(device=torch.device("cpu"), memory_format=torch.preserve_format)
+        x = x + torch.zeros(torch.Size([2, 4]), dtype=torch.float64, layout=torch.strided)
+        return x[..., None].sum(dim=(0, 1), dtype=None)
 
 
 def keep(x, *values, **options):
@@ -192,20 +198,24 @@ def keep(x, *values, **options):
 
 
 @specimen((2, 4))
-def AnythingToAFunction(self, x):
+class AnythingToAFunction(nn.Module):
     """A value of every kind as an argument of a function: by position, and by keyword."""
-    size = torch.Size([2, 4])
-    y = keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
-    return keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+
+    def forward(self, x):
+        size = torch.Size([2, 4])
+        y = keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
+        return keep(y, **PLAIN, **around(y.size(1)), size=size) + x
 
 
 @specimen((2, 4), template="{} and {a_slice}")
-def AnythingToAMethod(self, x, template):
+class AnythingToAMethod(nn.Module):
     """A value of every kind as an argument of a method: text can be filled with anything."""
-    filled = template.format(*PLAIN.values(), *around(x.size(0)).values(), **PLAIN)
-    size = torch.Size([2, 4])
-    y = x + x.new_zeros(size) + x.new_ones(size=size)
-    return y, template.format(filled, **PLAIN, **around(x.size(1)))
+
+    def forward(self, x, template):
+        filled = template.format(*PLAIN.values(), *around(x.size(0)).values(), **PLAIN)
+        size = torch.Size([2, 4])
+        y = x + x.new_zeros(size) + x.new_ones(size=size)
+        return y, template.format(filled, **PLAIN, **around(x.size(1)))
 
 
 class Keep(nn.Identity):
@@ -218,64 +228,82 @@ class Keep(nn.Identity):
 
 
 @specimen((2, 4))
-@module(keep=Keep)
-def AnythingToAModule(self, x):
+class AnythingToAModule(nn.Module):
     """A value of every kind as an argument of a module: by position, and by keyword."""
-    size = torch.Size([2, 4])
-    y = self.keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
-    return self.keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+
+    def __init__(self):
+        super().__init__()
+        self.keep = Keep()
+
+    def forward(self, x):
+        size = torch.Size([2, 4])
+        y = self.keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
+        return self.keep(y, **PLAIN, **around(y.size(1)), size=size) + x
 
 
 @specimen((2, 4))
-def AnyDefault(
-    self,
-    x,
-    an_int=1,
-    a_float=0.5,
-    a_bool=True,
-    a_complex=1j,
-    a_string="text",
-    nothing=None,
-    an_ellipsis=...,
-    a_dtype=torch.float64,
-    a_device=torch.device("cpu"),
-    a_layout=torch.strided,
-    a_memory_format=torch.preserve_format,
-    an_operator=torch.ops.aten.relu.default,
-    an_enum=Colour.RED,
-    a_tuple=(1, (2, "three")),
-    a_list=[1, [2, "three"]],
-    a_dict={"one": 1, "two": {"three": 3}},
-    a_slice=slice(0, None, 2),
-    a_range=range(1, 7, 2),
-):
+class AnyDefault(nn.Module):
     """A default of every kind."""
-    numbers = (an_int, a_float, a_bool, a_complex, an_enum, a_tuple, a_list, a_dict)
-    options = (a_dtype, a_device, a_layout, a_memory_format, an_operator, a_slice, a_range)
-    return x + an_int, numbers, options, a_string, nothing, an_ellipsis
+
+    def forward(
+        self,
+        x,
+        an_int=1,
+        a_float=0.5,
+        a_bool=True,
+        a_complex=1j,
+        a_string="text",
+        nothing=None,
+        an_ellipsis=...,
+        a_dtype=torch.float64,
+        a_device=torch.device("cpu"),
+        a_layout=torch.strided,
+        a_memory_format=torch.preserve_format,
+        an_operator=torch.ops.aten.relu.default,
+        an_enum=Colour.RED,
+        a_tuple=(1, (2, "three")),
+        a_list=[1, [2, "three"]],
+        a_dict={"one": 1, "two": {"three": 3}},
+        a_slice=slice(0, None, 2),
+        a_range=range(1, 7, 2),
+    ):
+        numbers = (an_int, a_float, a_bool, a_complex, an_enum, a_tuple, a_list, a_dict)
+        options = (a_dtype, a_device, a_layout, a_memory_format, an_operator, a_slice, a_range)
+        return x + an_int, numbers, options, a_string, nothing, an_ellipsis
 
 
 @specimen((2, 4))
-def AnyOutput(self, x):
+class AnyOutput(nn.Module):
     """An output of every kind."""
-    return x, tuple(PLAIN.values()), tuple(around(x.size(0)).values())
+
+    def forward(self, x):
+        return x, tuple(PLAIN.values()), tuple(around(x.size(0)).values())
 
 
 @specimen((2, 4))
-@module(attribute=lambda: torch.rand(4))
-def Constants(self, x):
+class Constants(nn.Module):
     """Tensors that aren't parameters: an attribute, one made in forward, one used twice."""
-    made = torch.ones(4)
-    return x * self.attribute + made - made * torch.full((4,), 2.0)
+
+    def __init__(self):
+        super().__init__()
+        self.attribute = torch.rand(4)
+
+    def forward(self, x):
+        made = torch.ones(4)
+        return x * self.attribute + made - made * torch.full((4,), 2.0)
 
 
 @specimen((2, 4))
-@module(
-    scale=lambda: nn.Buffer(torch.rand(4)), shift=lambda: nn.Buffer(torch.rand(4), persistent=False)
-)
-def Buffers(self, x):
+class Buffers(nn.Module):
     """Buffers, persistent or not, read as attributes."""
-    return x * self.scale + self.shift
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(4))
+        self.register_buffer("shift", torch.rand(4), persistent=False)
+
+    def forward(self, x):
+        return x * self.scale + self.shift
 
 
 class RawWeight(nn.Module):
@@ -330,113 +358,159 @@ class Block(nn.Module):
 
 
 @specimen((2, 4))
-@module(block=lambda: Block(3))
-def DeepNesting(self, x):
+class DeepNesting(nn.Module):
     """Modules inside modules; the same block called with two concrete keyword arguments."""
-    return self.block(x, flip=True) + self.block(x)
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block(3)
+
+    def forward(self, x):
+        return self.block(x, flip=True) + self.block(x)
 
 
 @specimen((2, 4), (2, 4), (2, 4))
-def Variadic(self, x, *args, **kwargs):
+class Variadic(nn.Module):
     """``*args`` and ``**kwargs`` become one placeholder each."""
-    return x + args[0] * args[1], kwargs
+
+    def forward(self, x, *args, **kwargs):
+        return x + args[0] * args[1], kwargs
 
 
 @specimen((2, 4), y=torch.ones(4))
-def KeywordOnly(self, x: Tensor, *, y: Tensor, scale: float = 2.0):
+class KeywordOnly(nn.Module):
     """Keyword-only parameters, with and without a default."""
+
     # No annotation of the result: torch loses it where it has to copy the function, and a tracer
     # that keeps it is right too.
-    return x * y * scale
+    def forward(self, x: Tensor, *, y: Tensor, scale: float = 2.0):
+        return x * y * scale
 
 
 @specimen((2, 4))
-def PositionalOnly(self, x, /, bias=1, *, name=None, flags=(True, 0.5)):
+class PositionalOnly(nn.Module):
     """Positional-only parameters and defaults of several types."""
-    return (x + bias, name, flags)
+
+    def forward(self, x, /, bias=1, *, name=None, flags=(True, 0.5)):
+        return (x + bias, name, flags)
 
 
 @specimen((2, 4))
-@module(relu=lambda: nn.ReLU(inplace=True))
-def InPlace(self, x):
+class InPlace(nn.Module):
     """In-place methods and operators, and a result that is the input."""
-    y = x.clone()
-    y += 1
-    y.mul_(2)
-    return self.relu(y)
+
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = x.clone()
+        y += 1
+        y.mul_(2)
+        return self.relu(y)
 
 
 @specimen((2, 4))
-def Operators(self, x):
+class Operators(nn.Module):
     """Reflected, unary, comparison and matrix operators."""
-    y = 2 - x @ x.t() + (-x).abs().sum() ** 2 / 3
-    return (y > 0) & ~(1 // (y + 5) < 0), 2**y % 3
+
+    def forward(self, x):
+        y = 2 - x @ x.t() + (-x).abs().sum() ** 2 / 3
+        return (y > 0) & ~(1 // (y + 5) < 0), 2**y % 3
 
 
 @specimen((2, 4))
-def Attributes(self, x):
+class Attributes(nn.Module):
     """Attributes of a proxy: read as a value, and called as a method."""
-    return x.T.reshape(x.shape[1], -1), x.ndim, getattr(x, "dtype")
+
+    def forward(self, x):
+        return x.T.reshape(x.shape[1], -1), x.ndim, getattr(x, "dtype")
 
 
 @specimen((2, 3))
-def Unpacking(self, x):
+class Unpacking(nn.Module):
     """A proxy taken apart: by as many names as it is asked for."""
-    first, second = torch.split(x, 1, dim=0)
-    a, (b, c) = first.squeeze(0)[0], torch.chunk(second, 2, dim=1)
-    return a + b + c
+
+    def forward(self, x):
+        first, second = torch.split(x, 1, dim=0)
+        a, (b, c) = first.squeeze(0)[0], torch.chunk(second, 2, dim=1)
+        return a + b + c
 
 
 @specimen((2, 4))
-def ReturnsStructure(self, x):
+class ReturnsStructure(nn.Module):
     """The output holds plain values, the input and the same node twice."""
-    y = x.relu()
-    return (y, [x, {"again": y, "number": 3, "nothing": None}], "text", math.pi)
+
+    def forward(self, x):
+        y = x.relu()
+        return (y, [x, {"again": y, "number": 3, "nothing": None}], "text", math.pi)
 
 
 @specimen((2, 4))
-@module(idle=lambda: nn.Linear(4, 4), used=lambda: nn.Linear(4, 2))
-def UnusedResults(self, x):
+class UnusedResults(nn.Module):
     """Recorded, though it isn't used."""
-    self.idle(x)
-    torch.sin(x)
-    return self.used(x)
+
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(4, 4)
+        self.used = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.idle(x)
+        torch.sin(x)
+        return self.used(x)
 
 
 @specimen()
-@module(weight=lambda: nn.Parameter(torch.rand(3)))
-def NoInput(self):
+class NoInput(nn.Module):
     """A forward without arguments."""
-    return self.weight * 2
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+
+    def forward(self):
+        return self.weight * 2
 
 
 @specimen((2, 4))
-def EmptyForward(self, x):
+class EmptyForward(nn.Module):
     """Nothing happens between the placeholder and the output."""
-    return x
+
+    def forward(self, x):
+        return x
 
 
 @specimen((2, 4, 8))
-@module(qkv=lambda: nn.Linear(8, 24), norm=lambda: nn.LayerNorm(8))
-def Attention(self, x):
+class Attention(nn.Module):
     """A transformer layer's parts, written out."""
-    q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
-    weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1)
-    return x + F.dropout(weights @ v, p=0.1, training=self.training)
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1)
+        return x + F.dropout(weights @ v, p=0.1, training=self.training)
 
 
 @specimen((2, 3, 8, 8))
-@module(
-    conv1=lambda: nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False),
-    bn1=lambda: nn.BatchNorm2d(4),
-    downsample=lambda: nn.Sequential(nn.Conv2d(3, 4, 1, stride=2), nn.BatchNorm2d(4)),
-    relu=lambda: nn.ReLU(inplace=True),
-    fc=lambda: nn.Linear(4, 2),
-)
-def SmallResNet(self, x):
+class SmallResNet(nn.Module):
     """A residual block with batch norm and a downsampling branch."""
-    y = self.relu(self.bn1(self.conv1(x))) + self.downsample(x)
-    return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.relu(y), 1), 1))
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(4)
+        self.downsample = nn.Sequential(nn.Conv2d(3, 4, 1, stride=2), nn.BatchNorm2d(4))
+        self.relu = nn.ReLU(inplace=True)
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.relu(self.bn1(self.conv1(x))) + self.downsample(x)
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.relu(y), 1), 1))
 
 
 def resnet18() -> Specimen:

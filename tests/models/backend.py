@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.suite import holds, same_numbers
 from tests.suite.engine import graph_module, new_graph
-from tests.zoo import module
 
 aten = torch.ops.aten
 
@@ -89,7 +88,10 @@ def flat(lesson, function, *args, dynamic=False):
     """The operators of a function, with the lesson's table, as a graph module of the engine."""
     mode = "symbolic" if dynamic else "fake"
     captured = make_fx(
-        function, tracing_mode=mode, decomposition_table=lesson.TABLE, _allow_non_fake_inputs=True
+        function,
+        tracing_mode=mode,
+        decomposition_table=lesson.TABLE,
+        _allow_non_fake_inputs=True,
     )(*args)
     captured.graph.eliminate_dead_code()
     graph = new_graph()
@@ -221,12 +223,13 @@ def random_program(seed, steps=25):
     return function
 
 
-@module(
-    norm=lambda: nn.LayerNorm(8),
-    up=lambda: nn.Linear(8, 16),
-    act=nn.GELU,
-    down=lambda: nn.Linear(16, 8),
-)
-def Net(self, x):
+class Net(nn.Module):
     """Normalises, mixes and gates; everything in it has a gradient."""
-    return torch.softmax(torch.tanh(self.down(self.act(self.up(self.norm(x)))) + x) * 2, -1)
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(8), nn.Linear(8, 16)
+        self.act, self.down = nn.GELU(), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return torch.softmax(torch.tanh(self.down(self.act(self.up(self.norm(x)))) + x) * 2, -1)

@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_flatten
 
 from tests.suite import equal, holds, same_numbers
 from tests.suite.programs import export
-from tests.zoo import module
 
 aten = torch.ops.aten
 
@@ -144,14 +143,17 @@ def hooks() -> tuple[int, int]:
 # --- models ---------------------------------------------------------------------------------------
 
 
-@module(
-    conv=lambda: nn.Conv2d(3, 3, 3, padding=1),
-    norm=lambda: nn.BatchNorm2d(3),
-    relu=lambda: nn.ReLU(inplace=True),
-)
-def Block(self, x):
+class Block(nn.Module):
     """A convolution whose activation writes its input."""
-    return self.relu(self.norm(self.conv(x)))
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.relu(self.norm(self.conv(x)))
 
 
 class Net(nn.Module):
@@ -170,10 +172,15 @@ class Net(nn.Module):
         return self.tail(self.head(x))
 
 
-@module(inner=lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
-def Twice(self, x):
+class Twice(nn.Module):
     """A module inside another, called twice."""
-    return self.inner(self.inner(x))
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def forward(self, x):
+        return self.inner(self.inner(x))
 
 
 class Asks(nn.Module):
@@ -185,27 +192,38 @@ class Asks(nn.Module):
         return x - 1
 
 
+class Catches(nn.Module):
+    """A model that goes on after an error in one of its modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails = Fails()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        try:
+            self.fails(x)
+        except ValueError:
+            x = x + 1
+        return self.linear(x)
+
+
 class Fails(nn.Module):
     def forward(self, x):
         raise ValueError("as it should")
 
 
-@module(fails=Fails, linear=lambda: nn.Linear(2, 2))
-def Catches(self, x):
-    """A model that goes on after an error in one of its modules."""
-    try:
-        self.fails(x)
-    except ValueError:
-        x = x + 1
-    return self.linear(x)
-
-
-@module(calls=lambda: 0)
-def Remembers(self, x):
+class Remembers(nn.Module):
     """A model that sets an attribute, and counts its calls."""
-    self.calls += 1
-    self.latest = x * 2
-    return self.latest
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.latest = x * 2
+        return self.latest
 
 
 class Structured(nn.Module):
@@ -214,14 +232,17 @@ class Structured(nn.Module):
         return {"sum": x + left, "rest": [right * scale, (x, 3, None)]}
 
 
-@module(
-    plain=lambda: torch.arange(3.0),
-    shift=lambda: nn.Buffer(torch.ones(3), persistent=False),
-    scale=lambda: nn.Buffer(torch.full((3,), 2.0)),
-)
-def Cached(self, x):
+class Cached(nn.Module):
     """A plain attribute that is a tensor, and a buffer that isn't in the ``state_dict``."""
-    return (x + self.plain) * self.scale + self.shift - self.plain
+
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.arange(3.0)
+        self.register_buffer("shift", torch.ones(3), persistent=False)
+        self.register_buffer("scale", torch.full((3,), 2.0))
+
+    def forward(self, x):
+        return (x + self.plain) * self.scale + self.shift - self.plain
 
 
 class Writes(nn.Module):

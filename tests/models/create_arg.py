@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,12 @@ from tests.suite import holds, own
 class Point(NamedTuple):
     x: object
     y: object
+
+
+@dataclass
+class Box:
+    inside: object
+    label: object = "box"
 
 
 class Mode(enum.Enum):

@@ -8,7 +8,6 @@ from torch.fx import Graph
 
 from tests.suite import equal, holds
 from tests.suite.engine import is_node
-from tests.zoo import module
 
 
 class Scaled(nn.Module):
@@ -23,10 +22,15 @@ class Scaled(nn.Module):
         return torch.neg(self.child(torch.exp(x)) * self.weight)
 
 
-@module(first=lambda: nn.Linear(2, 2), second=lambda: nn.Linear(2, 2))
-def Between(self, x):
+class Between(nn.Module):
     """A function and a method between two calls."""
-    return self.second(torch.relu(self.first(x)).tanh())
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)).tanh())
 
 
 class Fails(nn.Module):
@@ -34,14 +38,19 @@ class Fails(nn.Module):
         raise LookupError("on purpose")
 
 
-@module(child=Fails)
-def Survives(self, x):
+class Survives(nn.Module):
     """Goes on after its child has failed."""
-    try:
-        x = self.child(x)
-    except LookupError:
-        x = torch.exp(x)
-    return x
+
+    def __init__(self):
+        super().__init__()
+        self.child = Fails()
+
+    def forward(self, x):
+        try:
+            x = self.child(x)
+        except LookupError:
+            x = torch.exp(x)
+        return x
 
 
 class Annotated(nn.Module):

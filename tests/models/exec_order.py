@@ -21,24 +21,34 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.models.schedule import in_processes
 from tests.suite import equal
-from tests.zoo import module
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
 FOREIGN = "(not of this model)"
 Record = dict[str, object]
 
 
-@module(scale=lambda: nn.Parameter(torch.rand(4)), linear=lambda: nn.Linear(4, 4))
-def Mixed(self, x):
+class Mixed(nn.Module):
     """A parameter of a child is used directly, then the child is called, twice."""
-    x = F.linear(x * self.scale, self.linear.weight)
-    return self.linear(self.linear(x)) + self.scale
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = F.linear(x * self.scale, self.linear.weight)
+        return self.linear(self.linear(x)) + self.scale
 
 
-@module(scale=lambda: nn.Parameter(torch.rand(4), requires_grad=False))
-def Squares(self, x):
+class Squares(nn.Module):
     """One operation is given a parameter twice; it is frozen, and a parameter all the same."""
-    return x + torch.mul(self.scale, self.scale)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4), requires_grad=False)
+
+    def forward(self, x):
+        return x + torch.mul(self.scale, self.scale)
 
 
 class Tied(nn.Module):
@@ -54,42 +64,76 @@ class Tied(nn.Module):
         return self.decode(self.encode(x)) * self.decode.weight.sum()
 
 
-@module(inner=lambda: nn.Sequential(Mixed(), nn.ReLU()), last=lambda: nn.Linear(4, 2))
-def Outer(self, x):
-    return self.last(self.inner(x))
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(Mixed(), nn.ReLU())
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.inner(x))
 
 
-@module(weight=lambda: nn.Parameter(torch.rand(4, 4)), bias=lambda: nn.Parameter(torch.rand(4)))
-def ByKeyword(self, x):
-    return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
+class ByKeyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4, 4))
+        self.bias = nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
 
 
-@module(left=lambda: nn.Parameter(torch.rand(4)), right=lambda: nn.Parameter(torch.rand(4)))
-def InAList(self, x):
-    return x + torch.cat([self.left, self.right])[:4]
+class InAList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return x + torch.cat([self.left, self.right])[:4]
 
 
-@module(weight=lambda: nn.Parameter(torch.rand(4)))
-def LooksLikeAParameter(self, x, weight):
+class LooksLikeAParameter(nn.Module):
     """The second input has the name of a parameter, which is never used."""
-    return x * weight
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+
+    def forward(self, x, weight):
+        return x * weight
 
 
-@module(query=lambda: nn.Parameter(torch.rand(1, 4)), linear=lambda: nn.Linear(4, 4))
-def FeedsALayer(self, x):
+class FeedsALayer(nn.Module):
     """A parameter is the input of a module."""
-    return x + self.linear(self.query)
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Parameter(torch.rand(1, 4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.linear(self.query)
 
 
-@module(left=lambda: nn.Parameter(torch.rand(4)), right=lambda: nn.Parameter(torch.rand(4)))
-def OneSided(self, x, left: bool):
-    return x * (self.left if left else self.right)
+class OneSided(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+
+    def forward(self, x, left: bool):
+        return x * (self.left if left else self.right)
 
 
-@module(block=OneSided)
-def Reused(self, x):
+class Reused(nn.Module):
     """One block is called twice, and uses its parameter in a way that changes."""
-    return self.block(self.block(x, left=True), left=False)
+
+    def __init__(self):
+        super().__init__()
+        self.block = OneSided()
+
+    def forward(self, x):
+        return self.block(self.block(x, left=True), left=False)
 
 
 class Branching(nn.Module):
@@ -106,10 +150,15 @@ class Silent(nn.Module):
         return None
 
 
-@module(weight=lambda: nn.Parameter(torch.rand(2)))
-def Shaped(self, x):
+class Shaped(nn.Module):
     """Branches on the shape of a parameter, which ``param_shapes_constant`` makes known."""
-    return x * self.weight if self.weight.dim() == 1 else x
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(2))
+
+    def forward(self, x):
+        return x * self.weight if self.weight.dim() == 1 else x
 
 
 # The parameters that some models use. torch's watcher misses some, and counts an input as one.
@@ -267,17 +316,20 @@ def main() -> None:
 # --- FSDP2 ----------------------------------------------------------------------------------------
 
 
-@module(
-    head=lambda: nn.Linear(8, 4),
-    blocks=lambda: nn.ModuleList(nn.Linear(8, 8) for _ in range(6)),
-    stem=lambda: nn.Linear(4, 8),
-)
-def Shuffled(self, x):
+class Shuffled(nn.Module):
     """Uses its blocks in another order than it registers them."""
-    x = self.stem(x)
-    for number in (3, 0, 4, 1, 5, 2):
-        x = torch.relu(self.blocks[number](x))
-    return self.head(x)
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 4)
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+        self.stem = nn.Linear(4, 8)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for number in (3, 0, 4, 1, 5, 2):
+            x = torch.relu(self.blocks[number](x))
+        return self.head(x)
 
 
 def sharded_run(lesson, how: str, folder) -> tuple[int, int, bool]:

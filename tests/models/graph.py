@@ -6,18 +6,22 @@ import operator
 import random
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
 
 from tests.suite import holds
 from tests.suite.expect import Words
-from tests.zoo import Pair
 
 # The errors of a refused edit; some of torch's are `AssertionError`s.
 REFUSALS = (AssertionError, RuntimeError, ValueError)
 LINKS = "when a node moves, its old neighbours become neighbours of each other"
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 # --- what is compared -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from torch.fx import Graph, GraphModule, Node
 
 from tests.suite import same_numbers
 from tests.suite.engine import graph_module, symbolic_trace
-from tests.zoo import module
 
 NUMBERS_HINT = "print `gm.code` before and after"
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -61,10 +60,16 @@ def parent_of(child: nn.Module) -> tuple[Parent, GraphModule]:
     return model, traced(model)
 
 
-@module(linear=lambda: nn.Linear(4, 4), relu=nn.ReLU)
-def Twice(self, x):
+class Twice(nn.Module):
     """One layer called at two places, once by keyword."""
-    return self.linear(input=self.relu(self.linear(x)))
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.linear(input=self.relu(self.linear(x)))
 
 
 class Pair(nn.Module):
@@ -80,21 +85,33 @@ class MakesAPoint(nn.Module):
         return Point(x + 1, x - 1)
 
 
-@module(pair=Pair)
-def UsesAPair(self, x):
-    first, rest = self.pair(x)
-    return first * rest[0] + rest[1]
+class UsesAPair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = Pair()
+
+    def forward(self, x):
+        first, rest = self.pair(x)
+        return first * rest[0] + rest[1]
 
 
-@module(pair=Pair)
-def PassesAPairOn(self, x):
-    return self.pair(x)
+class PassesAPairOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = Pair()
+
+    def forward(self, x):
+        return self.pair(x)
 
 
-@module(make=MakesAPoint)
-def UsesAPoint(self, x):
-    point = self.make(x)
-    return point.x * point[1]
+class UsesAPoint(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.make = MakesAPoint()
+
+    def forward(self, x):
+        point = self.make(x)
+        return point.x * point[1]
 
 
 class Optional(nn.Module):
@@ -104,9 +121,13 @@ class Optional(nn.Module):
         return x * scale if y is None else x + y
 
 
-@module(optional=Optional)
-def UsesOptional(self, x):
-    return self.optional(self.optional(x, scale=3.0), y=x)
+class UsesOptional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.optional = Optional()
+
+    def forward(self, x):
+        return self.optional(self.optional(x, scale=3.0), y=x)
 
 
 class Branching(nn.Module):
@@ -117,21 +138,28 @@ class Branching(nn.Module):
         return y if y.sum() > 0 else -y
 
 
-@module(
-    weight=lambda: nn.Parameter(torch.rand(4)),
-    offset=lambda: nn.Buffer(torch.rand(4)),
-    plain=lambda: torch.rand(4),
-    linear=lambda: nn.Linear(4, 4),
-    unused=lambda: nn.Linear(4, 4),
-)
-def Stateful(self, x):
+class Stateful(nn.Module):
     """A parameter, a buffer, a plain tensor, a constant made on the way, and a child."""
-    return self.linear(x * self.weight + self.offset) * self.plain + torch.tensor(2.0)
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+        self.register_buffer("offset", torch.rand(4))
+        self.plain = torch.rand(4)
+        self.linear = nn.Linear(4, 4)
+        self.unused = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x * self.weight + self.offset) * self.plain + torch.tensor(2.0)
 
 
-@module(block=lambda: nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful())))
-def Deep(self, x):
-    return self.block(x)
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
+
+    def forward(self, x):
+        return self.block(x)
 
 
 class Passes(nn.Module):
@@ -141,9 +169,13 @@ class Passes(nn.Module):
         return x
 
 
-@module(first=nn.ReLU, passes=Passes)
-def Chain(self, x):
-    return self.passes(self.passes(self.first(x)))
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.passes = nn.ReLU(), Passes()
+
+    def forward(self, x):
+        return self.passes(self.passes(self.first(x)))
 
 
 class Nothing(nn.Module):
@@ -151,10 +183,14 @@ class Nothing(nn.Module):
         return None
 
 
-@module(nothing=Nothing)
-def IgnoresAResult(self, x):
-    self.nothing(x)
-    return x, self.nothing(x)
+class IgnoresAResult(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.nothing = Nothing()
+
+    def forward(self, x):
+        self.nothing(x)
+        return x, self.nothing(x)
 
 
 class Picks(nn.Module):
@@ -185,9 +221,13 @@ def outcome(model: nn.Module) -> object:
         return type(error)
 
 
-@module(pair=lambda: ReturnsWhatIsGiven(tuple))
-def PassesAPairByKeyword(self, x):
-    return torch.cat(tensors=self.pair(x), dim=0)
+class PassesAPairByKeyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = ReturnsWhatIsGiven(tuple)
+
+    def forward(self, x):
+        return torch.cat(tensors=self.pair(x), dim=0)
 
 
 class IsInterrupted(nn.Module):
@@ -203,9 +243,13 @@ def batch_norm(training: bool, **options: object) -> tuple[nn.Module, GraphModul
     return model, symbolic_trace(model)
 
 
-@module(plain=lambda: torch.rand(4))
-def HoldsAPlainTensor(self, x):
-    return x + self.plain
+class HoldsAPlainTensor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.rand(4)
+
+    def forward(self, x):
+        return x + self.plain
 
 
 def node_of(gm: GraphModule, name: str) -> Node:

@@ -14,7 +14,6 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from tests import zoo
 from tests.suite import equal
-from tests.zoo import module
 
 
 class Run(NamedTuple):
@@ -73,15 +72,21 @@ def refuse(*args: object) -> None:
     raise Refused
 
 
-@module(linear=lambda: nn.Linear(4, 3), scale=lambda: nn.Parameter(torch.rand(4)))
-def Small(self, x: Any) -> Any:
+class Small(nn.Module):
     """A parameter, a submodule, a function and a method."""
-    y = self.linear(x * self.scale)
-    return torch.relu(y).sum(dim=-1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(4, 3)
+        self.scale = nn.Parameter(torch.rand(4))
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x * self.scale)
+        return torch.relu(y).sum(dim=-1)
 
 
 def small() -> fx.GraphModule:
-    torch.manual_seed(0)
     return fx.symbolic_trace(Small())
 
 

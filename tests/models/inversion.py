@@ -15,7 +15,6 @@ from torch.fx import Graph, GraphModule, Node
 from tests.suite.engine import symbolic_trace
 from tests.suite.expect import Words, holds, mismatch, numeric_difference
 from tests.suite.todo import is_todo
-from tests.zoo import module
 
 # On these values every function of the tests has one inverse.
 X = torch.linspace(0.1, 0.9, 5, dtype=torch.float64)
@@ -114,16 +113,19 @@ def numbers_of(model: nn.Module) -> dict[str, list]:
     return {name: tensor.tolist() for name, tensor in model.state_dict().items()}
 
 
-@module(
-    scale=lambda: nn.Parameter(torch.tensor([1.3, -0.2, 0.1, 0.5, 1.0], dtype=torch.float64)),
-    shift=lambda: nn.Parameter(torch.rand(5, dtype=torch.float64)),
-    mean=lambda: nn.Buffer(torch.rand(5, dtype=torch.float64)),
-    unit=lambda: torch.tensor(2.0, dtype=torch.float64),
-)
-def Affine(self, x):
+class Affine(nn.Module):
     """Constants of each kind: two parameters, a buffer, a tensor, one that ``forward`` creates."""
-    x = (x - self.mean) * self.scale + self.shift
-    return x / self.unit + torch.tensor(0.25, dtype=torch.float64)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([1.3, -0.2, 0.1, 0.5, 1.0], dtype=torch.float64))
+        self.shift = nn.Parameter(torch.rand(5, dtype=torch.float64))
+        self.register_buffer("mean", torch.rand(5, dtype=torch.float64))
+        self.unit = torch.tensor(2.0, dtype=torch.float64)
+
+    def forward(self, x):
+        x = (x - self.mean) * self.scale + self.shift
+        return x / self.unit + torch.tensor(0.25, dtype=torch.float64)
 
 
 class LogAffine(Affine):
@@ -256,7 +258,10 @@ def unused(x, y):
 # For each model the nodes that the error may name.
 NO_CHAIN: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "a value used twice, then joined": (lambda x: x + torch.exp(x), ("x", "exp", "add")),
-    "a value used for nothing besides": (lambda x: (torch.sin(x), torch.exp(x))[1], ("x", "sin")),
+    "a value used for nothing besides": (
+        lambda x: (torch.sin(x), torch.exp(x))[1],
+        ("x", "sin"),
+    ),
     "an unused input": (unused, ("y", "output")),
     "two inputs": (lambda x, y: x + y, ("x", "y", "add")),
     "an output that is a tuple": (lambda x: (torch.exp(x),), ("output",)),
@@ -271,7 +276,10 @@ NO_STEP: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "an element": (lambda x: x[0], ("getitem",)),
     "zero as a factor": (lambda x: 0 * x, ("mul",)),
     "zero as a dividend": (lambda x: 0 / x, ("truediv",)),
-    "zero in a tensor": (lambda x: x * torch.tensor([1.0, 0.0]), ("mul", "_tensor_constant0")),
+    "zero in a tensor": (
+        lambda x: x * torch.tensor([1.0, 0.0]),
+        ("mul", "_tensor_constant0"),
+    ),
     "a square": (lambda x: x**2, ("pow", "pow_1")),
     "rounding": (lambda x: torch.round(x), ("round", "round_1")),
     "floor division": (lambda x: x // 2, ("floordiv",)),

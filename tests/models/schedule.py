@@ -23,48 +23,60 @@ from torch.utils._pytree import tree_map_only
 from tests.suite import equal, holds
 from tests.suite.engine import symbolic_trace
 from tests.suite.expect import Words, numeric_difference
-from tests.zoo import module
 
 # --- models
 
 
-@module(
-    first=lambda: nn.Linear(4, 4),
-    last=lambda: nn.Linear(4, 4),
-    scale=lambda: nn.Parameter(torch.rand(4)),
-)
-def Skip(self, x, mask):
+class Skip(nn.Module):
     """A parameter of its own, a module used twice, values that pass by a stage, a size, a list."""
-    early = self.first(x) * self.scale
-    left, right = early.chunk(2, -1)
-    late = torch.relu(self.first(torch.cat([right, left], -1) * mask))
-    return self.last(late / x.size(-1) + early) * self.scale
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.rand(4))
+
+    def forward(self, x, mask):
+        early = self.first(x) * self.scale
+        left, right = early.chunk(2, -1)
+        late = torch.relu(self.first(torch.cat([right, left], -1) * mask))
+        return self.last(late / x.size(-1) + early) * self.scale
 
 
-@module(
-    layers=lambda: nn.Sequential(
-        *(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.ReLU(inplace=True))
-    )
-)
-def InPlace(self, x, mask):
+class InPlace(nn.Module):
     """Each layer's activation writes to what the layer returned."""
-    return self.layers(x * mask)
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.ReLU(inplace=True))
+        )
+
+    def forward(self, x, mask):
+        return self.layers(x * mask)
 
 
-@module(body=lambda: nn.Linear(4, 4).requires_grad_(False), head=lambda: nn.Linear(4, 4))
-def Frozen(self, x, mask):
+class Frozen(nn.Module):
     """Only the last layer has gradients, and an index is passed through all stages."""
-    order = (x * mask).argsort(-1)
-    return self.head(torch.tanh(self.body(x)).gather(-1, order))
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 4)
+
+    def forward(self, x, mask):
+        order = (x * mask).argsort(-1)
+        return self.head(torch.tanh(self.body(x)).gather(-1, order))
 
 
-@module(
-    first=lambda: nn.Linear(4, 4), second=lambda: nn.Linear(4, 4), third=lambda: nn.Linear(4, 4)
-)
-def Early(self, x, mask):
+class Early(nn.Module):
     """Returns, among others, a value of the first stage, which the second needs, too."""
-    early = self.first(x).tanh()
-    return {"late": self.third(self.second(early)) * mask, "early": early}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, mask):
+        early = self.first(x).tanh()
+        return {"late": self.third(self.second(early)) * mask, "early": early}
 
 
 class Detached(Early):
@@ -75,18 +87,28 @@ class Detached(Early):
         return self.third(self.second(early.detach())) * mask
 
 
-@module(first=lambda: nn.Linear(4, 4), last=lambda: nn.Linear(4, 4))
-def Defaults(self, x, scale=2.0):
+class Defaults(nn.Module):
     """An argument that isn't passed has a default."""
-    return self.last(self.first(x).tanh() * scale)
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, scale=2.0):
+        return self.last(self.first(x).tanh() * scale)
 
 
-@module(first=lambda: nn.Linear(4, 4), last=lambda: nn.Linear(2, 4))
-def InATuple(self, x):
+class InATuple(nn.Module):
     """Of ten calls, the fifth returns a tuple, and the seventh writes to a tensor in it."""
-    halves = (-self.first(x * 2).tanh()).unsafe_chunk(2, -1)
-    written = halves[0].add_(1)
-    return self.last(written * halves[1])
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
+
+    def forward(self, x):
+        halves = (-self.first(x * 2).tanh()).unsafe_chunk(2, -1)
+        written = halves[0].add_(1)
+        return self.last(written * halves[1])
 
 
 class Row(nn.Sequential):

@@ -16,29 +16,45 @@ from torch.utils._pytree import tree_leaves
 
 from kata.torchvision_compat import torchvision
 from tests.suite import equal, same_graph
-from tests.zoo import module
 
 # --- models
 
 
-@module(scale=lambda: nn.Parameter(torch.rand(3, 4)), encoder=lambda: nn.Linear(4, 5))
-def TwoViews(self, left, right):
+class TwoViews(nn.Module):
     """The lesson's first model: a parameter, a module used twice, keyword arguments."""
-    first = self.encoder(left * self.scale).softmax(dim=-1)
-    second = self.encoder(right).softmax(dim=-1)
-    return torch.maximum(first, second)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(3, 4))
+        self.encoder = nn.Linear(4, 5)
+
+    def forward(self, left, right):
+        first = self.encoder(left * self.scale).softmax(dim=-1)
+        second = self.encoder(right).softmax(dim=-1)
+        return torch.maximum(first, second)
 
 
-@module(outer=lambda: nn.Sequential(nn.Sequential(nn.Linear(3, 3))))
-def Chain(self, x):
+class Chain(nn.Module):
     """Three calls in a row, the module two levels down: tanh, outer_0_0, relu."""
-    return torch.relu(self.outer(torch.tanh(x)))
+
+    def __init__(self):
+        super().__init__()
+        self.outer = nn.Sequential(nn.Sequential(nn.Linear(3, 3)))
+
+    def forward(self, x):
+        return torch.relu(self.outer(torch.tanh(x)))
 
 
-@module(scale=lambda: nn.Parameter(torch.rand(3)), offset=lambda: nn.Buffer(torch.rand(())))
-def UsesTensorsLate(self, x):
+class UsesTensorsLate(nn.Module):
     """Two calls of four read the parameter, but not the first; the last reads a buffer."""
-    return (torch.relu(x) * self.scale) @ self.scale + self.offset
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(3))
+        self.register_buffer("offset", torch.rand(()))
+
+    def forward(self, x):
+        return (torch.relu(x) * self.scale) @ self.scale + self.offset
 
 
 def layers() -> nn.Module:
@@ -143,7 +159,11 @@ def submodules(split: GraphModule) -> dict[str, GraphModule]:
 
 def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:
     """Compare the graphs of the submodules, which may be called in any order."""
-    equal(sorted(submodules(ours)), sorted(submodules(theirs)), hint=hint)
+    equal(
+        sorted(submodules(ours)),
+        sorted(submodules(theirs)),
+        hint=hint,
+    )
     for name, submodule in submodules(theirs).items():
         same_graph(ours.get_submodule(name).graph, submodule.graph, meta=meta, hint=hint)
 

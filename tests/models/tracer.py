@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from tests.suite import noting, same_graph
 from tests.suite.expect import Cause
-from tests.zoo import module
 
 META = ("nn_module_stack",)
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
@@ -65,16 +64,27 @@ class DependsOnItsMode(nn.Module):
         return x * 2 if torch.is_grad_enabled() else x
 
 
-@module(first=lambda: nn.Parameter(torch.ones(2)), second=lambda: nn.Parameter(torch.ones(2)))
-def Twins(self, x):
+class Twins(nn.Module):
     """Two parameters with the same numbers."""
-    return x * self.first + self.second
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(2))
+        self.second = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return x * self.first + self.second
 
 
-@module(mean=lambda: nn.Buffer(torch.rand(2)))
-def ComputesWithABuffer(self, x):
+class ComputesWithABuffer(nn.Module):
     """Does something to a buffer before a proxy meets it."""
-    return (self.mean.sum() + x, self.mean)
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.rand(2))
+
+    def forward(self, x):
+        return (self.mean.sum() + x, self.mean)
 
 
 class Failing(nn.Module):

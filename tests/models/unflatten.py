@@ -14,7 +14,6 @@ from torch.export import Dim, ExportedProgram
 from tests import zoo
 from tests.suite import same_numbers
 from tests.suite.programs import Case, export, exported
-from tests.zoo import module
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -60,23 +59,31 @@ class RunsLikeEager:
 like_eager = RunsLikeEager
 
 
-@module(linear=lambda: nn.Linear(3, 3))
-def Block(self, x):
+class Block(nn.Module):
     """A linear layer between two operations of its own."""
-    return self.linear(x * 2).relu()
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x * 2).relu()
 
 
-@module(
-    second=Block,
-    first=lambda: nn.Sequential(Block(), nn.Tanh()),
-    layers=lambda: nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)]),
-)
-def Nested(self, x):
+class Nested(nn.Module):
     """Modules in modules, a list of modules, and operations between them."""
-    y = self.second(self.first(x) + 1)
-    for layer in self.layers:
-        y = layer(y) - x
-    return y
+
+    def __init__(self):
+        super().__init__()
+        self.second = Block()
+        self.first = nn.Sequential(Block(), nn.Tanh())
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+    def forward(self, x):
+        y = self.second(self.first(x) + 1)
+        for layer in self.layers:
+            y = layer(y) - x
+        return y
 
 
 class Steps(nn.Sequential):
@@ -101,17 +108,28 @@ training_norms = steps(norm, functools.partial(nn.Linear, 3, 3), norm)
 fixed_norms = steps(lambda: training_norms().eval())
 
 
-@module(block=Block)
-def CalledTwice(self, x):
+class CalledTwice(nn.Module):
     """One module called twice in the same way."""
-    return self.block(self.block(x))
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(self.block(x))
 
 
-@module(linear=lambda: nn.Linear(3, 3), scale=lambda: nn.Buffer(torch.tensor(2.0)))
-def Branch(self, x, more: bool):
+class Branch(nn.Module):
     """Does more the second time."""
-    y = self.linear(x) * self.scale
-    return y.tanh() if more else y
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x, more: bool):
+        y = self.linear(x) * self.scale
+        return y.tanh() if more else y
 
 
 class CalledDifferently(nn.Module):
@@ -146,16 +164,26 @@ class Tied(nn.Module):
         return self.decoder(self.encoder(x))
 
 
-@module(count=lambda: nn.Buffer(torch.zeros(())))
-def Counter(self, x):
+class Counter(nn.Module):
     """Counts its calls in a buffer."""
-    self.count.add_(1)
-    return x * self.count
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
 
 
-@module(counter=Counter, linear=lambda: nn.Linear(3, 3))
-def CountedTwice(self, x):
-    return self.counter(self.linear(self.counter(x))) + self.counter.count
+class CountedTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counter = Counter()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.counter(self.linear(self.counter(x))) + self.counter.count
 
 
 def outlined(call) -> object:
@@ -206,15 +234,18 @@ in_a_list = functools.partial(HandsOn, lambda y, x: torch.cat([y, x]))
 as_a_keyword = functools.partial(HandsOn, lambda y, x: torch.searchsorted(y, y, sorter=x))
 
 
-@module(
-    weight=lambda: nn.Parameter(torch.rand(3)),
-    buffer=lambda: nn.Buffer(torch.rand(3)),
-    constant=lambda: torch.rand(3),
-    child=lambda: nn.Linear(3, 3),
-)
-def OwnsEverything(self, x):
+class OwnsEverything(nn.Module):
     """Uses a parameter, a buffer, a constant, and a parameter of a child that it doesn't call."""
-    return x * self.weight + self.buffer - self.constant + self.child.bias
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("buffer", torch.rand(3))
+        self.constant = torch.rand(3)
+        self.child = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return x * self.weight + self.buffer - self.constant + self.child.bias
 
 
 owns_everything = steps(OwnsEverything)
@@ -230,15 +261,26 @@ class Scale(nn.Module):
         return x * factor
 
 
-@module(weight=lambda: nn.Parameter(torch.ones(3)), scale=Scale)
-def HandsItsParameterDown(self, x):
-    return self.scale(x, self.weight).add(x, alpha=2)
+class HandsItsParameterDown(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.scale = Scale()
+
+    def forward(self, x):
+        return self.scale(x, self.weight).add(x, alpha=2)
 
 
-@module(low=Scale, lower=lambda: nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))}))
-def LooksLikeTheOwner(self, x):
+class LooksLikeTheOwner(nn.Module):
     """``low`` uses a parameter of ``lower``."""
-    return self.low(x, self.lower["weight"])
+
+    def __init__(self):
+        super().__init__()
+        self.low = Scale()
+        self.lower = nn.ParameterDict({"weight": nn.Parameter(torch.ones(3))})
+
+    def forward(self, x):
+        return self.low(x, self.lower["weight"])
 
 
 def numbered_paths(program: ExportedProgram) -> ExportedProgram:
@@ -285,16 +327,25 @@ def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
     return {call.name: shown_values(call.outputs) for call in root.walk()}
 
 
-@module(inner=nn.Tanh)
-def Several(self, x):
+class Several(nn.Module):
     """Returns three values, one of them unused, and one made by a module inside."""
-    return x + 1, self.inner(x), x + 2
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Tanh()
+
+    def forward(self, x):
+        return x + 1, self.inner(x), x + 2
 
 
-@module(several=Several)
-def UsesSeveral(self, x):
-    first, second, _ = self.several(x)
-    return -second - first
+class UsesSeveral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.several = Several()
+
+    def forward(self, x):
+        first, second, _ = self.several(x)
+        return -second - first
 
 
 class Aliased(nn.Module):
@@ -319,17 +370,20 @@ class Aliased(nn.Module):
 ALIASES = [("weight", "same_weight"), ("buffer", "same_buffer"), ("constant", "same_constant")]
 
 
-@module(
-    frozen=lambda: nn.Parameter(torch.rand(3), requires_grad=False),
-    unused=lambda: nn.Parameter(torch.rand(3)),
-    buffer=lambda: nn.Buffer(torch.rand(3)),
-    unused_buffer=lambda: nn.Buffer(torch.rand(3)),
-    passing=lambda: nn.Buffer(torch.rand(3), persistent=False),
-    constant=lambda: torch.rand(3),
-)
-def Owner(self, x):
+class Owner(nn.Module):
     """Owns one thing of every kind, most of it unused."""
-    return x * self.frozen + self.buffer + self.passing + self.constant
+
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Parameter(torch.rand(3), requires_grad=False)
+        self.unused = nn.Parameter(torch.rand(3))
+        self.register_buffer("buffer", torch.rand(3))
+        self.register_buffer("unused_buffer", torch.rand(3))
+        self.register_buffer("passing", torch.rand(3), persistent=False)
+        self.constant = torch.rand(3)
+
+    def forward(self, x):
+        return x * self.frozen + self.buffer + self.passing + self.constant
 
 
 class Follows(nn.Module):
@@ -391,23 +445,34 @@ class TwoNames(nn.Module):
         return self.second(self.first(x))
 
 
-@module(tanh=nn.Tanh, count=lambda: nn.Buffer(torch.zeros(3), persistent=False))
-def Mutates(self, x, y):
+class Mutates(nn.Module):
     """Writes to its inputs, and to a buffer that isn't in the ``state_dict``."""
-    self.count.add_(x.sum(0))
-    x.add_(self.count)
-    y.mul_(self.tanh(x))
-    return x + y
+
+    def __init__(self):
+        super().__init__()
+        self.tanh = nn.Tanh()
+        self.register_buffer("count", torch.zeros(3), persistent=False)
+
+    def forward(self, x, y):
+        self.count.add_(x.sum(0))
+        x.add_(self.count)
+        y.mul_(self.tanh(x))
+        return x + y
 
 
 Triple = namedtuple("Triple", "first second third")
 
 
-@module(block=Block)
-def Structures(self, x, pair, triple, *, named, scale=2):
+class Structures(nn.Module):
     """Takes and returns nested structures."""
-    y = self.block(x) + pair[0] * named["a"] - named["b"][0] * scale
-    return {"sum": y, "rest": (pair, [triple.first, 3, None], Triple(y, x, "text"))}
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x, pair, triple, *, named, scale=2):
+        y = self.block(x) + pair[0] * named["a"] - named["b"][0] * scale
+        return {"sum": y, "rest": (pair, [triple.first, 3, None], Triple(y, x, "text"))}
 
 
 def structures() -> tuple[tuple, dict]:
@@ -423,17 +488,23 @@ class Keywords(nn.Module):
 BATCH = {"x": {0: Dim("batch", min=3, max=8)}}
 
 
+class UsesSizes(nn.Module):
+    """Sizes cross from one module to another."""
+
+    def __init__(self):
+        super().__init__()
+        self.reshape = Reshape()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        return self.reshape(self.linear(x)) * rows + x.new_ones(rows, 1)
+
+
 class Reshape(nn.Module):
     def forward(self, x):
         rows = x.shape[0]
         return x.reshape(rows * 3).reshape(x.shape[0], 3) + rows
-
-
-@module(reshape=Reshape, linear=lambda: nn.Linear(3, 3))
-def UsesSizes(self, x):
-    """Sizes cross from one module to another."""
-    rows = x.shape[0]
-    return self.reshape(self.linear(x)) * rows + x.new_ones(rows, 1)
 
 
 class EncoderDecoder(nn.Module):
