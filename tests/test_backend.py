@@ -382,7 +382,7 @@ def test_python_needs_memory_for_only_one_chunk(lesson, function, shape, chunks)
     holds(
         max(watch.made, default=0) <= lesson.CHUNK and len(watch.made) < len(kernel.nodes),
         f"fewer new tensors than operators, none of more than {lesson.CHUNK} elements",
-        got=f"{len(watch.made)}, with up to {max(watch.made, default=0)} elements",
+        got={"tensors": len(watch.made), "elements of the largest": max(watch.made, default=0)},
         hint="write to an output's rows, or to a buffer that every chunk uses again",
     )
 

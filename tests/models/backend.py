@@ -139,7 +139,7 @@ def runs_as_eager(lesson, make, function, *args):
     expected = function(*args)
     expected = expected if isinstance(expected, tuple) else (expected,)
     left = [name for name, each in outputs.items() if (each == torch.full_like(each, before)).any()]
-    words = f"not every element of {' and '.join(left)} was written"
+    words = f"not every element of `{'` and `'.join(left)}` was written"
     same_numbers(tuple(outputs.values()), expected, cause=(bool(left), words))
 
 
