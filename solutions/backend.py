@@ -434,10 +434,10 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:
     """Return the loop of each node.
 
     A kernel runs without a break: it can't wait in the middle until other nodes have used its
-    results. So no value may leave a kernel and come back. Levels make sure of that. Take the
-    level of each input, plus one if its loop has another shape; the node's level is the highest of
-    these. So a value that leaves a kernel is used at a higher level. An input of the graph has
-    level 0.
+    results. So no value may leave a kernel and come back. Levels make sure of that. Take the level
+    of each input, plus one if its loop and the node's have different shapes; the node's level is
+    the highest of these. So a value that leaves a kernel is used at a higher level. An input of the
+    graph has level 0.
 
     Then go from the last node to the first: if all users of a node that fits are in one loop, and
     that loop has the shape and the epoch of the node's own loop, move the node there.
