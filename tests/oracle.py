@@ -32,6 +32,7 @@ proxy        torch.fx.proxy  GraphAppendingTracer Proxy TraceError
 graph        torch.fx  Graph Node
 graph        torch.fx.node  map_arg
 code         torch.fx  Graph GraphModule
+code         torch.fx._lazy_graph_module  LazyGraphModule
 code         torch.fx.graph  CodeGen PyTreeCodeGen
 interpreter  torch.fx  Interpreter Transformer
 interpreter  torch.fx.passes.shape_prop  ShapeProp

@@ -505,7 +505,7 @@ def test_a_long_graph_is_pickled(lesson):
     equal(len(twin.graph.nodes), 2002)
 
 
-# --- tracing --------------------------------------------------------------------------------------
+# --- tracing, and lazy modules --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["EveryOpcode", "Operators", "ReturnsStructure", "SliceByProxy"])
@@ -513,6 +513,26 @@ def test_a_trace_of_the_module_is_its_graph(lesson, name):
     model = zoo.SMALL[name]().model
     graph = fx.Tracer().trace(model)
     same_graph(fx.Tracer().trace(lesson.GraphModule(model, graph)), graph)
+
+
+def test_a_lazy_module_generates_code_when_it_runs(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
+    x = torch.rand(2)
+    for function in (torch.cos, torch.tan):
+        only_call(module.graph).target = function
+        same_numbers(module(x), function(x))
+        module.recompile()
+
+
+@pytest.mark.unasked
+def test_a_lazy_module_can_be_traced(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x, y=2: torch.sin(x) * y))
+    same_graph(fx.Tracer().trace(module), module.graph)
+
+
+def test_a_lazy_module_generates_code_when_its_code_is_read(lesson):
+    module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
+    holds("torch.sin" in module.code, "the code")
 
 
 # --- errors and printing --------------------------------------------------------------------------

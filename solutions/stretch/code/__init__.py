@@ -7,14 +7,15 @@
   A graph has the method ``python_code``.
 - ``modules``: graph modules are copied and pickled with their graph, without tracing it again.
   Submodules can be added and deleted. Tracebacks show generated lines, and an error says which one
-  failed. A module can be written to a folder, as a package that needs no graph.
+  failed. ``LazyGraphModule`` generates code only when it is needed. A module can be written to a
+  folder, as a package that needs no graph.
 """
 
 from __future__ import annotations
 
 from ..graph import Graph
 from .codegen import CodeGen, PyTreeCodeGen
-from .modules import GraphModule, compiled
+from .modules import GraphModule, LazyGraphModule, compiled
 from .writing import CodeWriter, python_code
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "CodeWriter",
     "Graph",
     "GraphModule",
+    "LazyGraphModule",
     "PyTreeCodeGen",
     "compiled",
     "python_code",

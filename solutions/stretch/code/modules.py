@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import linecache
+import weakref
 from itertools import accumulate, count
 from operator import attrgetter
 from pathlib import Path
@@ -256,6 +257,56 @@ class GraphModule(core.GraphModule):
         """Store the state and the nodes."""
         graph = type(self.graph), state_of(self.graph, STORED_META)
         return restored, (type(self).__bases__[0], type(self).__name__, self.state(), *graph)
+
+
+class LateForward:
+    """The ``forward`` of a class without code: reading it generates the code.
+
+    A call reads it from the module, and a tracer from the class.
+    """
+
+    def __get__(self, module: Any, owner: type[LazyGraphModule]) -> Any:
+        if owner.module is None:  # it has no module yet
+            return self
+        owner.module().real_recompile()
+        return (owner if module is None else module).forward  # now the code
+
+
+class LazyGraphModule(GraphModule):
+    """A graph module that generates its code when you read ``code`` or call the module.
+
+    In torch: ``torch.fx._lazy_graph_module._LazyGraphModule``.
+
+    >>> from torch.fx import symbolic_trace
+    >>> module = LazyGraphModule({}, symbolic_trace(lambda x: x + 1).graph)
+    >>> "forward" in vars(type(module)), module(2), "forward" in vars(type(module))
+    (False, 3, True)
+    """
+
+    forward: Any = LateForward()
+    # A reference to the module of this class; each module has a class of its own.
+    module: Callable[[], Any] | None = None
+
+    def recompile(self) -> None:  # type: ignore[override]
+        """Forget the code; it is generated when it is needed."""
+        type(self).module = weakref.ref(self)
+        if "forward" in vars(type(self)):
+            del type(self).forward
+
+    def real_recompile(self) -> None:
+        """Generate the code, unless it is there."""
+        if "forward" not in vars(type(self)):
+            super().recompile()
+
+    @property
+    def code(self) -> str:
+        """The source of ``forward``."""
+        self.real_recompile()
+        return vars(self)["code"]
+
+    @code.setter
+    def code(self, code: str) -> None:
+        vars(self)["code"] = code
 
 
 def blank(base: type[GraphModule], name: str) -> GraphModule:
