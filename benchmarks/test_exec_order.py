@@ -1,12 +1,9 @@
-"""Execution orders, the trace included: our watcher on our tracer, FSDP's on torch's."""
+"""Execution orders, the trace included: each watcher on the tracer of its configuration."""
 
 from __future__ import annotations
 
-import torch
-
 from benchmarks import models
 from benchmarks.case import Call, Case, Family, sizes, timed
-from solutions.stretch.tracer import Tracer
 from tests.suite import equal
 
 TARGET = 0.65
@@ -18,8 +15,7 @@ def watch(make):
 
     def prepare(lesson) -> Call:
         model, watcher = make(), lesson.ExecOrderTracer()
-        is_torchs = isinstance(lesson.TracingConfig().tracer, torch.fx.Tracer)
-        tracer = torch.fx.Tracer() if is_torchs else Tracer()
+        tracer = lesson.TracingConfig().tracer
 
         def call():
             with watcher.patch_tracer(tracer, model):
