@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -320,10 +321,12 @@ def test_a_node_that_no_output_needs_is_erased(lesson):
 # --- step 4: run the model, and note which module runs --------------------------------------------
 
 
+def nested():
+    return nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh()), torch.ones(1)
+
+
 def test_a_node_knows_the_modules_that_ran_it(lesson):
-    model = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
-    x = torch.ones(1)
-    same_stacks(watched(lesson, model, x), exports(model, x))
+    same_stacks(watched(lesson, *nested()), exports(nested))
 
 
 def test_a_function_is_the_root_of_its_nodes(lesson):
@@ -335,10 +338,13 @@ def test_a_function_is_the_root_of_its_nodes(lesson):
     )
 
 
+def called_twice():
+    return Twice(), torch.ones(1, 2)
+
+
 def test_a_second_call_has_a_number(lesson):
-    model, x = Twice(), torch.ones(1, 2)
-    graph = watched(lesson, model, x, default_decompositions())
-    same_stacks(graph, exports(model, x))
+    graph = watched(lesson, *called_twice(), default_decompositions())
+    same_stacks(graph, exports(called_twice))
 
 
 def test_a_call_that_fails_leaves_the_stack(lesson):
@@ -458,11 +464,15 @@ def test_a_new_tensor_is_not_taken_for_a_deleted_one(lesson):
     runs_as_eager(lesson, function, torch.ones(3))
 
 
+def activated():
+    return nn.Sequential(nn.Linear(3, 3), nn.Hardswish()), torch.ones(1, 3)
+
+
 def test_the_table_may_be_torchs_own(lesson):
     table = torch.export.default_decompositions()
-    model = nn.Sequential(nn.Linear(3, 3), nn.Hardswish())
-    captured = lesson.capture(model, (torch.ones(1, 3),), table=table)
-    same_operators(captured.graph, operators(exports(model, torch.ones(1, 3))))
+    model, x = activated()
+    captured = lesson.capture(model, (x,), table=table)
+    same_operators(captured.graph, operators(exports(activated)))
 
 
 def branches(x):
@@ -780,19 +790,25 @@ def test_autograd_changes_nothing(lesson):
     equal(operators(lesson.capture(model, (x,)).graph), without)
 
 
+def headline():
+    specimen = resnet18()
+    return specimen.model, *specimen.inputs
+
+
 def test_resnet18_has_the_operators_and_modules_of_torch_export(lesson):
-    model, inputs, _ = vars(resnet18()).values()
-    program = lesson.program(model, inputs, table=default_decompositions())
-    expected = exports(model, *inputs)
-    same_operators(program.graph, operators(expected))
-    same_stacks(program.graph, expected)
+    model, *inputs = headline()
+    program = lesson.program(model, tuple(inputs), table=default_decompositions())
+    same_operators(program.graph, operators(exports(headline)))
+    same_stacks(program.graph, exports(headline))
+
+
+def net():
+    return Net().eval(), torch.ones(1, 3, 4, 4)
 
 
 def test_a_net_has_the_module_stacks_of_export(lesson):
-    net = Net().eval()
-    x = torch.ones(1, 3, 4, 4)
-    graph = watched(lesson, net, x, default_decompositions())
-    same_stacks(graph, exports(net, x))
+    graph = watched(lesson, *net(), default_decompositions())
+    same_stacks(graph, exports(net))
 
 
 def test_a_net_with_a_tied_parameter_runs(lesson):
@@ -859,3 +875,9 @@ def test_a_program_has_the_state_of_the_model(lesson):
     program = lesson.program(model, (torch.ones(3),))
     equal(list(program.state_dict), ["scale"])
     holds("shift" in program.constants and len(program.constants) == 2, "shift and a constant")
+
+
+def prepare() -> Iterator[None]:
+    """Export what the tests compare with, one model per step."""
+    for make in (nested, called_twice, activated, net, headline):
+        yield exports(make)

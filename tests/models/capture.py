@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -109,8 +110,10 @@ def pure(graph: Any) -> None:
         )
 
 
-def exports(model: nn.Module, *args: Any) -> Any:
-    """The graph that ``torch.export`` makes, decomposed by its own table."""
+@cache
+def exports(make: Callable[[], tuple[Any, ...]]) -> Any:
+    """The graph that ``torch.export`` makes of a model and its inputs, decomposed by its table."""
+    model, *args = make()
     return export(model, *args, functional=True).graph
 
 
