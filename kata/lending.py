@@ -41,7 +41,8 @@ def only_these_modules(
 
 def present_modules(package: str) -> dict[str, ModuleType]:
     """The modules below a package, at any depth."""
-    return {name: each for name, each in [*sys.modules.items()] if name.startswith(f"{package}.")}
+    below = f"{package}."
+    return {name: each for name, each in [*sys.modules.items()] if name.startswith(below)}
 
 
 def replace_modules(
