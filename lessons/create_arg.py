@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from torch.fx import Graph
     from torch.fx.node import Argument
+
+    from .graph import Graph
 
 
 class CreateArg:
@@ -46,8 +47,7 @@ class CreateArg:
 
         In torch: ``Tracer.create_arg``.
 
-        >>> from torch.fx import Tracer
-        >>> tracer = type("Mine", (CreateArg, Tracer), {})()
+        >>> tracer = type("Mine", (CreateArg, torch.fx.Tracer), {})()
         >>> list(tracer.trace(lambda x: torch.add(x, torch.ones(2))).nodes)
         [x, _tensor_constant0, add, output]
         """

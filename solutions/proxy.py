@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType
 
-    from torch.fx import Graph, Node
+    from .graph import Graph, Node
 
 # Names of functions in `operator`. BINARY ones also get a reflected method, such as `__radd__`.
 # UNARY also holds comparisons, which have none: for `1 < x` Python calls `x.__gt__(1)`.

@@ -155,7 +155,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         code = getattr(root_fn, "__code__", None)
         if code and code.co_name.isidentifier():  # `inspect` finds no source under `… in <lambda>`
             place = ("co_name", "co_filename", "co_firstlineno")
-            self.graph._co_fields = {name: getattr(code, name) for name in place}
+            fields = {name: getattr(code, name) for name in place}
+            self.graph._co_fields = fields  # type: ignore[attr-defined]  # torch's graph
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager

@@ -152,7 +152,7 @@ def test_a_core_imports_torch_and_the_cores_of_its_siblings(lesson: str):
 def test_a_core_imports_no_piece_from_torch_fx_that_a_lesson_writes(lesson: str):
     imports = [
         node
-        for node in statements(ast.parse(core_of(lesson)))
+        for node in ast.walk(ast.parse(core_of(lesson)))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch.fx")
     ]
     assert not {alias.name for node in imports for alias in node.names} & PIECES
