@@ -110,7 +110,7 @@ def lint(session: nox.Session) -> None:
     run(session, python, "ruff", "format", "--check", ".")
     run(session, python, "ruff", "check", ".")
     run(session, python, "codespell_lib")
-    run(session, python, "mypy", "solutions", "kata", "drawing", "tools")
+    run(session, python, "mypy", "given", "solutions", "kata", "drawing", "tools")
 
 
 @shared

@@ -8,9 +8,9 @@ submodules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -65,6 +65,10 @@ class Partition:  # given
     def returns_single(self) -> bool:
         """Return whether the submodule returns a single value instead of a tuple."""
         return len(self.outputs) == 1
+
+
+# A partition, or a subclass of it: a kernel, a stage, a module's call.
+Part = TypeVar("Part", bound=Partition)
 
 
 def split_module(
@@ -130,7 +134,9 @@ def split_module(
     )
 
 
-def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
+def assign_nodes(
+    graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
+) -> list[Any]:
     """Call the callback once for every call node, and group the nodes by its answers.
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
@@ -140,7 +146,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     Args:
         graph: The graph to split; not modified.
-        split_callback: Returns the partition number of a node.
+        split_callback: Returns the partition number of a node, or any other name for a group.
+        kind: The class of the partitions: later lessons have their own, such as ``Kernel``.
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
@@ -161,7 +168,7 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
     )
 
 
-def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
+def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
     """Fill in the inputs and outputs of each partition.
 
     If a node uses a value that another partition computes, the value is an input of the node's
@@ -194,10 +201,11 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
     raise NotImplementedError("split_module: fill in the inputs and outputs of each partition")
 
 
-def order_partitions(
-    partitions: list[Partition], keep_original_order: bool = False
-) -> list[Partition]:
+def order_partitions(partitions: list[Part], keep_original_order: bool = False) -> list[Part]:
     """Sort the partitions so that each runs after all those it depends on.
+
+    Of several that could run next, the first in the given order runs first. So a cut along the
+    graph keeps the graph's order, and partitions of one node each stay as they are.
 
     Args:
         partitions: The result of ``assign_nodes``, after ``collect_crossings``.
@@ -211,7 +219,8 @@ def order_partitions(
             The message contains the ``submod_name`` of each partition in the cycle, and of no
             others.
 
-    Hint: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
+    Hint: ``graphlib.TopologicalSorter`` of the standard library: ``prepare`` refuses a cycle, then
+    ``get_ready`` and ``done`` let you choose. ``heapq`` keeps the ready ones sorted.
 
     In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
     are ready, it runs the one that became ready last. Its error doesn't name the partitions.
@@ -282,9 +291,16 @@ def build_submodule(
     )
 
 
+def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
+    """Fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs."""
+    raise NotImplementedError(
+        "split_module: fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs"
+    )
+
+
 def stitch_graph(
     m: GraphModule,
-    submodules: Mapping[Partition, torch.nn.Module],
+    submodules: Mapping[Part, torch.nn.Module],
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
@@ -328,4 +344,31 @@ def stitch_graph(
     """
     raise NotImplementedError(
         "split_module: build the outer graph: the model's inputs, the calls of the submodules, the output"
+    )
+
+
+def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
+    """Map each output of a partition to its node in the graph that calls it.
+
+    A call that returns a single value is that value itself. Otherwise it returns a sequence: add
+    one ``operator.getitem`` for each output, in order.
+    """
+    raise NotImplementedError(
+        "split_module: map each output of a partition to its node in the graph that calls it"
+    )
+
+
+def with_calls(
+    graph: Graph, partitions: Iterable[Partition], call: Callable[[Graph, Any, Any], Node | None]
+) -> Graph:
+    """Copy a graph, and let calls compute some of its partitions.
+
+    Args:
+        graph: The graph; each of its calls is in a partition.
+        partitions: The partitions, in an order in which they can run.
+        call: Takes the new graph, a partition and its inputs in the new graph, and adds the node
+            of a call; or returns ``None`` for a partition whose nodes are to be copied.
+    """
+    raise NotImplementedError(
+        "split_module: copy a graph, and let calls compute some of its partitions"
     )

@@ -9,10 +9,11 @@ submodules.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, TypeVar
 
 import torch
 
@@ -67,6 +68,10 @@ class Partition:  # given
     def returns_single(self) -> bool:
         """Return whether the submodule returns a single value instead of a tuple."""
         return len(self.outputs) == 1
+
+
+# A partition, or a subclass of it: a kernel, a stage, a module's call.
+Part = TypeVar("Part", bound=Partition)
 
 
 def split_module(
@@ -151,7 +156,9 @@ def old_paths(partitions: Iterable[Partition]) -> dict[str, str]:  # reference o
 # --- Step 1: every call gets its partition
 
 
-def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
+def assign_nodes(
+    graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
+) -> list[Any]:
     """Call the callback once for every call node, and group the nodes by its answers.
 
     A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
@@ -161,7 +168,8 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
 
     Args:
         graph: The graph to split; not modified.
-        split_callback: Returns the partition number of a node.
+        split_callback: Returns the partition number of a node, or any other name for a group.
+        kind: The class of the partitions: later lessons have their own, such as ``Kernel``.
 
     Returns:
         The partitions, in the order in which the graph first reaches them. Each has its ``name``
@@ -177,18 +185,18 @@ def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Pa
     >>> assign_nodes(graph, lambda node: len(node.name) % 2)
     [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
     """
-    partitions: dict[str, Partition] = {}
+    partitions: dict[str, Any] = {}
     for node in graph.nodes:
         if node.op not in ("placeholder", "get_attr", "output"):
             name = str(split_callback(node))
-            partitions.setdefault(name, Partition(name)).nodes.append(node)
+            partitions.setdefault(name, kind(name)).nodes.append(node)
     return list(partitions.values())
 
 
 # --- Step 2: values that are made in one partition and used in another
 
 
-def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
+def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
     """Fill in the inputs and outputs of each partition.
 
     If a node uses a value that another partition computes, the value is an input of the node's
@@ -239,10 +247,11 @@ def record_use(
 # --- Step 3: in which order the partitions run
 
 
-def order_partitions(
-    partitions: list[Partition], keep_original_order: bool = False
-) -> list[Partition]:
+def order_partitions(partitions: list[Part], keep_original_order: bool = False) -> list[Part]:
     """Sort the partitions so that each runs after all those it depends on.
+
+    Of several that could run next, the first in the given order runs first. So a cut along the
+    graph keeps the graph's order, and partitions of one node each stay as they are.
 
     Args:
         partitions: The result of ``assign_nodes``, after ``collect_crossings``.
@@ -256,7 +265,8 @@ def order_partitions(
             The message contains the ``submod_name`` of each partition in the cycle, and of no
             others.
 
-    Hint: ``graphlib.TopologicalSorter`` of the standard library, and ``Partition.dependencies``.
+    Hint: ``graphlib.TopologicalSorter`` of the standard library: ``prepare`` refuses a cycle, then
+    ``get_ready`` and ``done`` let you choose. ``heapq`` keeps the ready ones sorted.
 
     In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
     are ready, it runs the one that became ready last. Its error doesn't name the partitions.
@@ -272,10 +282,22 @@ def order_partitions(
     """
     sorter = TopologicalSorter({partition: partition.dependencies for partition in partitions})
     try:
-        ordered = list(sorter.static_order())
+        sorter.prepare()
     except CycleError as error:
         raise _cycle(error.args[1]) from None
-    return partitions if keep_original_order else ordered
+    return partitions if keep_original_order else list(_first_ready_first(sorter, partitions))
+
+
+def _first_ready_first(sorter: TopologicalSorter[Any], partitions: list[Part]) -> Iterator[Part]:
+    """Yield the partitions that a prepared sorter lets run, always the first in the list."""
+    position = {partition: at for at, partition in enumerate(partitions)}
+    ready: list[int] = []
+    while sorter.is_active():
+        for partition in sorter.get_ready():
+            heappush(ready, position[partition])
+        first = partitions[heappop(ready)]
+        yield first
+        sorter.done(first)
 
 
 def _cycle(circle: list[Partition]) -> RuntimeError:
@@ -344,8 +366,19 @@ def build_submodule(
         layers_first = self.layers_first(input_1);  input_1 = None
         return layers_first
     """
+    build_graph(partition, keep_original_node_name)
+    modules = {
+        str(partition.environment[node].target): operator.attrgetter(str(node.target))(m)
+        for node in partition.nodes
+        if node.op in ("call_module", "get_attr")
+    }
+    return graph_module_class(m)(modules, partition.graph)
+
+
+def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
+    """Fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs."""
     if partition.graph is None:
-        partition.graph = type(m.graph)()
+        partition.graph = type(partition.nodes[0].graph)()
     graph, environment = partition.graph, partition.environment
     for value, name in zip(partition.inputs, partition.input_names, strict=True):
         environment[value] = graph.placeholder(name, type_expr=value.type)
@@ -357,12 +390,7 @@ def build_submodule(
         copy_node(node, graph, environment, target, node.name if keep_original_node_name else None)
     values = tuple(environment[value] for value in partition.outputs)
     graph.output(values[0] if partition.returns_single else values)
-    modules = {
-        str(environment[node].target): operator.attrgetter(str(node.target))(m)
-        for node in partition.nodes
-        if node.op in ("call_module", "get_attr")
-    }
-    return graph_module_class(m)(modules, graph)
+    return graph
 
 
 def copy_node(
@@ -384,7 +412,7 @@ def copy_node(
 
 def stitch_graph(
     m: GraphModule,
-    submodules: Mapping[Partition, torch.nn.Module],
+    submodules: Mapping[Part, torch.nn.Module],
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
@@ -437,7 +465,7 @@ def stitch_graph(
     for partition in submodules:
         arguments = _new_values(partition.inputs, graph, environment)
         call = graph.call_module(partition.submod_name, arguments)
-        environment |= _returned_values(call, partition)
+        environment |= values_of(call, partition)
     for output in m.graph.find_nodes(op="output"):
         _new_values(output.all_input_nodes, graph, environment)
         graph.output(map_arg(output.args[0], environment.__getitem__))
@@ -460,8 +488,12 @@ def _new_values(
     return tuple(environment[value] for value in values)
 
 
-def _returned_values(call: Node, partition: Partition) -> dict[Node, Node]:
-    """Map each output of a partition to its node in the outer graph."""
+def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
+    """Map each output of a partition to its node in the graph that calls it.
+
+    A call that returns a single value is that value itself. Otherwise it returns a sequence: add
+    one ``operator.getitem`` for each output, in order.
+    """
     if partition.returns_single:
         return dict.fromkeys(partition.outputs, call)
     return {
@@ -470,8 +502,37 @@ def _returned_values(call: Node, partition: Partition) -> dict[Node, Node]:
     }
 
 
+def with_calls(
+    graph: Graph, partitions: Iterable[Partition], call: Callable[[Graph, Any, Any], Node | None]
+) -> Graph:
+    """Copy a graph, and let calls compute some of its partitions.
+
+    Args:
+        graph: The graph; each of its calls is in a partition.
+        partitions: The partitions, in an order in which they can run.
+        call: Takes the new graph, a partition and its inputs in the new graph, and adds the node
+            of a call; or returns ``None`` for a partition whose nodes are to be copied.
+    """
+    result = type(graph)()
+    copies: dict[Node, Node] = {}
+
+    def add(nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            copies[node] = result.node_copy(node, copies.__getitem__)
+
+    add(node for node in graph.nodes if node.op in ("placeholder", "get_attr"))
+    for partition in partitions:
+        node = call(result, partition, tuple(map(copies.__getitem__, partition.inputs)))
+        if node is None:
+            add(partition.nodes)
+        else:
+            copies.update(values_of(node, partition))
+    add(graph.find_nodes(op="output"))
+    return result
+
+
 def _outer_module(
-    m: GraphModule, graph: Graph, submodules: Mapping[Partition, torch.nn.Module]
+    m: GraphModule, graph: Graph, submodules: Mapping[Part, torch.nn.Module]
 ) -> GraphModule:
     """Build the outer module from its graph, the submodules and the parameters it reads."""
     paths = [str(node.target) for node in graph.find_nodes(op="get_attr")]

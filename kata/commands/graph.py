@@ -30,7 +30,7 @@ WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
 # Whose lines aren't the reader's: torch's and Python's, the runner's and the reference's.
 LIBRARIES = (Path(torch.__file__).parent, Path(argparse.__file__).parent)
-OTHERS = (*LIBRARIES, ROOT / "kata", ROOT / "solutions")
+OTHERS = (*LIBRARIES, ROOT / "kata", ROOT / "given", ROOT / "solutions")
 
 
 class GraphError(UsageError):

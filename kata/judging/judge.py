@@ -19,7 +19,15 @@ from kata.stubs import stub
 from kata.verdict import Verdict
 from lessons import LESSONS
 
-PARTS = ("conftest.py", "pyproject.toml", "kata", "lessons/__init__.py", "solutions", "tests")
+PARTS = (
+    "conftest.py",
+    "pyproject.toml",
+    "given",
+    "kata",
+    "lessons/__init__.py",
+    "solutions",
+    "tests",
+)
 LEFT_OUT = {"__pycache__", "project"}
 # What changes when somebody writes a file, whatever time they give it afterwards.
 Signatures = dict[Path, tuple[int, int, int]]

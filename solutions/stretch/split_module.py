@@ -13,10 +13,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
-from heapq import heappop, heappush
 from itertools import count, filterfalse, pairwise
 from operator import attrgetter
 from typing import Any
@@ -118,7 +116,7 @@ def split_module(
         partition.tuple_return = tuple_return
     propagate_regions(m.graph, partitions)
     collect_crossings(m, partitions)
-    ordered = order_partitions(partitions, keep_original_order)
+    ordered = core.order_partitions(partitions, keep_original_order)
     submodules = {
         partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
     }
@@ -132,8 +130,7 @@ def split_module(
 
 def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
     """Unlike the core's: the partitions are those of the stretch."""
-    partitions = core.assign_nodes(graph, split_callback)
-    return [Partition(partition.name, partition.nodes) for partition in partitions]
+    return core.assign_nodes(graph, split_callback, Partition)
 
 
 # --- Step 2
@@ -187,33 +184,6 @@ def _sizes(value: Node, binders: dict[Any, Node]) -> list[Node]:
 
     symbols = free_symbols(value.meta.get("example_value"))
     return [binders[symbol] for symbol in sorted(symbols, key=str) if symbol in binders]
-
-
-# --- Step 3
-
-
-def order_partitions(
-    partitions: list[Partition], keep_original_order: bool = False
-) -> list[Partition]:
-    """Unlike the core's: of several that could run next, the first in the graph runs first.
-
-    So a cut along the graph keeps the graph's order.
-    """
-    core.order_partitions([*partitions])  # refuses a cycle
-    return partitions if keep_original_order else list(_first_ready_first(partitions))
-
-
-def _first_ready_first(partitions: list[Partition]) -> Iterator[Partition]:
-    position: dict[core.Partition, int] = {partition: at for at, partition in enumerate(partitions)}
-    sorter = TopologicalSorter({partition: partition.dependencies for partition in partitions})
-    sorter.prepare()
-    ready: list[int] = []
-    while sorter.is_active():
-        for partition in sorter.get_ready():
-            heappush(ready, position[partition])
-        first = partitions[heappop(ready)]
-        sorter.done(first)
-        yield first
 
 
 # --- Step 4

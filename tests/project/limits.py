@@ -21,7 +21,7 @@ NODES_OF_A_CORE = {
     "unflatten": 2150,
     "backend": 3400,  # half of it is written by the learner; the rest is given, or a table
     "exec_order": 590,
-    "split_module": 1010,
+    "split_module": 1190,
     "schedule": 2350,
 }
 LONGEST_SUITE = 900  # lines of a core's suite

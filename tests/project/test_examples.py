@@ -18,7 +18,7 @@ from tools.pages.fences import FenceError, fences
 
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for room in ("solutions", "kata", "drawing", "tools")
+    for room in ("given", "solutions", "kata", "drawing", "tools")
     for path in (ROOT / room).rglob("*.py")
     if path.stem != "__main__"
 )

@@ -30,7 +30,7 @@ LONGEST_BODY = 25
 MOST_GIVEN = 0.4
 LEAST_STEPS, SHORT_LESSON = 3, 30
 NOT_IN_A_CORE = re.compile(r"mark\.(stretch|beyond|slow|unasked)\b|asking_more\(")
-KNOWN = {*sys.stdlib_module_names, "torch"}
+KNOWN = {*sys.stdlib_module_names, "torch", "given"}
 
 PIECES = set(
     """

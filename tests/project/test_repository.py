@@ -37,8 +37,9 @@ TABLES = {
 NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
-    "solutions": {"solutions"},
-    "lessons": {"lessons"},
+    "given": set(),
+    "solutions": {"solutions", "given"},
+    "lessons": {"lessons", "given"},
     "drawing": {"drawing"},
     "kata": {"kata", "drawing", "lessons", "solutions"},
     "tools": {"tools", "kata", "drawing", "lessons", "solutions"},
@@ -90,7 +91,7 @@ def test_the_readme_lists_the_lessons_in_order():
 
 @pytest.mark.parametrize("folder", ARROWS)
 def test_imports_run_one_way(folder: str):
-    packages = {"drawing", "kata", "tools", "lessons", "solutions", "tests", "benchmarks"}
+    packages = {"drawing", "given", "kata", "tools", "lessons", "solutions", "tests", "benchmarks"}
     for file in (ROOT / folder).rglob("*.py"):
         foreign = imported_packages(file) & packages - ARROWS[folder]
         assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"

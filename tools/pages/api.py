@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kata.paths import ROOT
 from lessons import LESSONS
 
 BOOST = {"solutions": 0.6, "api": 0.4}
@@ -21,11 +22,20 @@ description: "API reference of {0}: classes and functions, with signatures, cont
 
 ::: solutions.stretch.{0}
 """
+GIVEN = """
+::: given.{0}
+"""
 
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its path below ``docs/``."""
-    return {f"api/{lesson.name}.md": PAGE.format(lesson.name) for lesson in LESSONS}
+    return {f"api/{lesson.name}.md": page(lesson.name) for lesson in LESSONS}
+
+
+def page(lesson: str) -> str:
+    """The modules of a lesson: its core, its stretch and, where there is any, what it is given."""
+    has_given = (ROOT / "given" / f"{lesson}.py").exists()
+    return (PAGE + GIVEN * has_given).format(lesson)
 
 
 def on_files(files: Any, config: Any) -> Any:
