@@ -127,6 +127,14 @@ LESSONS = (
         summary="find a pattern in a graph, and put another in its place",
     ),
     Lesson(
+        name="split_module",
+        part="transforms",
+        title="Cut a graph into partitions",
+        minutes=100,
+        needs=("graph", "code"),
+        summary="cut a graph into partitions",
+    ),
+    Lesson(
         name="capture",
         part="below the modules",
         title="Record what torch runs",
@@ -157,14 +165,6 @@ LESSONS = (
         minutes=65,
         needs=("proxy", "graph", "tracer"),
         summary="record the order in which modules and parameters are used",
-    ),
-    Lesson(
-        name="split_module",
-        part="many machines",
-        title="Cut a graph into a pipeline",
-        minutes=100,
-        needs=("graph", "code"),
-        summary="cut a graph into a pipeline",
     ),
     Lesson(
         name="schedule",

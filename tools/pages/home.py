@@ -31,13 +31,13 @@ BANDS = {
         "[the finale: ResNet18 on your engine](finale.md)",
     ),
     "transforms": Band(
-        "Change models with it: choose what is recorded, inline, invert, find and replace."
+        "Change models with it: choose what is recorded, inline, invert, find and replace, cut."
     ),
     "below the modules": Band(
         "Go where `torch.export` and `torch.compile` go: operators, module trees, fused kernels."
     ),
     "many machines": Band(
-        "Cut a model into stages, and keep several processes busy with it.",
+        "Know what a model needs next, and keep several processes busy with its stages.",
         "[the chain: from a model to two training processes](chain.md)",
     ),
 }
