@@ -76,7 +76,8 @@ class ExecOrderTracer:
     """Watch a tracer at work, and record the execution order.
 
     Attributes:
-        exec_info: The record of the last trace; ``None`` before the first.
+        exec_info: The record of the last trace, an ``ExecutionInfo``; ``None`` before the first.
+        parameters: All parameters of the root of that trace, by name.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
 
@@ -90,7 +91,7 @@ class ExecOrderTracer:
     [(3, 2), (3,), (2, 3), (2,)]
     """
 
-    exec_info: ExecutionInfo | None = None
+    exec_info: Any = None
 
     @contextmanager
     def patch_tracer(
@@ -98,12 +99,11 @@ class ExecOrderTracer:
     ) -> Iterator[None]:
         """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
-        When the block begins, ``exec_info`` is a new record. During the block, ``record_call``
-        replaces the tracer's ``call_module``; it takes the record and the original method before
-        the other arguments. ``record_node`` replaces ``create_proxy``; it takes the record, the
-        root's parameters by name, and the original method. Replace them on this one object, not on
-        its class; another watcher may watch it too. After the block, even if it failed, the tracer
-        has the methods that it had before.
+        When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
+        parameters by name. During the block, ``record_call`` replaces the tracer's ``call_module``
+        and ``record_node`` its ``create_proxy``; both take the original method before the other
+        arguments. Replace them on this one object, not on its class; another watcher may watch it
+        too. After the block, even if it failed, the tracer has the methods that it had before.
 
         Args:
             tracer: Any tracer; the block calls its ``trace``.
@@ -113,13 +113,7 @@ class ExecOrderTracer:
             "exec_order: watch ``tracer`` during a block, and record in ``exec_info`` what the model uses"
         )
 
-    def record_call(
-        self,
-        info: ExecutionInfo,
-        call_module: Callable[..., Any],
-        module: nn.Module,
-        *how: Any,
-    ) -> Any:
+    def record_call(self, call_module: Callable[..., Any], module: nn.Module, *how: Any) -> Any:
         """Record that a module is called, and call it.
 
         Before the call, append the module to ``module_forward_order``. If it has parameters, note
@@ -130,7 +124,6 @@ class ExecOrderTracer:
         shows where it happened.
 
         Args:
-            info: The record.
             call_module: The tracer's method.
             module: The module that is called.
             *how: The other arguments of ``call_module``: forward, args, kwargs.
@@ -144,8 +137,6 @@ class ExecOrderTracer:
 
     def record_node(
         self,
-        info: ExecutionInfo,
-        parameters: Mapping[str, nn.Parameter],
         create_proxy: Callable[..., Proxy],
         kind: str,
         target: Any,
@@ -159,8 +150,6 @@ class ExecOrderTracer:
         that weren't used before to ``param_forward_order``.
 
         Args:
-            info: The record.
-            parameters: All parameters of the root by name.
             create_proxy: The tracer's method; pass it all the arguments below.
             kind: The node's opcode.
             target: What the node calls or reads.
@@ -177,13 +166,7 @@ class ExecOrderTracer:
             "exec_order: create a node, and record the parameters that it uses"
         )
 
-    def parameters_used(
-        self,
-        info: ExecutionInfo,
-        parameters: Mapping[str, nn.Parameter],
-        node: Node,
-        args: tuple[Any, ...],
-    ) -> NamedParameters:
+    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:
         """Return the parameters that a new node uses, with their names.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -196,8 +179,6 @@ class ExecOrderTracer:
         better.
 
         Args:
-            info: The record.
-            parameters: All parameters of the root by name.
             node: The node.
             args: Its positional arguments as the model passed them, proxies among them.
 
@@ -267,14 +248,17 @@ def prefetch_plan(
 ) -> list[Fetch]:
     """Plan to gather each module as early as memory allows.
 
-    A module takes up memory from the moment its gather begins until it has run. While a module
-    runs, it and all modules gathered ahead may together take up ``budget`` bytes. Modules are
-    gathered in the order of use. One that doesn't fit while any earlier one runs is gathered when
-    its turn comes: then there is no fetch for it, and the budget doesn't matter.
+    A module takes up memory from the moment its gather begins until it has run. While it runs, so
+    may modules inside it that are gathered on their own: it has run when the last of these in
+    ``order`` has. At any moment, the modules that run and all that are gathered ahead may together
+    take up ``budget`` bytes. Modules are gathered in the order of use. One that doesn't fit while
+    any earlier one runs is gathered when its turn comes: then there is no fetch for it, and the
+    budget doesn't matter.
 
     Args:
         order: The modules in the order of use, each once (``units_in_order``).
-        sizes: The bytes of each module's parameters.
+        sizes: The bytes of each module's parameters, without those of modules inside it that are
+            in ``order`` themselves.
         budget: The bytes that may be gathered at the same time.
 
     Returns:

@@ -8,10 +8,11 @@ trace and restore them afterwards.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, update_wrapper
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -78,7 +79,8 @@ class ExecOrderTracer:
     """Watch a tracer at work, and record the execution order.
 
     Attributes:
-        exec_info: The record of the last trace; ``None`` before the first.
+        exec_info: The record of the last trace, an ``ExecutionInfo``; ``None`` before the first.
+        parameters: All parameters of the root of that trace, by name.
 
     In torch: ``torch.distributed.fsdp._trace_utils._ExecOrderTracer``.
 
@@ -92,7 +94,7 @@ class ExecOrderTracer:
     [(3, 2), (3,), (2, 3), (2,)]
     """
 
-    exec_info: ExecutionInfo | None = None
+    exec_info: Any = None
 
     @contextmanager
     def patch_tracer(
@@ -100,38 +102,25 @@ class ExecOrderTracer:
     ) -> Iterator[None]:
         """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
-        When the block begins, ``exec_info`` is a new record. During the block, ``record_call``
-        replaces the tracer's ``call_module``; it takes the record and the original method before
-        the other arguments. ``record_node`` replaces ``create_proxy``; it takes the record, the
-        root's parameters by name, and the original method. Replace them on this one object, not on
-        its class; another watcher may watch it too. After the block, even if it failed, the tracer
-        has the methods that it had before.
+        When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
+        parameters by name. During the block, ``record_call`` replaces the tracer's ``call_module``
+        and ``record_node`` its ``create_proxy``; both take the original method before the other
+        arguments. Replace them on this one object, not on its class; another watcher may watch it
+        too. After the block, even if it failed, the tracer has the methods that it had before.
 
         Args:
             tracer: Any tracer; the block calls its ``trace``.
             root_module: The module that the block traces.
         """
-        info = self.exec_info = ExecutionInfo(root_module)
-        parameters = dict(root_module.named_parameters())
-        enter, create = tracer.call_module, tracer.create_proxy
-
-        def call_module(module: nn.Module, *how: Any) -> Any:
-            return self.record_call(info, enter, module, *how)
-
-        @wraps(create)  # torch's tracers look at its signature
-        def create_proxy(*args: Any, **options: Any) -> Any:
-            return self.record_node(info, parameters, create, *args, **options)
-
+        self.exec_info = ExecutionInfo(root_module)
+        self.parameters = dict(root_module.named_parameters())
+        call_module = partial(self.record_call, tracer.call_module)
+        create_proxy = partial(self.record_node, tracer.create_proxy)
+        update_wrapper(create_proxy, tracer.create_proxy)  # torch's tracers look at its signature
         with patch.multiple(tracer, call_module=call_module, create_proxy=create_proxy):
             yield
 
-    def record_call(
-        self,
-        info: ExecutionInfo,
-        call_module: Callable[..., Any],
-        module: nn.Module,
-        *how: Any,
-    ) -> Any:
+    def record_call(self, call_module: Callable[..., Any], module: nn.Module, *how: Any) -> Any:
         """Record that a module is called, and call it.
 
         Before the call, append the module to ``module_forward_order``. If it has parameters, note
@@ -142,7 +131,6 @@ class ExecOrderTracer:
         shows where it happened.
 
         Args:
-            info: The record.
             call_module: The tracer's method.
             module: The module that is called.
             *how: The other arguments of ``call_module``: forward, args, kwargs.
@@ -152,8 +140,9 @@ class ExecOrderTracer:
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
         """
+        info = self.exec_info
         info.module_forward_order.append(module)
-        _note_usage(info, module, list(module.named_parameters()))
+        self._note_usage(module, list(module.named_parameters()))
         caller, info.curr_module = info.curr_module, module
         info.module_to_param_usage_infos[module] = []
         output = call_module(module, *how)
@@ -162,8 +151,6 @@ class ExecOrderTracer:
 
     def record_node(
         self,
-        info: ExecutionInfo,
-        parameters: Mapping[str, nn.Parameter],
         create_proxy: Callable[..., Proxy],
         kind: str,
         target: Any,
@@ -177,8 +164,6 @@ class ExecOrderTracer:
         that weren't used before to ``param_forward_order``.
 
         Args:
-            info: The record.
-            parameters: All parameters of the root by name.
             create_proxy: The tracer's method; pass it all the arguments below.
             kind: The node's opcode.
             target: What the node calls or reads.
@@ -191,22 +176,24 @@ class ExecOrderTracer:
 
         In torch: ``_ExecOrderTracer._patched_create_proxy``.
         """
+        info = self.exec_info
         proxy = create_proxy(kind, target, args, *more, **options)
-        used = self.parameters_used(info, parameters, proxy.node, args)
-        _note_usage(info, info.curr_module, used)
+        used = self.parameters_used(proxy.node, args)
+        self._note_usage(info.curr_module, used)
         for _, parameter in used:
             if parameter not in info.visited_params:
                 info.visited_params.add(parameter)
                 info.param_forward_order.append(parameter)
         return proxy
 
-    def parameters_used(
-        self,
-        info: ExecutionInfo,
-        parameters: Mapping[str, nn.Parameter],
-        node: Node,
-        args: tuple[Any, ...],
-    ) -> NamedParameters:
+    def _note_usage(self, module: nn.Module, named_params: NamedParameters) -> None:
+        """Note in the current module's list that ``module`` uses these parameters, if any."""
+        info = self.exec_info
+        if named_params:
+            usage = ParamUsageInfo(module, named_params)
+            info.module_to_param_usage_infos[info.curr_module].append(usage)
+
+    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:
         """Return the parameters that a new node uses, with their names.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -219,8 +206,6 @@ class ExecOrderTracer:
         better.
 
         Args:
-            info: The record.
-            parameters: All parameters of the root by name.
             node: The node.
             args: Its positional arguments as the model passed them, proxies among them.
 
@@ -229,9 +214,9 @@ class ExecOrderTracer:
             twice.
         """
         if node.op == "call_module":
-            return list(info.curr_module.named_parameters())
+            return list(self.exec_info.curr_module.named_parameters())
         proxies = (each for each in args if isinstance(each, Proxy | torch.fx.Proxy))
-        return named(parameters, [each.node for each in proxies])
+        return named(self.parameters, [each.node for each in proxies])
 
 
 def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:
@@ -254,14 +239,6 @@ def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedPar
         for node in nodes
         if node.target in parameters
     ]
-
-
-def _note_usage(info: ExecutionInfo, module: nn.Module, named_params: NamedParameters) -> None:
-    """Note in the current module's list that ``module`` uses these parameters, if there are any."""
-    if named_params:
-        info.module_to_param_usage_infos[info.curr_module].append(
-            ParamUsageInfo(module, named_params)
-        )
 
 
 # --- What the record is for: parameters are gathered before they are needed
@@ -302,14 +279,17 @@ def prefetch_plan(
 ) -> list[Fetch]:
     """Plan to gather each module as early as memory allows.
 
-    A module takes up memory from the moment its gather begins until it has run. While a module
-    runs, it and all modules gathered ahead may together take up ``budget`` bytes. Modules are
-    gathered in the order of use. One that doesn't fit while any earlier one runs is gathered when
-    its turn comes: then there is no fetch for it, and the budget doesn't matter.
+    A module takes up memory from the moment its gather begins until it has run. While it runs, so
+    may modules inside it that are gathered on their own: it has run when the last of these in
+    ``order`` has. At any moment, the modules that run and all that are gathered ahead may together
+    take up ``budget`` bytes. Modules are gathered in the order of use. One that doesn't fit while
+    any earlier one runs is gathered when its turn comes: then there is no fetch for it, and the
+    budget doesn't matter.
 
     Args:
         order: The modules in the order of use, each once (``units_in_order``).
-        sizes: The bytes of each module's parameters.
+        sizes: The bytes of each module's parameters, without those of modules inside it that are
+            in ``order`` themselves.
         budget: The bytes that may be gathered at the same time.
 
     Returns:
@@ -320,6 +300,10 @@ def prefetch_plan(
     >>> plan == [Fetch(during=a, module=b), Fetch(during=b, module=c)]
     True
     """
+    place = {module: number for number, module in enumerate(order)}
+    freed: Counter[int] = Counter()  # bytes, by the place in the order after which they are free
+    for module in order:
+        freed[max(place.get(each, 0) for each in module.modules())] += sizes[module]
     fetches: list[Fetch] = []
     begun = held = 0
     for position, running in enumerate(order):
@@ -328,7 +312,7 @@ def prefetch_plan(
         while begun < len(order) and held + sizes[order[begun]] <= budget:
             fetches.append(Fetch(running, order[begun]))
             begun, held = begun + 1, held + sizes[order[begun]]
-        held -= sizes[running]
+        held -= freed[position]
     return fetches
 
 

@@ -98,10 +98,12 @@ def test_a_method_that_was_replaced_before_is_put_back(lesson):
     with watcher.patch_tracer(tracer, model):
         class_is_patched = vars(Tracer)["call_module"] is not on_class
         tracer.trace(model)
+    order = watcher.exec_info.module_forward_order
     equal(
         len(calls),
-        len(watcher.exec_info.module_forward_order) - 1,
+        len(order) - 1,
         cause=[
+            (model not in order, "the root is missing from `module_forward_order`"),
             (is_value(0), "it isn't called"),
             (
                 class_is_patched,
@@ -122,6 +124,51 @@ def test_only_this_tracer_is_watched(lesson):
         3,
         cause=(is_value(9), "another tracer's calls are recorded as well"),
         hint="replace the methods on the object, not on its class",
+    )
+
+
+def test_the_block_replaces_two_methods_of_one_object(lesson):
+    tracer, other = Tracer(), Tracer()
+    before, of_other = methods(tracer), methods(other)
+    with lesson.ExecOrderTracer().patch_tracer(tracer, Outer()):
+        during = methods(tracer)
+        equal(
+            methods(other),
+            of_other,
+            cause=(
+                lambda got: got != of_other,
+                "the methods were replaced on the class: all its objects have them",
+            ),
+            hint="replace them on the object",
+        )
+    replaced = [ours != theirs for ours, theirs in zip(during, before, strict=True)]
+    equal(replaced, [True, True], hint="`call_module` and `create_proxy` are replaced")
+
+
+def test_the_replaced_methods_get_the_original_first(lesson):
+    if not hasattr(lesson.ExecOrderTracer, "record_call"):
+        pytest.skip("torch's methods have other names")
+
+    class Noting(lesson.ExecOrderTracer):
+        def record_call(self, original, *how):
+            calls.append((original, len(how)))
+
+        def record_node(self, original, *how, **options):
+            calls.append((original, len(how) + len(options)))
+
+    calls, tracer = [], Tracer()
+    before = methods(tracer)
+    with Noting().patch_tracer(tracer, Outer()):
+        tracer.call_module(nn.ReLU(), None, (), {})
+        tracer.create_proxy("placeholder", "x", (), {})
+    equal(
+        calls,
+        [(method, 4) for method in before],
+        cause=(
+            lambda got: [each for each, _ in got] != [*before],
+            "the first argument isn't the tracer's own method",
+        ),
+        hint="`record_call(call_module, module, …)`, `record_node(create_proxy, kind, …)`",
     )
 
 
@@ -207,16 +254,24 @@ def test_each_call_is_noted_in_the_list_of_its_caller(lesson):
         [["inner", "last"], ["inner.0"]],
         cause=[
             (
-                lambda found: "inner" in found[1],
-                "a call is in the list of the module that is called, not of its caller",
+                lambda found: "inner" in found[1] or found == [[], []],
+                "a call is in the list of the module that is called, not of its caller: "
+                "note a call before the called module becomes the current one",
+            ),
+            (
+                is_value([["last"], ["inner.0"]]),
+                "`inner` has no parameters of its own, but it uses those of the modules inside it",
             ),
             (
                 lambda found: found[0] == ["inner"],
                 "after the first call, the root isn't the current module again",
             ),
-            (is_value([[], []]), "no call is in the list of its caller"),
+            (
+                lambda found: "inner.0.linear" in found[0],
+                "after a call, the root was the current module, and not the caller",
+            ),
         ],
-        hint="note a call before the called module becomes the current one",
+        hint="a call is noted in the list of the module that calls",
     )
 
 
@@ -429,9 +484,9 @@ def test_the_record_equals_torchs(lesson, name):
 # --- step 4: fetch ahead --------------------------------------------------------------------------
 
 
-def plan(lesson, sizes, budget: int) -> list[tuple[int, int]]:
+def plan(lesson, sizes, budget: int, order=()) -> list[tuple[int, int]]:
     """A plan for modules of these sizes, by their positions in the order of use."""
-    order = [nn.Identity() for _ in sizes]
+    order = order or [nn.Identity() for _ in sizes]
     fetches = lesson.prefetch_plan(order, dict(zip(order, sizes, strict=True)), budget)
     return [(order.index(fetch.during), order.index(fetch.module)) for fetch in fetches]
 
@@ -439,7 +494,8 @@ def plan(lesson, sizes, budget: int) -> list[tuple[int, int]]:
 def test_units_are_in_the_order_of_their_first_use(lesson):
     first, second, unused = (nn.Linear(2, 2) for _ in range(3))
     model = nn.Sequential(second, first, unused)
-    units = lesson.units_in_order([model, second, first, second], [first, second, unused])
+    order = iter([model, second, first, second])
+    units = lesson.units_in_order(order, [first, second, unused])
     equal(
         ["second" if unit is second else "first" if unit is first else "other" for unit in units],
         ["second", "first"],
@@ -453,30 +509,41 @@ def test_units_are_in_the_order_of_their_first_use(lesson):
                 is_value(["first", "second"]),
                 "this is the units' own order, or the order of their last use",
             ),
+            (is_value([]), "the order may be an iterator, which can be read only once"),
         ],
     )
+
+
+def ahead_during(fetches: list[tuple[int, int]], number: int) -> int:
+    """How many later modules are gathered when a module ends."""
+    return sum(during <= number < module for during, module in fetches)
 
 
 @pytest.mark.parametrize(
     ("budget", "wanted"),
     [
         (1, []),
-        (2, [(0, 1), (1, 2), (2, 3)]),
-        (3, [(0, 1), (0, 2), (1, 3)]),
-        (9, [(0, 1), (0, 2), (0, 3)]),
+        (2, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]),
+        (3, [(0, 1), (0, 2), (1, 3), (2, 4), (3, 5)]),
+        (9, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]),
     ],
     ids=["budget 1", "budget 2", "budget 3", "budget 9"],
 )
 def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, wanted):
     equal(
-        plan(lesson, [1, 1, 1, 1], budget),
+        plan(lesson, [1] * 6, budget),
         wanted,
         cause=[
             (
                 lambda got: any(during >= module for during, module in got),
                 "a module is fetched during itself or a later one: Fetch(during, module)",
             ),
-            (lambda got: len(got) > len(wanted), "more is held at a time than the budget allows"),
+            (
+                lambda got: any(
+                    ahead_during(got, number) > ahead_during(wanted, number) for number in range(6)
+                ),
+                "more is gathered at a time than the budget allows",
+            ),
             (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
             (
                 lambda got: any(
@@ -500,6 +567,30 @@ def test_a_module_that_never_fits_does_not_stop_the_others(lesson):
             (is_value([]), "after a module that doesn't fit, nothing is gathered ahead"),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("budget", "wanted"),
+    [(2, [(0, 1), (2, 3)]), (3, [(0, 1), (0, 2), (2, 3), (2, 4)])],
+    ids=["budget 2", "budget 3"],
+)
+def test_a_module_is_held_until_those_inside_it_have_run(lesson, budget, wanted):
+    blocks = [nn.Sequential(nn.Identity(), nn.Identity()) for _ in range(2)]
+    order = [module for block in blocks for module in (block, block[0])] + [nn.Identity()]
+    equal(
+        plan(lesson, [1] * 5, budget, order),
+        wanted,
+        cause=(
+            lambda got: (1, 2) in got or (1, 3) in got,
+            "the outer module's memory was counted as free while an inner one runs",
+        ),
+        hint="a module has run when the last module inside it has",
+    )
+
+
+def test_a_module_that_was_used_before_the_one_around_it_is_not_waited_for(lesson):
+    outer = nn.Sequential(nn.Identity())
+    equal(plan(lesson, [1] * 3, 2, [outer[0], outer, nn.Identity()]), [(0, 1), (1, 2)])
 
 
 def test_the_budget_counts_bytes_and_not_modules(lesson):

@@ -15,11 +15,11 @@ from tests.suite.answers import around, on, right, wrong
 
 def replacements(watcher, lesson, tracer, root_module) -> dict:
     """Make a new record, and return what replaces the tracer's two methods."""
-    info = watcher.exec_info = lesson.ExecutionInfo(root_module)
-    parameters = dict(root_module.named_parameters())
-    create_proxy = partial(watcher.record_node, info, parameters, tracer.create_proxy)
+    watcher.exec_info = lesson.ExecutionInfo(root_module)
+    watcher.parameters = dict(root_module.named_parameters())
+    create_proxy = partial(watcher.record_node, tracer.create_proxy)
     return {
-        "call_module": partial(watcher.record_call, info, tracer.call_module),
+        "call_module": partial(watcher.record_call, tracer.call_module),
         "create_proxy": update_wrapper(create_proxy, tracer.create_proxy),
     }
 
@@ -127,10 +127,11 @@ def records_a_module_after_its_call(lesson):
     """Appends the module when its call is over: children come first."""
 
     @around(lesson.ExecOrderTracer)
-    def record_call(original, self, info, call_module, module, *how):
-        position = len(info.module_forward_order)
-        result = original(self, info, call_module, module, *how)
-        info.module_forward_order.append(info.module_forward_order.pop(position))
+    def record_call(original, self, call_module, module, *how):
+        order = self.exec_info.module_forward_order
+        position = len(order)
+        result = original(self, call_module, module, *how)
+        order.append(order.pop(position))
         return result
 
 
@@ -139,19 +140,23 @@ def misses_no_use_of_a_parameter(lesson):
     """Finds parameters wherever they are, and keeps the usages of earlier calls."""
 
     @around(lesson.ExecOrderTracer)
-    def record_call(original, self, info, call_module, module, *how):
-        earlier = info.module_to_param_usage_infos.get(module, [])
-        output = original(self, info, call_module, module, *how)
-        info.module_to_param_usage_infos[module][:0] = earlier
+    def record_call(original, self, call_module, module, *how):
+        usages = self.exec_info.module_to_param_usage_infos
+        earlier = usages.get(module, [])
+        output = original(self, call_module, module, *how)
+        usages[module][:0] = earlier
         return output
 
     @on(lesson.ExecOrderTracer)
-    def parameters_used(self, info, parameters, node, args):
-        called = list(info.curr_module.named_parameters()) if node.op == "call_module" else []
+    def parameters_used(self, node, args):
+        current = self.exec_info.curr_module
+        called = list(current.named_parameters()) if node.op == "call_module" else []
         proxies = (each for each in tree_leaves(args) if isinstance(each, Proxy | lesson.Proxy))
         read = [each.node for each in proxies]
         read += [each for each in node.all_input_nodes if each not in read]
-        return called + lesson.named(parameters, [each for each in read if each.op == "get_attr"])
+        return called + lesson.named(
+            self.parameters, [each for each in read if each.op == "get_attr"]
+        )
 
 
 @right
@@ -159,14 +164,14 @@ def reads_parameters_in_a_loop(lesson):
     """Collects the parameters argument by argument."""
 
     @on(lesson.ExecOrderTracer)
-    def parameters_used(self, info, parameters, node, args):
+    def parameters_used(self, node, args):
         if node.op == "call_module":
-            return [(name, each) for name, each in info.curr_module.named_parameters()]
+            return [(name, each) for name, each in self.exec_info.curr_module.named_parameters()]
         used = []
         for argument in args if node.op in ("call_function", "call_method") else ():
             name = argument.node.target if isinstance(argument, Proxy) else None
-            if name in parameters:
-                used.append((name, parameters[name]))
+            if name in self.parameters:
+                used.append((name, self.parameters[name]))
         return used
 
 
@@ -179,11 +184,22 @@ def knows_only_its_own_proxies(lesson):
     """Forgets that the tracer may be torch's."""
 
     @on(lesson.ExecOrderTracer)
-    def parameters_used(self, info, parameters, node, args):
+    def parameters_used(self, node, args):
         if node.op == "call_module":
-            return list(info.curr_module.named_parameters())
+            return list(self.exec_info.curr_module.named_parameters())
         nodes = [each.node for each in args if isinstance(each, lesson.Proxy)]
-        return lesson.named(parameters, nodes)
+        return lesson.named(self.parameters, nodes)
+
+
+@wrong("test_the_record_equals_torchs", says="the node's own `args` hold nodes")
+def takes_nodes_for_proxies(lesson):
+    """Looks for proxies in the node, where there are none."""
+
+    @on(lesson.ExecOrderTracer)
+    def parameters_used(self, node, args):
+        if node.op == "call_module":
+            return list(self.exec_info.curr_module.named_parameters())
+        return lesson.named(self.parameters, [each.node for each in node.args])
 
 
 @wrong(
@@ -195,27 +211,93 @@ def notes_the_first_use_only(lesson):
     """Skips the parameters that were used before."""
 
     @around(lesson.ExecOrderTracer)
-    def parameters_used(original, self, info, *arguments):
-        used = original(self, info, *arguments)
-        return [each for each in used if each[1] not in info.visited_params]
+    def parameters_used(original, self, *arguments):
+        used = original(self, *arguments)
+        return [each for each in used if each[1] not in self.exec_info.visited_params]
 
 
-@wrong(
-    "test_each_call_is_noted_in_the_list_of_its_caller", says="no call is in the list of its caller"
-)
-def notes_a_call_in_a_list_that_it_empties(lesson):
-    """Makes the called module the current one before it notes the call."""
+def recording_calls(lesson, *, parameters_of=None, caller_of=None, notes_first=True):
+    """``record_call`` of the reference, except for one of its steps."""
 
     @on(lesson.ExecOrderTracer)
-    def record_call(self, info, call_module, module, *how):
+    def record_call(self, call_module, module, *how):
+        info = self.exec_info
+        caller = caller_of(info) if caller_of else info.curr_module
+        named = parameters_of(module) if parameters_of else list(module.named_parameters())
         info.module_forward_order.append(module)
-        caller, info.curr_module = info.curr_module, module
-        info.module_to_param_usage_infos.setdefault(module, [])
-        lesson._note_usage(info, module, list(module.named_parameters()))
+        if notes_first:
+            self._note_usage(module, named)
+        info.curr_module = module
         info.module_to_param_usage_infos[module] = []
+        if not notes_first:
+            self._note_usage(module, named)
         output = call_module(module, *how)
         info.curr_module = caller
         return output
+
+
+@wrong(
+    "test_each_call_is_noted_in_the_list_of_its_caller",
+    says="note a call before the called module becomes the current one",
+)
+def notes_a_call_in_the_list_of_the_callee(lesson):
+    """Makes the called module the current one before it notes the call."""
+    recording_calls(lesson, notes_first=False)
+
+
+@wrong(
+    "test_each_call_is_noted_in_the_list_of_its_caller",
+    says="it uses those of the modules inside it",
+    never="note a call before",
+)
+def notes_a_modules_own_parameters(lesson):
+    """Reads ``_parameters``, which lacks those of the modules inside."""
+    recording_calls(lesson, parameters_of=lambda module: list(module._parameters.items()))
+
+
+@wrong(
+    "test_each_call_is_noted_in_the_list_of_its_caller",
+    says="after a call, the root was the current module, and not the caller",
+    never="note a call before",
+)
+def goes_back_to_the_root(lesson):
+    """Takes the root for the caller."""
+    recording_calls(lesson, caller_of=lambda info: info.module_forward_order[0])
+
+
+@wrong("test_modules_come_in_the_order_of_their_calls", says="the root is missing from `modules`")
+def begins_without_the_root(lesson):
+    """Records the calls alone: the root is never called."""
+
+    @around(lesson.ExecOrderTracer)
+    @contextmanager
+    def patch_tracer(original, self, tracer, root_module):
+        with original(self, tracer, root_module):
+            self.exec_info.module_forward_order.clear()
+            yield
+
+
+@wrong("test_the_block_replaces_two_methods_of_one_object", says="replaced on the class")
+def patches_the_class_in_the_first_step(lesson):
+    """The same as ``patches_the_class``: the other steps needn't be written to see it."""
+    patches_the_class.change(lesson)
+
+
+@wrong(
+    "test_the_replaced_methods_get_the_original_first",
+    says="the first argument isn't the tracer's own method",
+)
+def passes_the_original_last(lesson):
+    """Calls ``record_call`` with the original method after the other arguments."""
+
+    @on(lesson.ExecOrderTracer)
+    @contextmanager
+    def patch_tracer(self, tracer, root_module):
+        methods = replacements(self, lesson, tracer, root_module)
+        enter = tracer.call_module
+        methods["call_module"] = lambda *how: self.record_call(*how, enter)
+        with patch.multiple(tracer, **methods):
+            yield
 
 
 @wrong(
@@ -225,7 +307,7 @@ def notes_a_call_in_a_list_that_it_empties(lesson):
 def lists_units_by_their_last_use(lesson):
     """Keeps the last use of each unit."""
     units_in_order = lesson.units_in_order
-    lesson.units_in_order = lambda order, units: units_in_order(order[::-1], units)[::-1]
+    lesson.units_in_order = lambda order, units: units_in_order([*order][::-1], units)[::-1]
 
 
 @wrong(
@@ -239,6 +321,42 @@ def gathers_the_next_only(lesson):
     def prefetch_plan(order, sizes, budget):
         pairs = pairwise(order)
         return [lesson.Fetch(*pair) for pair in pairs if sum(map(sizes.get, pair)) <= budget]
+
+
+def planning(lesson, *, forgets=False):
+    """``prefetch_plan`` of the reference, except for one of its steps."""
+
+    @on(lesson)
+    def prefetch_plan(order, sizes, budget):
+        fetches, begun, held = [], 0, 0
+        for position, running in enumerate(order):
+            if begun == position or forgets:
+                begun = max(begun, position + 1)
+                held = sizes[running] if forgets else held + sizes[running]
+            while begun < len(order) and held + sizes[order[begun]] <= budget:
+                fetches.append(lesson.Fetch(running, order[begun]))
+                held += sizes[order[begun]]
+                begun += 1
+            held -= sizes[running]
+        return fetches
+
+
+@wrong(
+    "test_a_module_is_gathered_as_early_as_the_budget_allows",
+    says="more is gathered at a time than the budget allows",
+)
+def forgets_what_it_gathered_ahead(lesson):
+    """Counts the running module alone, each time one begins."""
+    planning(lesson, forgets=True)
+
+
+@wrong(
+    "test_a_module_is_held_until_those_inside_it_have_run",
+    says="the outer module's memory was counted as free",
+)
+def frees_an_outer_module_before_the_inner_ones(lesson):
+    """Takes each module's memory as free when the next one begins."""
+    planning(lesson)
 
 
 @wrong("test_fsdp_is_told_once_for_each_module", says="a second call for the same module")

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from tests import zoo
 from tests.models.schedule import in_processes
-from tests.suite import equal
+from tests.suite import equal, noting
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
 FOREIGN = "(not of this model)"
@@ -179,9 +179,21 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 def watched(watcher, model: nn.Module, tracer=None, **options: object):
     """Trace a model while ``watcher`` watches, and return its record."""
     tracer = Tracer() if tracer is None else tracer
-    with watcher.patch_tracer(tracer, model):
+    with (
+        watcher.patch_tracer(tracer, model),
+        noting(cause=(took_a_node, NODES), on=(AttributeError,)),
+    ):
         tracer.trace(model, **options)
     return watcher.exec_info
+
+
+NODES = "the node's own `args` hold nodes; the proxies are in the `args` that the model passed"
+
+
+def took_a_node(error: Exception) -> bool:
+    """Return whether an attribute of proxies was read from a node, or from its arguments."""
+    is_missing = isinstance(error, AttributeError) and error.name in ("node", "target")
+    return is_missing and (hasattr(error.obj, "users") or isinstance(error.obj, list))
 
 
 def readable(info, model: nn.Module) -> Record:

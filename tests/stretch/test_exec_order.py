@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import random
 from collections.abc import Callable
 
 import pytest
@@ -69,6 +70,40 @@ def test_the_work_is_linear_in_the_calls(lesson):
         return lambda: watched(lesson.ExecOrderTracer(), model)
 
     is_linear(work, 30, "calls")
+
+
+# --- units inside units
+
+
+def nested(chance: random.Random, depth: int = 3) -> nn.Module:
+    """A module that calls one to three modules in turn, at most three levels deep."""
+    parts = [nested(chance, depth - 1) for _ in range(chance.randint(1, 3))] if depth else []
+    return nn.Sequential(*parts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_gather_exceeds_the_budget_whatever_runs_inside_what(lesson, seed):
+    chance = random.Random(seed)
+    model = nested(chance)
+    units = [module for module in model.modules() if chance.random() < 0.7]
+    sizes = {unit: chance.randint(1, 9) for unit in units}
+    budget = chance.randint(5, 40)
+    fetches = lesson.prefetch_plan(units, sizes, budget)
+    held: set[nn.Module] = set()
+    gathered = []
+
+    def begin(unit, args):
+        held.add(unit)
+        for each in (fetch for fetch in fetches if fetch.during is unit):
+            held.add(each.module)
+            gathered.append(sum(map(sizes.get, held)))
+
+    for unit in units:
+        unit.register_forward_pre_hook(begin)
+        unit.register_forward_hook(lambda unit, args, result: held.discard(unit))
+    model(torch.ones(1))
+    equal(len(gathered), len(fetches))
+    holds(all(each <= budget for each in gathered), f"at most {budget}", got=gathered)
 
 
 # --- a real run of FSDP2
