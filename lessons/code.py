@@ -252,13 +252,14 @@ class GraphModule(nn.Module):
         class_name: The name of the module's class.
 
     Attributes:
-        graph: The graph. Call ``recompile`` after editing it.
+        graph: The graph. Call ``recompile`` after editing it; another graph is compiled when you
+            assign it.
         code: The source of ``forward``.
         meta: A dict for further information about the module.
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
     module has nothing else from ``root``. Each graph module has its own ``forward``, so if you set
-    it on a class, each module needs its own class. ``graph.owning_module`` is the module.
+    it on a class, each module needs its own class.
 
     In torch: ``torch.fx.GraphModule``.
 
@@ -274,6 +275,25 @@ class GraphModule(nn.Module):
     ) -> None:
         raise NotImplementedError("code: write GraphModule.__init__")
 
+    @property
+    def graph(self) -> Graph:  # given
+        """The graph that the module runs."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        """Keep a graph, set its ``owning_module`` to this module, and compile it.
+
+        >>> from torch.fx import symbolic_trace
+        >>> module = GraphModule({}, symbolic_trace(lambda x: x + 1).graph)
+        >>> module.graph = symbolic_trace(lambda x: x - 1).graph
+        >>> module(2)
+        1
+        """
+        raise NotImplementedError(
+            "code: keep a graph, set its ``owning_module`` to this module, and compile it"
+        )
+
     def recompile(self) -> PythonCode:
         """Generate the code from the graph as it is now, and return it.
 
@@ -281,6 +301,30 @@ class GraphModule(nn.Module):
         """
         raise NotImplementedError(
             "code: generate the code from the graph as it is now, and return it"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        """Return a module with a copy of everything in this one, for ``copy.deepcopy``.
+
+        The copy has its own graph, and its own class with the same bases. If both had one class,
+        they would share its ``forward``: after you edit and recompile the copy, the original would
+        run the copy's graph.
+
+        Args:
+            memo: The copies made so far, by the ``id`` of the original. Pass it to
+                ``copy.deepcopy`` for whatever is inside the module.
+
+        >>> from copy import deepcopy
+        >>> from torch.fx import symbolic_trace
+        >>> module = GraphModule({}, symbolic_trace(lambda x: x + 1).graph)
+        >>> twin = deepcopy(module)
+        >>> twin.graph.output_node().args = (0,)
+        >>> _ = twin.recompile()
+        >>> module(2), twin(2)
+        (3, 0)
+        """
+        raise NotImplementedError(
+            "code: return a module with a copy of everything in this one, for ``copy.deepcopy``"
         )
 
 

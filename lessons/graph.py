@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import torch.fx
 from torch.fx.node import map_aggregate
 
+from given.graph import table
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -251,9 +253,6 @@ class NodeList:
 class Graph:
     """A list of nodes, and the place in it where the next node goes.
 
-    Args:
-        tracer_cls: The class of the tracer that recorded it.
-
     Attributes:
         nodes: The nodes, in the order in which they run.
         owning_module: The module that has the targets of ``call_module`` and ``get_attr`` nodes, or
@@ -276,8 +275,7 @@ class Graph:
         output = output output (relu,) {}
     """
 
-    def __init__(self, tracer_cls: Any = None) -> None:  # given
-        self._tracer_cls = tracer_cls
+    def __init__(self) -> None:  # given
         self.owning_module: Any = None
         self._graph_namespace = Namespace()
         # The root, which isn't a step, makes the list a ring, so every node has two neighbours.
@@ -288,6 +286,20 @@ class Graph:
 
     def __str__(self) -> str:  # given
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
+
+    def print_tabular(self) -> None:  # given
+        """Print the nodes as a table, as torch does if the package ``tabulate`` is installed.
+
+        >>> graph = Graph()
+        >>> result = graph.output([graph.placeholder("x")])
+        >>> graph.print_tabular()
+        opcode       name    target    args    kwargs
+        -----------  ------  --------  ------  --------
+        placeholder  x       x         ()      {}
+        output       output  output    ([x],)  {}
+        """
+        rows = [(each.op, each.name, each.target, each.args, each.kwargs) for each in self.nodes]
+        print(table(("opcode", "name", "target", "args", "kwargs"), rows))
 
     def create_node(
         self,
@@ -410,6 +422,27 @@ class Graph:
         """
         raise NotImplementedError(
             "graph: copy the nodes of another graph, except its output, to the insertion point"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        """Return a graph with a copy of each node, including the output, for ``copy.deepcopy``.
+
+        Without this method, ``copy.deepcopy`` would follow ``next`` from node to node, one level of
+        recursion deeper each time: a graph of 1,000 nodes would raise a ``RecursionError``.
+
+        Args:
+            memo: The copies that ``copy.deepcopy`` has made so far. You don't need it.
+
+        >>> from copy import deepcopy
+        >>> graph = Graph()
+        >>> result = graph.output(graph.call_method("relu", (graph.placeholder("x"),)))
+        >>> twin = deepcopy(graph)
+        >>> twin.output_node().args = (1,)
+        >>> list(twin.nodes), result.args
+        ([x, relu, output], (relu,))
+        """
+        raise NotImplementedError(
+            "graph: return a graph with a copy of each node, including the output, for ``copy.deepcopy``"
         )
 
     def lint(self) -> None:

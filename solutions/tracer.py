@@ -114,8 +114,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         return self.graph
 
     def new_graph(self) -> Graph:  # given
-        """Return an empty graph that remembers the class of its tracer."""
-        return Graph(tracer_cls=type(self))
+        """Return an empty graph."""
+        return Graph()
 
     @contextmanager
     def patched_modules(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 import sys
@@ -389,6 +390,38 @@ def test_recompile_follows_an_edit_of_the_graph(lesson):
     x = torch.rand(3)
     same_numbers(module(x), x.cos())
     holds("torch.cos" in module.code, "`code` is the new source", got=module.code)
+
+
+def test_another_graph_is_compiled_when_it_is_assigned(lesson):
+    module = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)))
+    module.graph = graph = traced(lambda x: torch.cos(x))
+    x = torch.rand(3)
+    same_numbers(module(x), x.cos(), hint="the setter of `graph` calls `recompile`")
+    holds(module.graph is graph, "this very graph", got=module.graph)
+    holds(graph.owning_module is module, "`graph.owning_module` is the module")
+
+
+def test_an_edit_of_a_deep_copy_leaves_the_original_as_it_was(lesson):
+    module = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)))
+    twin = copy.deepcopy(module)
+    _, node, _ = twin.graph.nodes
+    node.target = torch.cos
+    twin.recompile()
+    x = torch.rand(3)
+    same_numbers(twin(x), x.cos())
+    cause = (lambda got: got.equal(x.cos()), "it runs the copy's code: both have the same class")
+    same_numbers(module(x), x.sin(), cause=cause)
+    holds(twin.graph.owning_module is twin, "the copy's graph belongs to the copy")
+
+
+def test_a_deep_copy_computes_the_same_with_its_own_state(lesson):
+    model, graph = nested()
+    module = lesson.GraphModule(model, graph)
+    twin, x = copy.deepcopy(module), torch.rand(2, 4)
+    same_numbers(twin(x), module(x))
+    equal(twin.state_dict().keys(), module.state_dict().keys())
+    shared = [name for name, each in twin.named_parameters() if each is module.get_parameter(name)]
+    equal(shared, [], cause=(bool, "the copy has the parameters of the original"))
 
 
 # --- the whole: models ----------------------------------------------------------------------------

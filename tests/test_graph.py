@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import suppress
 
 import pytest
@@ -10,8 +11,8 @@ from torch import fx
 
 from tests import zoo
 from tests.models import graph as cases
-from tests.models.graph import diamond, same_edits, same_script, same_state
-from tests.suite import equal, holds, refuses
+from tests.models.graph import diamond, same_edits, same_script, same_state, state
+from tests.suite import equal, holds, is_value, refuses
 
 # --- step 1: names --------------------------------------------------------------------------------
 
@@ -276,13 +277,13 @@ def test_a_copied_node_has_all_parts_of_the_original(lesson):
     node = graph.call_module("linear", (x, [x]), {"key": x}, type_expr=torch.Tensor)
     node.name = "mine"
     node.meta["note"] = [1]
-    copy = other.node_copy(node, lambda each: y)
-    equal((copy.name, copy.op, copy.target), ("mine", "call_module", "linear"))
-    equal((repr((copy.args, copy.kwargs)), copy.type), ("((x, [x]), {'key': x})", torch.Tensor))
-    equal((copy.all_input_nodes, copy.meta), ([y], {"note": [1]}))
-    holds(copy.meta["note"] is node.meta["note"], "the copy of the metadata is shallow")
-    shared = (copy.meta is node.meta, "both nodes have the same dict")
-    copy.meta["note"] = 2
+    twin = other.node_copy(node, lambda each: y)
+    equal((twin.name, twin.op, twin.target), ("mine", "call_module", "linear"))
+    equal((repr((twin.args, twin.kwargs)), twin.type), ("((x, [x]), {'key': x})", torch.Tensor))
+    equal((twin.all_input_nodes, twin.meta), ([y], {"note": [1]}))
+    holds(twin.meta["note"] is node.meta["note"], "the copy of the metadata is shallow")
+    shared = (twin.meta is node.meta, "both nodes have the same dict")
+    twin.meta["note"] = 2
     equal(node.meta, {"note": [1]}, cause=shared)
 
 
@@ -333,6 +334,36 @@ def test_graphs_of_torch_are_copied(lesson, name):
     before_output = slice(None, len(graph.nodes) - 1)
     notes = [[node.meta for node in each.nodes][before_output] for each in (graph, traced)]
     holds(notes[0] == notes[1], "each node has the metadata of the node that was copied")
+
+
+def test_a_deep_copy_has_the_same_nodes(lesson):
+    graph = diamond(lesson.Graph())
+    graph.output_node().meta["note"], graph.output_node().type = 1, int
+    twin = copy.deepcopy(graph)
+    same_state(twin, graph, hint="copy the output, too")
+    equal((twin.output_node().meta, type(twin)), ({"note": 1}, lesson.Graph))
+    of_both = [node for node in twin.nodes if node in set(graph.nodes) or node.graph is not twin]
+    equal(of_both, [], cause=(bool, "the copy has nodes of the original"))
+
+
+def test_an_edit_of_a_deep_copy_leaves_the_original_as_it_was(lesson):
+    graph = diamond(lesson.Graph())
+    before, twin = state(graph), copy.deepcopy(graph)
+    twin.output_node().args = (next(iter(twin.nodes)),)
+    twin.eliminate_dead_code()
+    equal((len(twin.nodes), state(graph)), (2, before))
+
+
+def test_a_long_graph_can_be_copied(lesson):
+    def length_of_a_copy(graph):
+        try:
+            return len(copy.deepcopy(graph).nodes)
+        except RecursionError:
+            return "a RecursionError"
+
+    cause = (is_value("a RecursionError"), "`copy.deepcopy` followed `next` from node to node")
+    graph = cases.chain(lesson.Graph(), 1000)
+    equal(length_of_a_copy(graph), 1002, cause=cause, hint="write `__deepcopy__`, with a loop")
 
 
 def test_lint_passes_a_graph_that_can_run(lesson):

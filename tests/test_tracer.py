@@ -292,15 +292,6 @@ def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
     )
 
 
-def test_the_graph_knows_its_tracer_class(lesson):
-    equal(
-        lesson.Tracer().trace(nn.ReLU())._tracer_cls,
-        lesson.Tracer,
-        cause=(is_value(None), "the graph was made without the class of its tracer"),
-        hint="`Graph(tracer_cls=type(self))`: a copied graph is retraced by the same class",
-    )
-
-
 def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
     passed = []
 

@@ -122,6 +122,25 @@ def given_nodes_are_copied_too(lesson):
         return None
 
 
+@wrong("test_a_deep_copy_has_the_same_nodes", says="copy the output, too")
+def a_deep_copy_has_no_output(lesson):
+    """Uses ``graph_copy``, which leaves the output to its caller."""
+
+    @on(lesson.Graph)
+    def __deepcopy__(self, memo):
+        result = type(self)()
+        result.graph_copy(self, {})
+        return result
+
+
+@wrong("test_a_long_graph_can_be_copied", says="from node to node")
+def a_deep_copy_follows_the_links(lesson):
+    """Leaves the copy to ``copy.deepcopy``, which goes from each node to the next."""
+    for each in lesson.Graph.__mro__[:-1]:
+        if "__deepcopy__" in vars(each):
+            del each.__deepcopy__
+
+
 # --- wrong: checking and iterating ----------------------------------------------------------------
 
 

@@ -356,14 +356,6 @@ def test_the_module_is_in_the_mode_of_its_root(lesson, training):
     equal(lesson.GraphModule(model, traced(lambda x: -x)).training, training)
 
 
-def test_a_new_graph_is_compiled_at_once(lesson):
-    module = sine(lesson)
-    module.graph = traced(lambda x: torch.cos(x))
-    x = torch.rand(2)
-    same_numbers(module(x), x.cos())
-    holds(module.graph.owning_module is module, "the graph knows its module")
-
-
 def test_graph_modules_inside_are_compiled_as_well(lesson):
     inner = sine(lesson)
     graph = fx.Graph()
@@ -450,14 +442,6 @@ def test_a_copy_computes_the_same(lesson, duplicate, name):
     equal((twin.code, twin.training), (module.code, module.training))
     equal(list(twin.state_dict()), list(module.state_dict()))
     same_numbers(twin(*specimen.inputs), specimen.eager())
-
-
-def test_a_deep_copy_has_its_own_graph_and_parameters(lesson):
-    model, graph = nested()
-    module = lesson.GraphModule(model, graph)
-    twin = copy.deepcopy(module)
-    holds(twin.scale is not module.scale and twin.graph is not module.graph, "nothing is shared")
-    equal(len(list(twin.parameters())), len(list(module.parameters())))
 
 
 def test_a_copy_shares_the_graph_but_not_later_attributes(lesson):

@@ -153,6 +153,10 @@ def named_relu(x):
     return F.relu(x)
 
 
+def test_the_graph_knows_the_class_of_its_tracer(lesson):
+    equal(lesson.Tracer().trace(nn.ReLU())._tracer_cls, lesson.Tracer)
+
+
 # --- what is refused, and clean failures ----------------------------------------------------------
 
 

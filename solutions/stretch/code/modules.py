@@ -105,18 +105,6 @@ class GraphModule(core.GraphModule):
         if name in getattr(owner, "_non_persistent_buffers_set", ()):
             self.get_submodule(path)._non_persistent_buffers_set.add(name)
 
-    @property
-    def graph(self) -> Graph:
-        """The graph; a new one is compiled at once."""
-        return self._graph
-
-    @graph.setter
-    def graph(self, graph: Graph) -> None:
-        is_first = not hasattr(self, "_graph")  # that one is compiled by `__init__`
-        self._graph = graph
-        if not is_first:
-            self.recompile()
-
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
         self._graph.owning_module = self  # type: ignore[attr-defined]
@@ -236,14 +224,6 @@ class GraphModule(core.GraphModule):
     def state(self) -> dict[str, Any]:
         """Return the attributes without the graph."""
         return {name: value for name, value in vars(self).items() if name != "_graph"}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
-        """Copy everything; the graph is copied, not traced again."""
-        result = memo[id(self)] = blank(type(self).__bases__[0], type(self).__name__)
-        for name, value in vars(self).items():
-            vars(result)[name] = copy.deepcopy(value, memo)
-        result.recompile()
-        return result
 
     def __copy__(self) -> GraphModule:
         """Return another module with the same graph and the same state."""

@@ -61,8 +61,9 @@ class Graph(core.Graph):
     def __init__(
         self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
     ) -> None:
-        super().__init__(tracer_cls)
-        self.owning_module, self._tracer_extras = owning_module, tracer_extras
+        super().__init__()
+        self.owning_module, self._tracer_cls = owning_module, tracer_cls
+        self._tracer_extras = tracer_extras
         self._graph_namespace = Namespace()
         self._root: Any = Node(self, "", "root", "", (), {})
         self._root._position = 0
@@ -211,13 +212,10 @@ class Graph(core.Graph):
         output = next((node for node in g.nodes if node.op == "output"), None)
         return (result, output) if return_output_node and output else result
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
-        """Copy the nodes one after another, so that a long graph doesn't lead to recursion."""
-        result = type(self)(None, self._tracer_cls, self._tracer_extras)
+    def __deepcopy__(self, memo: dict[int, Any]) -> core.Graph:
+        result: Any = super().__deepcopy__(memo)
+        result._tracer_cls, result._tracer_extras = self._tracer_cls, self._tracer_extras
         result._codegen = copy.deepcopy(self._codegen, memo)
-        table: dict[core.Node, core.Node] = {}
-        for node in self.nodes:
-            table[node] = result.node_copy(node, table.__getitem__)
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -254,23 +252,6 @@ class Graph(core.Graph):
         """
         self.lint()
         return super().eliminate_dead_code(is_impure_node)
-
-    def print_tabular(self) -> None:
-        """Print the nodes as a table. torch's needs the package ``tabulate``; this one doesn't.
-
-        >>> graph = Graph()
-        >>> x = graph.placeholder("x")
-        >>> graph.print_tabular()
-        opcode       name  target  args  kwargs
-        -----------  ----  ------  ----  ------
-        placeholder  x     x       ()    {}
-        """
-        head = ("opcode", "name", "target", "args", "kwargs")
-        rows = [[str(getattr(node, name)) for name in ("op", *head[1:])] for node in self.nodes]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        for row in (head, ["-" * width for width in widths], *rows):
-            cells = zip(row, widths, strict=True)
-            print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
 
     # Code
 
