@@ -25,7 +25,7 @@ TORCH = """
     distributed/fsdp/_trace_utils.py export/unflatten.py
 """.split()
 NOT_IN_TORCH = {"custom_tracers", "inlining", "inversion", "capture", "backend"}
-FIRST_STATEMENT = 60
+FIRST_STATEMENT = 66
 LONGEST_BODY = 25
 MOST_GIVEN = 0.4
 LEAST_STEPS, SHORT_LESSON = 3, 30
