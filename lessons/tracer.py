@@ -59,16 +59,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope: dict[str, Scope] = {}
 
-    def trace(
-        self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-    ) -> Graph:
+    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:
         """Trace ``root`` and return the graph.
 
         Args:
             root: A function, or a module, whose method named ``self.traced_func_name``
                 (``"forward"``) is traced.
-            concrete_args: Passed to ``create_args_for_root``. Fixed values for arguments are part
-                of its stretch; its core ignores them.
 
         Returns:
             A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
@@ -255,14 +251,11 @@ class Scope(NamedTuple):
     module_type: type[nn.Module] | None
 
 
-def symbolic_trace(
-    root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-) -> GraphModule:
+def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:
     """Trace ``root`` and return a module that runs the recorded graph.
 
     Args:
         root: A module or a function.
-        concrete_args: Passed to ``trace``.
 
     Returns:
         A ``GraphModule`` whose class is named after the class of ``root``, or after the function.

@@ -61,16 +61,12 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope: dict[str, Scope] = {}
 
-    def trace(
-        self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-    ) -> Graph:
+    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:
         """Trace ``root`` and return the graph.
 
         Args:
             root: A function, or a module, whose method named ``self.traced_func_name``
                 (``"forward"``) is traced.
-            concrete_args: Passed to ``create_args_for_root``. Fixed values for arguments are part
-                of its stretch; its core ignores them.
 
         Returns:
             A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
@@ -106,7 +102,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         function = getattr(type(root), self.traced_func_name) if is_module else root
         self.root = root if isinstance(root, nn.Module) else nn.Module()
         self.graph = self.new_graph()
-        call, args = self.create_args_for_root(function, is_module, concrete_args)
+        call, args = self.create_args_for_root(function, is_module)
         with self.patched_modules():
             result = self.create_arg(call(*args))
             annotations = inspect.get_annotations(inspect.unwrap(call))
@@ -290,14 +286,11 @@ class Scope(NamedTuple):
     module_type: type[nn.Module] | None
 
 
-def symbolic_trace(
-    root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-) -> GraphModule:
+def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:
     """Trace ``root`` and return a module that runs the recorded graph.
 
     Args:
         root: A module or a function.
-        concrete_args: Passed to ``trace``.
 
     Returns:
         A ``GraphModule`` whose class is named after the class of ``root``, or after the function.
@@ -311,7 +304,7 @@ def symbolic_trace(
     8
     """
     tracer = Tracer()
-    graph = tracer.trace(root, concrete_args)
+    graph = tracer.trace(root)
     name = type(root).__name__ if isinstance(root, nn.Module) else root.__name__
     return GraphModule(tracer.root, graph, name)
 

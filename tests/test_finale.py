@@ -6,11 +6,12 @@ your interpreter runs it. The fixture ``lesson`` has the names of all these less
 
 from __future__ import annotations
 
+import re
 from unittest import mock
 
 import pytest
 import torch
-from torch import fx
+from torch import fx, nn
 
 from tests import zoo
 from tests.models.interpreter import plain
@@ -22,6 +23,37 @@ PIECES += ("Node", "Graph", "GraphModule", "Interpreter")
 # An interpreter takes one value per placeholder; what it does with `*args` is stretch.
 ONE_VALUE_EACH = [name for name in zoo.SMALL if name != "Variadic"]
 MADE = (fx.Proxy, fx.Node, fx.Graph, fx.GraphModule, fx.Interpreter)
+
+
+# What the documentation of torch.fx prints: a call of a module, and the calls inside it.
+CALL = """
+opcode       name    target    args     kwargs
+-----------  ------  --------  -------  --------
+placeholder  x       x         ()       {}
+call_module  relu    relu      (x,)     {}
+output       output  output    (relu,)  {}
+"""
+INSIDE = """
+opcode         name    target                             args     kwargs
+-------------  ------  ---------------------------------  -------  ------------------
+placeholder    x       x                                  ()       {}
+call_function  relu    <function relu at 0x7f326b7685e0>  (x,)     {'inplace': False}
+output         output  output                             (relu,)  {}
+"""
+
+
+class M1(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.relu(x)
+
+
+class M(M1):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.relu(x) + 1.0
 
 
 def resnet18() -> torch.nn.Module:
@@ -86,3 +118,45 @@ def test_a_small_model_interpreted_computes_the_same(lesson, name):
     interpreter = lesson.Interpreter(lesson.symbolic_trace(specimen.model))
     values = (*specimen.inputs, *specimen.kwargs.values())
     same_numbers(plain(interpreter.run(*values)), zoo.SMALL[name]().eager())
+
+
+# --- what the documentation of torch.fx does, with your pieces ------------------------------------
+
+
+def test_a_module_prints_its_class_and_its_modules(lesson):
+    equal(repr(lesson.symbolic_trace(M1())), "M1(\n  (relu): ReLU()\n)")
+
+
+def test_a_graph_prints_the_table_that_torch_prints(lesson, capsys):
+    lesson.symbolic_trace(M1()).graph.print_tabular()
+    equal(capsys.readouterr().out, CALL.lstrip())
+
+
+def test_a_table_shows_the_calls_inside_a_module(lesson, capsys):
+    class LowerReluTracer(lesson.Tracer):
+        def is_leaf_module(self, m: nn.Module, qualname: str) -> bool:
+            return not isinstance(m, nn.ReLU) and super().is_leaf_module(m, qualname)
+
+    def words(table):
+        lines = re.sub("0x[0-9a-f]+", "an address", table.strip()).splitlines()
+        return [line.split() for line in lines if not line.startswith("---")]
+
+    LowerReluTracer().trace(M1()).print_tabular()
+    equal(words(capsys.readouterr().out), words(INSIDE))
+
+
+def test_a_call_of_a_module_is_inlined_by_hand(lesson):
+    m = lesson.symbolic_trace(M())
+    tracer = lesson.GraphAppendingTracer(m.graph)
+    for node in m.graph.nodes:
+        if (node.op, node.target) == ("call_module", "relu"):
+            with m.graph.inserting_before(node):
+                proxy_args = lesson.map_arg(node.args, lambda n: lesson.Proxy(n, tracer))
+                proxy_kwargs = lesson.map_arg(node.kwargs, lambda n: lesson.Proxy(n, tracer))
+                proxy_output = m.relu(*proxy_args, **proxy_kwargs)
+                node.replace_all_uses_with(proxy_output.node)
+                m.graph.erase_node(node)
+    m.recompile()
+    same_numbers(m(x := torch.randn(3)), M()(x))
+    m.graph.lint()
+    equal([node.op for node in m.graph.nodes][1:], ["call_function", "call_function", "output"])

@@ -292,18 +292,6 @@ def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
     )
 
 
-def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
-    passed = []
-
-    class Watching(lesson.Tracer):
-        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
-            passed.append(concrete_args)
-            return super().create_args_for_root(root_fn, is_module)
-
-    Watching().trace(lambda x: x, {"x": 1})
-    equal(passed, [{"x": 1}])
-
-
 @pytest.mark.parametrize(
     "function",
     [lambda x: x if x.sum() > 0 else -x, lambda x: [y for y in x], lambda x: torch.add(*x)],

@@ -1,7 +1,9 @@
 """Unlike the core: a ``torch.fx.Tracer``, with everything that one takes care of, and more.
 
 - It makes torch's objects: the core's makers ``new_graph``, ``create_node`` and ``proxy`` are
-  torch's here, so that passes written for torch run on the result.
+  torch's here, so that passes written for torch run on the result. ``engine`` has the same tracer
+  with makers of ours.
+- Arguments may be known (``concrete_args``).
 - Functions under ``torch.fx.wrap``, those of ``math`` and those passed to the constructor are
   recorded as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
@@ -17,6 +19,7 @@ from __future__ import annotations
 import builtins
 import copy
 import functools
+import inspect
 import math
 import threading
 from collections import OrderedDict
@@ -54,19 +57,8 @@ class ModuleStack(OrderedDict[str, tuple[str, Any]]):
         return OrderedDict(self)
 
 
-class TorchsBase(fx.Tracer, TracerBase):
-    """What the core's tracer asks ``TracerBase`` for, answered by torch's class of that name.
-
-    As a base of ``Tracer`` it comes after the core, so the core decides, and torch's class makes
-    the nodes and proxies. In particular, torch's nodes carry stack traces and preserved metadata.
-    """
-
-    create_arg = fx.proxy.TracerBase.create_arg  # `fx.Tracer.create_arg` is what the core replaces
-    _filter_traceback_frames = TracerBase._filter_traceback_frames
-
-
-class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
-    """The core's tracer in torch's place, with torch's options.
+class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
+    """The core's tracer with torch's options; a subclass says which graphs and proxies it makes.
 
     Args:
         autowrap_modules: Their public functions are recorded as calls wherever the traced code
@@ -74,16 +66,6 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         autowrap_functions: Single functions that are recorded as calls in the same way.
         param_shapes_constant: Whether ``shape``, ``size()`` and the like of a parameter are
             numbers, so that code may branch on them, and not proxies.
-
-    In torch: ``torch.fx.Tracer``.
-
-    >>> import math
-    >>> for node in Tracer().trace(lambda x: math.sqrt(x) + 1).nodes:
-    ...     print(node.op, node.name, node.args)
-    placeholder x ()
-    call_function sqrt (x,)
-    call_function add (sqrt, 1)
-    output output (add,)
     """
 
     def __init__(
@@ -105,13 +87,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         self._module_at: dict[str, nn.Module] = {}
         self.module_stack = ModuleStack()
 
-    create_node = fx.Tracer.create_node
-
-    def new_graph(self) -> Graph:
-        """Return an empty graph of torch's that remembers the class of its tracer."""
-        return Graph(tracer_cls=type(self))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+    def __deepcopy__(self, memo: dict[int, Any]) -> TracerOfAnyGraph:
         """Copy the tracer, but not the Python modules in which it searches for functions."""
         memo.update((id(module), module) for module in self._autowrap_search)
         result = memo[id(self)] = copy.copy(self)
@@ -122,7 +98,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         self,
         root: nn.Module | Callable[..., Any],
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
-    ) -> Graph:
+    ) -> Any:
         """Trace ``root`` and return the graph; leave nothing on the tracer if that fails.
 
         Args:
@@ -137,12 +113,25 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
         before = self.num_calls.copy(), self.node_name_to_scope.copy()
         try:
-            return super().trace(root, concrete_args)  # type: ignore[arg-type]  # or a tuple
+            return self.record_run(root, concrete_args)
         except BaseException:
             self.num_calls, self.node_name_to_scope = before
             raise
         finally:
             self._module_at = {}
+
+    def record_run(self, root: Any, concrete_args: Any) -> Any:
+        """Record a run, as the core's ``trace`` does, and pass the concrete arguments on."""
+        is_module = isinstance(root, nn.Module)
+        function = getattr(type(root), self.traced_func_name) if is_module else root
+        self.root = root if is_module else nn.Module()
+        self.graph = self.new_graph()
+        call, args = self.create_args_for_root(function, is_module, concrete_args)
+        with self.patched_modules():
+            result = self.create_arg(call(*args))
+            annotations = inspect.get_annotations(inspect.unwrap(call))
+            self.create_node("output", "output", (result,), {}, None, annotations.get("return"))
+        return self.graph
 
     def create_args_for_root(
         self,
@@ -156,7 +145,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
         if code and code.co_name.isidentifier():  # `inspect` finds no source under `… in <lambda>`
             place = ("co_name", "co_filename", "co_firstlineno")
             fields = {name: getattr(code, name) for name in place}
-            self.graph._co_fields = fields  # type: ignore[attr-defined]  # torch's graph
+            self.graph._co_fields = fields  # type: ignore[attr-defined]
         return super().create_args_for_root(root_fn, is_module, concrete_args)
 
     @contextmanager
@@ -199,6 +188,38 @@ class Tracer(PathOfModule, CreateArg, Placeholders, core.Tracer, TorchsBase):
             proxy = parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
         return proxy
 
+
+class TorchsBase(fx.Tracer, TracerBase):
+    """What the core's tracer asks ``TracerBase`` for, answered by torch's class of that name.
+
+    As a base of ``Tracer`` it comes after the core, so the core decides, and torch's class makes
+    the nodes and proxies. In particular, torch's nodes carry stack traces and preserved metadata.
+    """
+
+    create_arg = fx.proxy.TracerBase.create_arg  # `fx.Tracer.create_arg` is what the core replaces
+    _filter_traceback_frames = TracerBase._filter_traceback_frames
+
+
+class Tracer(TracerOfAnyGraph, TorchsBase):
+    """The core's tracer in torch's place: a ``torch.fx.Tracer``, which makes torch's objects.
+
+    In torch: ``torch.fx.Tracer``.
+
+    >>> import math
+    >>> for node in Tracer().trace(lambda x: math.sqrt(x) + 1).nodes:
+    ...     print(node.op, node.name, node.args)
+    placeholder x ()
+    call_function sqrt (x,)
+    call_function add (sqrt, 1)
+    output output (add,)
+    """
+
+    create_node = fx.Tracer.create_node
+
+    def new_graph(self) -> Graph:  # type: ignore[override]
+        """Return an empty graph of torch's that remembers the class of its tracer."""
+        return Graph(tracer_cls=type(self))
+
     @classmethod
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
@@ -234,7 +255,7 @@ def symbolic_trace(
 # patched once, even if several traces run, and the last trace to end restores all of them.
 
 LOCK = threading.RLock()  # for changes of these two
-TRACES: list[Tracer] = []
+TRACES: list[TracerOfAnyGraph] = []
 PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
 
 # A subclass may make our own proxies in the place of torch's.
@@ -248,7 +269,7 @@ RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
 
 
 @contextmanager
-def recording(tracer: Tracer) -> Iterator[None]:
+def recording(tracer: TracerOfAnyGraph) -> Iterator[None]:
     """Send module calls and attribute reads of this thread to a tracer while the block runs."""
     proxies: dict[str, Proxy] = {}
 

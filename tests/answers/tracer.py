@@ -155,8 +155,8 @@ def a_copy_is_traced(lesson):
     """Copies the model, so training one doesn't train the other."""
 
     @around(lesson)
-    def symbolic_trace(original, root, concrete_args=None):
-        return original(copy.deepcopy(root), concrete_args)
+    def symbolic_trace(original, root):
+        return original(copy.deepcopy(root))
 
 
 # --- right ----------------------------------------------------------------------------------------

@@ -13,15 +13,12 @@ from torch import Tensor, fx, nn
 
 from solutions import backend, graph, inlining, interpreter, inversion, rewriting, split_module
 from solutions import tracer as core
-from solutions.stretch import code as code_stretch
-from solutions.stretch import graph as graph_stretch
+from solutions.stretch import engine
 from solutions.stretch import inlining as inlining_stretch
 from solutions.stretch import interpreter as interpreter_stretch
 from solutions.stretch import inversion as inversion_stretch
-from solutions.stretch import proxy as proxy_stretch
 from solutions.stretch import rewriting as rewriting_stretch
 from solutions.stretch import split_module as split_module_stretch
-from solutions.stretch import tracer as tracer_stretch
 
 fx.wrap("len")
 
@@ -155,16 +152,17 @@ def scaled_rows(x: Tensor) -> Tensor:
     return x[: x.shape[0] - 1] * math.sqrt(len(x))
 
 
-def test_the_full_tracer_makes_our_objects_if_its_makers_do() -> None:
-    class Own(tracer_stretch.Tracer):
-        def new_graph(self) -> Any:
-            return graph_stretch.Graph(tracer_cls=type(self))
-
-        def proxy(self, node: Any) -> Any:
-            return proxy_stretch.Proxy(node, self)
-
-    recorded = Own().trace(scaled_rows)
-    assert {type(node) for node in recorded.nodes} == {graph_stretch.Node}
-    assert "math_sqrt" in code_stretch.GraphModule({}, recorded).code
+def test_the_reference_s_own_engine_has_the_options_of_torch() -> None:
+    recorded = engine.Tracer().trace(scaled_rows)
+    assert {type(node) for node in recorded.nodes} == {engine.Node}
+    assert recorded._tracer_cls is engine.Tracer
+    traced = engine.symbolic_trace(scaled_rows)
+    assert "math_sqrt" in traced.code
     x = torch.rand(4, 2)
-    torch.testing.assert_close(code_stretch.GraphModule({}, recorded)(x), scaled_rows(x))
+    torch.testing.assert_close(traced(x), scaled_rows(x))
+
+
+def test_the_reference_s_own_engine_takes_concrete_arguments() -> None:
+    traced = engine.symbolic_trace(lambda x, parts: x + parts["a"], {"parts": {"a": fx.PH}})
+    assert [node.name for node in traced.graph.nodes] == ["x", "parts_1", "add", "output"]
+    assert traced(1, {"a": 2}) == 3

@@ -34,7 +34,7 @@ TABLES = {
     "mkdocs.yml": ("- lessons/{}.md", "- solutions/{}.md", "- api/{}.md"),
 }
 # Files beside those of the lessons that belong to several.
-NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain"}
+NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain", "engine"}
 # What the code of a folder may import from this repository by an absolute name.
 ARROWS = {
     "given": set(),

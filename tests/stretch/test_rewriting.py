@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, symbolic_trace
 
+from solutions.stretch import engine
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
@@ -32,7 +33,6 @@ from tests.models.rewriting import (
 )
 from tests.oracle import of_torch
 from tests.suite import equal, holds, is_linear, is_value, refuses, same_numbers
-from tests.suite.together import engine
 from tests.suite.versions import INSTALLED, that_run
 
 
@@ -394,7 +394,7 @@ def test_a_returned_match_has_the_new_node_of_an_input_that_was_replaced(lesson)
 @pytest.mark.unasked
 @pytest.mark.beyond("torch finds patterns in its own graphs only")
 def test_matches_in_a_row_are_replaced_in_a_graph_that_is_not_torchs(lesson):
-    gm = engine().module.symbolic_trace(nn.Sequential(nn.ReLU(), nn.ReLU()))
+    gm = engine.symbolic_trace(nn.Sequential(nn.ReLU(), nn.ReLU()))
     lesson.replace_pattern(gm, nn.Sequential(nn.ReLU()), tanh)
     gm.graph.lint()
     same_numbers(gm(torch.ones(2)), torch.ones(2).tanh().tanh())

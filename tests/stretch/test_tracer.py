@@ -153,6 +153,18 @@ def named_relu(x):
     return F.relu(x)
 
 
+def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
+    passed = []
+
+    class Watching(lesson.Tracer):
+        def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+            passed.append(concrete_args)
+            return super().create_args_for_root(root_fn, is_module)
+
+    Watching().trace(lambda x: x, {"x": 1})
+    equal(passed, [{"x": 1}])
+
+
 def test_the_graph_knows_the_class_of_its_tracer(lesson):
     equal(lesson.Tracer().trace(nn.ReLU())._tracer_cls, lesson.Tracer)
 

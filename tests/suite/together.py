@@ -14,7 +14,8 @@ from typing import Any
 from kata.lending import PACKAGE, LessonFinder, is_written, only_these_modules
 from kata.paths import CORES, SOLUTIONS
 from lessons import FINALE, TOGETHER
-from tests.suite.implementations import Implementation, core_of, reference_of
+from solutions.stretch import engine as own_engine
+from tests.suite.implementations import Implementation, core_of, reference_of, star_import
 
 
 def core(name: str) -> Implementation:
@@ -23,23 +24,9 @@ def core(name: str) -> Implementation:
 
 
 def engine() -> Implementation:
-    """The finale of the whole reference: the core's tracer, which makes the stretch's objects."""
+    """The whole reference's own engine; what its module leaves out is in the lessons' own."""
     pieces = joined(map(reference_of, FINALE.needs))
-    tracer = core_of("tracer").Tracer
-
-    class Tracer(tracer, pieces.TracerBase):  # type: ignore[misc, valid-type, name-defined]
-        def new_graph(self) -> Any:
-            return pieces.Graph(tracer_cls=type(self))
-
-        def proxy(self, node: object) -> Any:
-            return pieces.Proxy(node, self)
-
-    def symbolic_trace(root: Any) -> Any:
-        tracer = Tracer()
-        graph = tracer.trace(root)
-        return pieces.GraphModule(tracer.root, graph, type(root).__name__)
-
-    vars(pieces).update(Tracer=Tracer, symbolic_trace=symbolic_trace)
+    vars(pieces).update(vars(star_import(own_engine)))
     return Implementation(FINALE.name, SOLUTIONS, pieces)
 
 
