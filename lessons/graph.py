@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch.fx
 from torch.fx.node import map_aggregate
 
-from given.graph import table
+from given.graph import has_effect, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -216,7 +216,7 @@ class Node:
 
     def is_impure(self) -> bool:  # given
         """Return whether the node is needed even if its result isn't used."""
-        return self.op in ("placeholder", "output")
+        return self.op in ("placeholder", "output") or has_effect(self)
 
     def format_node(self) -> str:  # given
         """Return the node as one line of the printed graph."""
@@ -228,7 +228,8 @@ class NodeList:
     """The nodes of a graph in their order.
 
     Nodes may be inserted, moved and erased during an iteration. If that happens to the current
-    node, the iteration continues from where the node is now, or was before it was erased.
+    node, the iteration continues from where the node is now, or was before it was erased. It skips
+    nodes that were erased.
 
     In torch: ``torch.fx.graph._node_list``.
     """
@@ -384,6 +385,8 @@ class Graph:
     def erase_node(self, to_erase: Node) -> None:
         """Remove a node without users from the graph, and from the users of its inputs.
 
+        If it was erased before, the graph stays as it is. In torch, there is a warning.
+
         Raises:
             RuntimeError: It has users. The error names the node and its users.
         """
@@ -458,7 +461,7 @@ class Graph:
 
         Args:
             is_impure_node: Whether a node is needed even if its result isn't used; by default
-                ``Node.is_impure``.
+                ``Node.is_impure``, which keeps calls that have an effect, such as ``x.add_(1)``.
         """
         raise NotImplementedError(
             "graph: erase unused nodes, and those that this leaves unused; return whether there were any"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch.fx
 from torch.fx.node import map_aggregate
 
-from given.graph import table
+from given.graph import has_effect, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -233,11 +233,15 @@ class Node:
 
     def _unlink(self) -> None:
         # Its own links stay: an iteration that is at this node continues from here.
-        self.prev.next, self.next.prev = self.next, self.prev
+        if self._is_linked():
+            self.prev.next, self.next.prev = self.next, self.prev
+
+    def _is_linked(self) -> bool:
+        return self.prev.next is self
 
     def is_impure(self) -> bool:  # given
         """Return whether the node is needed even if its result isn't used."""
-        return self.op in ("placeholder", "output")
+        return self.op in ("placeholder", "output") or has_effect(self)
 
     def format_node(self) -> str:  # given
         """Return the node as one line of the printed graph."""
@@ -249,7 +253,8 @@ class NodeList:
     """The nodes of a graph in their order.
 
     Nodes may be inserted, moved and erased during an iteration. If that happens to the current
-    node, the iteration continues from where the node is now, or was before it was erased.
+    node, the iteration continues from where the node is now, or was before it was erased. It skips
+    nodes that were erased.
 
     In torch: ``torch.fx.graph._node_list``.
     """
@@ -264,14 +269,16 @@ class NodeList:
         """Iterate from the first node, which is the one after the root, to the last."""
         node = self.root.next
         while node is not self.root:
-            yield node
+            if node._is_linked():
+                yield node
             node = node.next
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate from the last node to the first."""
         node = self.root.prev
         while node is not self.root:
-            yield node
+            if node._is_linked():
+                yield node
             node = node.prev
 
 
@@ -417,6 +424,8 @@ class Graph:
     def erase_node(self, to_erase: Node) -> None:
         """Remove a node without users from the graph, and from the users of its inputs.
 
+        If it was erased before, the graph stays as it is. In torch, there is a warning.
+
         Raises:
             RuntimeError: It has users. The error names the node and its users.
         """
@@ -506,7 +515,7 @@ class Graph:
 
         Args:
             is_impure_node: Whether a node is needed even if its result isn't used; by default
-                ``Node.is_impure``.
+                ``Node.is_impure``, which keeps calls that have an effect, such as ``x.add_(1)``.
         """
         is_impure = is_impure_node or methodcaller("is_impure")
         changed = False

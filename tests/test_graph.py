@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import operator
+import warnings
 from contextlib import suppress
 
 import pytest
@@ -248,6 +250,35 @@ def test_the_neighbours_of_the_current_node_may_change_during_an_iteration(
     equal(seen, expected, cause=early, hint="choose the next node only when it is requested")
 
 
+@pytest.mark.parametrize(("direction", "neighbour"), [(iter, "d"), (reversed, "b")])
+def test_an_iteration_skips_nodes_that_were_erased(lesson, direction, neighbour):
+    def edit(graph):
+        nodes = {name: graph.placeholder(name) for name in "abcde"}
+        seen = []
+        for node in direction(graph.nodes):
+            seen.append(node.name)
+            if node.name == "c":
+                graph.erase_node(node)
+                graph.erase_node(nodes[neighbour])
+        return seen
+
+    same_edits(lesson, edit, hint="the current node may lead to a node that was erased, too")
+
+
+def test_a_node_that_is_erased_again_takes_no_other_out_of_the_list(lesson):
+    graph = lesson.Graph()
+    a, b, c = (graph.placeholder(name) for name in "abc")
+    graph.erase_node(b)
+    with graph.inserting_before(c):
+        new = graph.placeholder("new")
+    with suppress(RuntimeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns
+        graph.erase_node(b)
+    lost = (lambda nodes: new not in nodes, "the old neighbours of `b` were linked once more")
+    for direction in (iter, reversed):
+        equal(set(direction(graph.nodes)), {a, new, c}, cause=lost)
+
+
 def test_an_iteration_continues_from_where_a_node_was_moved_to(lesson):
     def edit(graph):
         seen = []
@@ -383,12 +414,23 @@ def test_dead_code_is_erased_and_then_its_inputs(lesson):
         graph.placeholder("unused")
         relu = list(diamond(graph).nodes)[2]
         with graph.inserting_after(relu):
-            dead = graph.call_method("dead", (relu,))
+            dead = graph.call_method("exp", (relu,))
         with graph.inserting_after(dead):
-            graph.call_method("too", (dead, dead))
+            graph.call_method("add", (dead, dead))
         return graph.eliminate_dead_code(), graph.eliminate_dead_code()
 
     same_edits(lesson, edit, hint="from the last node to the first")
+
+
+def test_calls_with_an_effect_stay(lesson):
+    def edit(graph):
+        x = graph.placeholder("x")
+        graph.call_function(torch._assert, (graph.call_method("all", (x,)), "no"))
+        graph.call_function(operator.setitem, (x, 0, graph.call_function(torch.rand, ((2,),))))
+        graph.call_function(torch.relu, (x,))
+        graph.eliminate_dead_code()
+
+    same_edits(lesson, edit, hint="ask `node.is_impure()`")
 
 
 def test_impure_nodes_stay(lesson):

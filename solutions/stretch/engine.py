@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from .code import CodeGen, CodeWriter, GraphModule, LazyGraphModule, PyTreeCodeGen, python_code
-from .graph import Graph, Namespace, Node, NodeList, map_arg
+from .graph import Graph, Namespace, Node, map_arg
 from .interpreter import Interpreter, ShapeProp, Transformer
 from .proxy import Attribute, GraphAppendingTracer, Proxy, TracerBase
 from .tracer import TracerOfAnyGraph
@@ -37,7 +37,6 @@ __all__ = [
     "LazyGraphModule",
     "Namespace",
     "Node",
-    "NodeList",
     "Proxy",
     "PyTreeCodeGen",
     "ShapeProp",

@@ -141,6 +141,18 @@ def a_deep_copy_follows_the_links(lesson):
             del each.__deepcopy__
 
 
+@wrong(
+    "test_a_node_that_is_erased_again_takes_no_other_out_of_the_list",
+    says="the old neighbours of `b` were linked once more",
+)
+def erased_nodes_are_taken_out_again(lesson):
+    """Links the neighbours of a node, even if it isn't between them."""
+
+    @on(lesson.Node)
+    def _unlink(self):
+        self.prev.next, self.next.prev = self.next, self.prev
+
+
 # --- wrong: checking and iterating ----------------------------------------------------------------
 
 
@@ -160,7 +172,13 @@ def lint_goes_by_names(lesson):
 @wrong("test_an_iteration_skips_nodes_that_were_erased", says="it returns ['a', 'b', 'c', 'e']")
 def erased_nodes_are_visited(lesson):
     """Follows the links of an erased node to a node that was erased after it."""
-    del lesson.NodeList.__iter__
+
+    @on(lesson.NodeList)
+    def __iter__(self):
+        node = self.root.next
+        while node is not self.root:
+            yield node
+            node = node.next
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -191,7 +209,8 @@ def iteration_in_one_loop(lesson):
     def walk(self, direction):
         node = self.root
         while (node := getattr(node, direction)) is not self.root:
-            yield node
+            if node.prev.next is node:
+                yield node
 
     lesson.NodeList.__iter__ = lambda self: walk(self, "next")
     lesson.NodeList.__reversed__ = lambda self: walk(self, "prev")

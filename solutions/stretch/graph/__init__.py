@@ -5,8 +5,7 @@
   unknown opcode, a target of the wrong kind. A single argument can be set. When a value is
   replaced, you can leave users out and pass metadata on. Erased nodes can't return to the list.
 - ``graphs``: an insertion point also works without a block and without a node. A graph knows its
-  module: ``lint`` checks the targets, and dead code elimination keeps calls that have an effect. A
-  graph has a code generator.
+  module: ``lint`` checks the targets. A graph has a code generator.
 - ``storing``: a graph of any length can be pickled.
 """
 
@@ -15,6 +14,6 @@ from __future__ import annotations
 from ...graph import map_arg
 from .graphs import Graph
 from .names import Namespace
-from .nodes import Node, NodeList
+from .nodes import Node
 
-__all__ = ["Graph", "Namespace", "Node", "NodeList", "map_arg"]
+__all__ = ["Graph", "Namespace", "Node", "map_arg"]

@@ -11,7 +11,7 @@ from torch import nn
 
 from ... import graph as core
 from .names import Namespace, name_for
-from .nodes import Node, NodeList
+from .nodes import Node
 from .storing import fill, state_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Graph(core.Graph):
         self._graph_namespace = Namespace()
         self._root: Any = Node(self, "", "root", "", (), {})
         self._root._position = 0
-        self.nodes: core.NodeList = NodeList(self._root)
+        self.nodes: Any = core.NodeList(self._root)
         self._insert = self._root.prepend
 
     # Nodes
@@ -154,7 +154,6 @@ class Graph(core.Graph):
             warnings.warn(f"{to_erase} was erased already", stacklevel=2)
             return
         super().erase_node(to_erase)
-        to_erase._erased = True
 
     def output_node(self) -> core.Node:
         """Return the output, which is the last node.

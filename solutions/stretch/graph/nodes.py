@@ -6,13 +6,14 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch.fx
-from torch._library.utils import is_impure
+
+from given.graph import has_effect
 
 from ... import graph as core
 from .names import argument_text, target_text, type_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from .graphs import Graph
 
@@ -32,7 +33,7 @@ class Node(core.Node):
     """
 
     graph: Graph
-    _erased = False  # torch's passes read this name, and the next one
+    _erased = property(lambda self: not self._is_linked())  # torch's passes read these names
     _input_nodes = property(lambda self: dict.fromkeys(self.all_input_nodes))
     _position: int | None = None
 
@@ -147,19 +148,12 @@ class Node(core.Node):
     def is_impure(self, impure_random: bool = True) -> bool:
         """Return whether the node is needed even if its result isn't used.
 
-        torch has a list of such functions; a module has an attribute ``_is_impure``.
+        In torch: some calls with an effect are unknown, such as ``x.add_(1)``.
 
         Args:
             impure_random: Whether functions that draw random numbers are among them.
         """
-        if self.op == "call_function":
-            target: Any = self.target
-            args, kwargs = self.args, self.kwargs
-            return is_impure(target, args=args, kwargs=kwargs, impure_random=impure_random)
-        if self.op == "call_module" and self.graph.owning_module is not None:
-            module = self.graph.owning_module.get_submodule(self.target)
-            return getattr(module, "_is_impure", False)
-        return super().is_impure()
+        return self.op in ("placeholder", "output") or has_effect(self, impure_random)
 
     # Printing
 
@@ -188,13 +182,3 @@ class Node(core.Node):
         if self.op == "get_attr":
             return line
         return f"{line}(args = {argument_text(self.args)}, kwargs = {argument_text(self.kwargs)})"
-
-
-class NodeList(core.NodeList):
-    """The core's, without nodes that are erased during an iteration."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return (node for node in super().__iter__() if not node._erased)
-
-    def __reversed__(self) -> Iterator[Any]:
-        return (node for node in super().__reversed__() if not node._erased)
