@@ -58,7 +58,6 @@ class TaggingTracer(Tracer):
 
     Args:
         tag: The tag; each tracer has its own.
-        **options: The options of ``Tracer``.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -67,7 +66,7 @@ class TaggingTracer(Tracer):
     ['encoder', 'encoder', 'encoder']
     """
 
-    def __init__(self, tag: Any = "foo", **options: Any) -> None:
+    def __init__(self, tag: Any = "foo") -> None:
         raise NotImplementedError("custom_tracers: write TaggingTracer.__init__")
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
@@ -90,9 +89,6 @@ class ModulePathTracer(Tracer):
 
     A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
     can trace more than once.
-
-    Args:
-        **options: The options of ``Tracer``.
 
     Attributes:
         current_module_qualified_name: The path of the module whose ``forward`` is running; ``""``
@@ -117,7 +113,7 @@ class ModulePathTracer(Tracer):
     current_module_qualified_name: str
     node_to_originating_module: dict[Node, str]
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self) -> None:
         raise NotImplementedError("custom_tracers: write ModulePathTracer.__init__")
 
     def call_module(

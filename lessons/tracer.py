@@ -43,13 +43,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         module_stack: The module calls in progress, outermost first; see ``call_module``.
         num_calls: How often the module at each path has been called. ``trace`` doesn't reset it.
         node_name_to_scope: The scope in which each node was created, by the node's name.
-        traced_func_name: The name of the method that is traced if the root is a module.
         proxy_buffer_attributes: Whether reading a buffer returns a proxy, as for a parameter.
 
     In torch: ``torch.fx.Tracer``.
     """
 
-    traced_func_name = "forward"
     proxy_buffer_attributes = False
 
     def __init__(self) -> None:  # given
@@ -63,8 +61,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         """Trace ``root`` and return the graph.
 
         Args:
-            root: A function, or a module, whose method named ``self.traced_func_name``
-                (``"forward"``) is traced.
+            root: A function, or a module, whose ``forward`` is traced.
 
         Returns:
             A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an

@@ -133,12 +133,8 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
         for name, value in vars(module).items()
         if isinstance(value, torch.Tensor)
     }
-    return paths | registered_paths(root)
-
-
-def registered_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # reference only
-    """Return the path of each parameter and buffer, at its first registered name."""
-    return {tensor: path for path, tensor in chain(root.named_parameters(), root.named_buffers())}
+    registered = chain(root.named_parameters(), root.named_buffers())
+    return paths | {tensor: path for path, tensor in registered}
 
 
 def has_attribute(module: nn.Module, name: str) -> bool:

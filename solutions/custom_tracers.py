@@ -56,7 +56,6 @@ class TaggingTracer(Tracer):
 
     Args:
         tag: The tag; each tracer has its own.
-        **options: The options of ``Tracer``.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -65,8 +64,8 @@ class TaggingTracer(Tracer):
     ['encoder', 'encoder', 'encoder']
     """
 
-    def __init__(self, tag: Any = "foo", **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, tag: Any = "foo") -> None:
+        super().__init__()
         self.tag = tag
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
@@ -89,9 +88,6 @@ class ModulePathTracer(Tracer):
 
     A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
     can trace more than once.
-
-    Args:
-        **options: The options of ``Tracer``.
 
     Attributes:
         current_module_qualified_name: The path of the module whose ``forward`` is running; ``""``
@@ -116,8 +112,8 @@ class ModulePathTracer(Tracer):
     current_module_qualified_name: str
     node_to_originating_module: dict[Node, str]
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self) -> None:
+        super().__init__()
         self.current_module_qualified_name = ""
         self.node_to_originating_module = {}
 

@@ -34,8 +34,7 @@ class Placeholders:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
             is_module: Whether the first parameter, whatever its name, is ``self.root`` and has no
                 placeholder.
-            concrete_args: Values to use instead of proxies; torch's tracer passes them. Use a proxy
-                for every parameter anyway: fixed values are part of the stretch.
+            concrete_args: Ignore it: torch's tracer passes it. See the stretch.
 
         Returns:
             A pair ``(call, args)``; ``call(*args)`` runs the function on the root and the proxies.

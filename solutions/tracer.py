@@ -45,13 +45,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         module_stack: The module calls in progress, outermost first; see ``call_module``.
         num_calls: How often the module at each path has been called. ``trace`` doesn't reset it.
         node_name_to_scope: The scope in which each node was created, by the node's name.
-        traced_func_name: The name of the method that is traced if the root is a module.
         proxy_buffer_attributes: Whether reading a buffer returns a proxy, as for a parameter.
 
     In torch: ``torch.fx.Tracer``.
     """
 
-    traced_func_name = "forward"
     proxy_buffer_attributes = False
 
     def __init__(self) -> None:  # given
@@ -65,8 +63,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         """Trace ``root`` and return the graph.
 
         Args:
-            root: A function, or a module, whose method named ``self.traced_func_name``
-                (``"forward"``) is traced.
+            root: A function, or a module, whose ``forward`` is traced.
 
         Returns:
             A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
@@ -98,9 +95,10 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         call_function add (relu, linear_bias)
         output output (add,)
         """
-        is_module = isinstance(root, nn.Module)
-        function = getattr(type(root), self.traced_func_name) if is_module else root
-        self.root = root if isinstance(root, nn.Module) else nn.Module()
+        if is_module := isinstance(root, nn.Module):
+            self.root, function = root, type(root).forward
+        else:
+            self.root, function = nn.Module(), root
         self.graph = self.new_graph()
         call, args = self.create_args_for_root(function, is_module)
         with self.patched_modules():

@@ -438,25 +438,6 @@ def test_a_model_is_traced_in_its_current_mode(lesson, training):
     )
 
 
-def test_another_method_can_be_traced_instead_of_forward(lesson):
-    class Encode(lesson.Tracer):
-        traced_func_name = "encode"
-
-    class Model(nn.Module):
-        def encode(self, x):
-            return x * 2
-
-        def forward(self, x):
-            return x * 3
-
-    equal(
-        [node.args[1] for node in Encode().trace(Model()).nodes if node.op == "call_function"],
-        [2],
-        cause=(is_value([3]), "`forward` was traced instead of the method that the tracer names"),
-        hint="`getattr(type(root), self.traced_func_name)`",
-    )
-
-
 # --- step 6: trace attributes of modules ----------------------------------------------------------
 
 

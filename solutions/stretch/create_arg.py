@@ -11,6 +11,7 @@ arguments are proxies or plain values: they are converted before anything else i
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,7 +79,8 @@ class CreateArg(core.CreateArg):
         """
         if self._graph_of_paths is not self.graph:
             super().path_of_value(value)
-            self._tensor_paths = attribute_paths(self.root) | core.registered_paths(self.root)
+            named = chain(self.root.named_parameters(), self.root.named_buffers())
+            self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
         path = super().path_of_value(value)
         held_at = module_at if isinstance(value, nn.Module) else value_at
         if path is not None and held_at(self.root, path) is value:

@@ -19,7 +19,8 @@ from .tracer import Tracer
 class ModulePathTracer(core.ModulePathTracer, Tracer):
     """Record, for each node, the path of the module whose ``forward`` made it.
 
-    It is the core's, except for the signature of ``create_proxy``.
+    Args:
+        **options: The options of ``Tracer``.
 
     >>> from torch import nn
     >>> tracer = ModulePathTracer(param_shapes_constant=True)
@@ -27,6 +28,10 @@ class ModulePathTracer(core.ModulePathTracer, Tracer):
     >>> list(tracer.node_to_originating_module.values())
     ['', '0']
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        Tracer.__init__(self, **options)
 
     # The tracer passes `proxy_factory_fn` only if the signature has a parameter of that name.
     @wraps(Tracer.create_proxy)
@@ -49,11 +54,19 @@ class TaggingTracer(core.TaggingTracer, Tracer):
 
     A copy of a graph has a copy of ``meta``, and of no other attribute of a node.
 
+    Args:
+        tag: The tag; each tracer has its own.
+        **options: The options of ``Tracer``.
+
     >>> from copy import deepcopy
     >>> graph = deepcopy(TaggingTracer("encoder").trace(lambda x: x + 1))
     >>> [node.meta["tag"] for node in graph.nodes]
     ['encoder', 'encoder', 'encoder']
     """
+
+    def __init__(self, tag: Any = "foo", **options: Any) -> None:
+        super().__init__(tag)
+        Tracer.__init__(self, **options)
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:
         """Create the node as the core does, and put the tag in ``meta``, too."""

@@ -3,7 +3,7 @@
 - It makes torch's objects: the core's makers ``new_graph``, ``create_node`` and ``proxy`` are
   torch's here, so that passes written for torch run on the result. ``engine`` has the same tracer
   with makers of ours.
-- Arguments may be known (``concrete_args``).
+- Arguments may be known (``concrete_args``), and another method than ``forward`` may be traced.
 - Functions under ``torch.fx.wrap``, those of ``math`` and those passed to the constructor are
   recorded as calls; ``param_shapes_constant`` makes shapes of parameters plain numbers.
 - A trace leaves other threads alone, and traces may overlap: the patched methods ask who is
@@ -66,7 +66,12 @@ class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
         autowrap_functions: Single functions that are recorded as calls in the same way.
         param_shapes_constant: Whether ``shape``, ``size()`` and the like of a parameter are
             numbers, so that code may branch on them, and not proxies.
+
+    Attributes:
+        traced_func_name: The name of the method that is traced if the root is a module.
     """
+
+    traced_func_name = "forward"
 
     def __init__(
         self,

@@ -165,6 +165,24 @@ def test_concrete_arguments_are_passed_to_create_args_for_root(lesson):
     equal(passed, [{"x": 1}])
 
 
+def test_another_method_can_be_traced_instead_of_forward(lesson):
+    class Encode(lesson.Tracer):
+        traced_func_name = "encode"
+
+    class Model(nn.Module):
+        def encode(self, x):
+            return x * 2
+
+        def forward(self, x):
+            return x * 3
+
+    equal(
+        [node.args[1] for node in Encode().trace(Model()).nodes if node.op == "call_function"],
+        [2],
+        hint="`getattr(type(root), self.traced_func_name)`",
+    )
+
+
 def test_the_graph_knows_the_class_of_its_tracer(lesson):
     equal(lesson.Tracer().trace(nn.ReLU())._tracer_cls, lesson.Tracer)
 
