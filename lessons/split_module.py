@@ -1,9 +1,8 @@
-"""Split a graph into submodules, and build the graph that calls them in turn.
+"""Cut a graph into partitions, and build the graph that calls them.
 
-A callback returns a partition number for every call in the graph. Five steps do the rest: group the
-nodes by partition, collect the values that are passed between partitions, sort the partitions by
-their dependencies, build a submodule from each, and build the outer graph that calls the
-submodules.
+A partition is some of a graph's nodes, together with the values that enter it and those that leave
+it. Once you know these values, something else can run in place of the nodes: a submodule, as in
+this lesson, or later the call of a module, a fused kernel, a stage on another machine.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from .graph import Graph, Node
 
 @dataclass(eq=False)
 class Partition:  # given
-    """The nodes that become one submodule, and the data that the steps below fill in.
+    """Some nodes of a graph, the values that enter and leave, and a graph of these nodes.
 
     Attributes:
-        name: The partition number that the callback returned, as a string.
-        nodes: The calls in this partition, in the graph's order (set by ``assign_nodes``).
-        inputs: Maps each value that the partition uses but doesn't compute to the partition that
-            computes it, or to ``None`` for a placeholder or ``get_attr`` node
+        name: The callback's answer for its nodes, as text.
+        nodes: Its calls, in the graph's order (set by ``assign_nodes``).
+        inputs: The values that it uses but doesn't compute. Each is mapped to the partition that
+            computes it, or to ``None`` if no partition does (``collect_crossings``).
+        outputs: Its values that are used elsewhere: a dict as an ordered set
             (``collect_crossings``).
-        outputs: The values that are used outside; a dict as an ordered set (``collect_crossings``).
-        graph: The submodule's graph (``build_submodule``).
-        environment: Maps each original node to its copy in ``graph`` (``build_submodule``).
+        graph: Its nodes as a graph of their own (``build_graph``).
+        environment: Maps its inputs and nodes to their copies in ``graph`` (``build_graph``).
 
     In torch: ``torch.fx.passes.split_module.Partition``.
     """
@@ -53,21 +52,21 @@ class Partition:  # given
         return list(dict.fromkeys(filter(None, self.inputs.values())))
 
     @property
-    def input_names(self) -> list[str]:
-        """The names of the submodule's placeholders: those of the original nodes."""
-        return [value.name for value in self.inputs]
-
-    def flat_name(self, path: str) -> str:
-        """The attribute of the submodule that holds the module at ``path`` in the model."""
-        return path.replace(".", "_")
-
-    @property
     def returns_single(self) -> bool:
-        """Return whether the submodule returns a single value instead of a tuple."""
+        """Whether a call of it returns the one output itself, and not a tuple of all outputs."""
         return len(self.outputs) == 1
 
+    @property
+    def old_paths(self) -> dict[str, str]:
+        """Where the result has each module that its nodes call, and where the model has it."""
+        return {
+            f"{self.submod_name}.{self.environment[node].target}": str(node.target)
+            for node in self.nodes
+            if node.op == "call_module"
+        }
 
-# A partition, or a subclass of it: a kernel, a stage, a module's call.
+
+# A partition, or a subclass of it: a module's call, a kernel, a stage.
 Part = TypeVar("Part", bound=Partition)
 
 
@@ -79,24 +78,21 @@ def split_module(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Split a traced model into submodules, and return the model that calls them in turn.
+    """Cut a traced model into submodules, and return the model that calls them in turn.
 
-    Every call in the graph belongs to the partition whose number the callback returns for it. Each
-    partition becomes a submodule, ``submod_<number>``. The result computes the same as ``m``, with
-    the same modules and parameters, and ``m`` itself isn't changed.
-
-    This function calls the five steps below in order. Write it last.
+    The callback returns a number for each call in the graph. Calls with the number 3 become the
+    submodule ``submod_3``. The result computes the same as ``m``, with the same modules and
+    parameters, and ``m`` doesn't change.
 
     Args:
-        m: The model to split.
-        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
-        split_callback: Returns the partition number of a node; called once for each call node, in
-            the order of the graph.
-        qualname_map: A dict to fill with the old path of every module called in the result:
-            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. Existing entries are kept.
-        keep_original_order: Call the submodules in the order in which the graph reaches them, and
-            read parameters where they are needed.
-        keep_original_node_name: Give the nodes of the submodules the names of the original nodes.
+        m: The model to cut.
+        root_m: The model that ``m`` was traced from. Unused, as in torch.
+        split_callback: Returns the number of a call.
+        qualname_map: A dict to which you add the ``old_paths`` of each partition, for example
+            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``.
+        keep_original_order: Call the submodules in the order in which the graph reaches them. A
+            cycle is refused nevertheless.
+        keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
@@ -130,147 +126,181 @@ def split_module(
         return submod_1
     """
     raise NotImplementedError(
-        "split_module: split a traced model into submodules, and return the model that calls them in turn"
+        "split_module: cut a traced model into submodules, and return the model that calls them in turn"
     )
 
 
 def assign_nodes(
     graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
 ) -> list[Any]:
-    """Call the callback once for every call node, and group the nodes by its answers.
+    """Group the calls of a graph by the callback's answers.
 
-    A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
-    Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not
-    called for them. Call it exactly once per node: it may keep a count or use random numbers, so
-    a second call may return something else.
+    A call computes something: it is a ``call_function``, ``call_method`` or ``call_module`` node.
+    The other nodes are in no partition, and the callback isn't asked about them. Ask it once per
+    call: a callback may count its calls, and then its second answer is another one.
 
     Args:
-        graph: The graph to split; not modified.
-        split_callback: Returns the partition number of a node, or any other name for a group.
-        kind: The class of the partitions: later lessons have their own, such as ``Kernel``.
+        graph: The graph; it is only read.
+        split_callback: Returns a number for a call, or anything else that becomes a name.
+        kind: The class of the partitions. Later lessons have their own, such as ``Kernel``.
 
     Returns:
-        The partitions, in the order in which the graph first reaches them. Each has its ``name``
-        (the number as text) and its ``nodes``, in the graph's order. A graph without calls has no
-        partitions.
+        The partitions, in the order in which the graph reaches them.
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 
     >>> from lessons.tracer import symbolic_trace
-    >>> def f(x):
-    ...     return torch.relu(x) + 1
-    >>> graph = symbolic_trace(f).graph
-    >>> assign_nodes(graph, lambda node: len(node.name) % 2)
-    [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
+    >>> graph = symbolic_trace(lambda x: (torch.relu(x) + 1).relu()).graph
+    >>> assign_nodes(graph, lambda node: 7 if "relu" in node.name else 3)
+    [Partition(name='7', nodes=[relu, relu_1]), Partition(name='3', nodes=[add])]
     """
-    raise NotImplementedError(
-        "split_module: call the callback once for every call node, and group the nodes by its answers"
-    )
+    raise NotImplementedError("split_module: group the calls of a graph by the callback's answers")
 
 
 def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
-    """Fill in the inputs and outputs of each partition.
+    """Find the values that enter each partition, and those that leave it.
 
-    If a node uses a value that another partition computes, the value is an input of the node's
-    partition and an output of the other one. Placeholders and ``get_attr`` nodes are inputs too,
-    but belong to no partition. A value that the graph returns is an output of its partition, even
-    if no other partition uses it.
+    Below, ``first`` computes ``mul``, and ``second`` uses it. So ``mul`` is an output of ``first``
+    and an input of ``second``. The graph returns ``add``, so ``add`` is an output, although no
+    other partition uses it. ``y`` enters too, but no partition computes it.
 
     Args:
         m: The traced model; it is only read.
-        partitions: The result of ``assign_nodes``. Their ``inputs`` and ``outputs`` are filled in,
-            in the order of first use.
-
-    Hint: ``node.all_input_nodes`` lists the nodes in a node's arguments, also nested ones.
+        partitions: The partitions. Their ``inputs`` and ``outputs`` are filled in, in the order in
+            which the graph's nodes first use the values.
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
     >>> from lessons.tracer import symbolic_trace
-    >>> def f(x, y):
-    ...     doubled = x * 2
-    ...     return doubled + y, doubled
-    >>> m = symbolic_trace(f)
+    >>> m = symbolic_trace(lambda x, y: x * 2 + y)
     >>> x, y, mul, add, output = m.graph.nodes
     >>> first, second = Partition("0", nodes=[mul]), Partition("1", nodes=[add])
     >>> collect_crossings(m, [first, second])
-    >>> list(first.inputs), list(first.outputs)
-    ([x], [mul])
-    >>> list(second.inputs), list(second.outputs), second.dependencies
-    ([mul, y], [add], [Partition(name='0', nodes=[mul])])
-    """
-    raise NotImplementedError("split_module: fill in the inputs and outputs of each partition")
-
-
-def order_partitions(partitions: list[Part], keep_original_order: bool = False) -> list[Part]:
-    """Sort the partitions so that each runs after all those it depends on.
-
-    Of several that could run next, the first in the given order runs first. So a cut along the
-    graph keeps the graph's order, and partitions of one node each stay as they are.
-
-    Args:
-        partitions: The result of ``assign_nodes``, after ``collect_crossings``.
-        keep_original_order: Return them in the given order. Only cycles are refused.
-
-    Returns:
-        The same partitions, each after those it depends on, unless ``keep_original_order``.
-
-    Raises:
-        RuntimeError: Partitions depend on each other in a cycle, even with ``keep_original_order``.
-            The message contains the ``submod_name`` of each partition in the cycle, and of no
-            others.
-
-    Hint: ``graphlib.TopologicalSorter`` of the standard library: ``prepare`` refuses a cycle, then
-    ``get_ready`` and ``done`` let you choose. ``heapq`` keeps the ready ones sorted.
-
-    In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
-    are ready, it runs the one that became ready last. Its error doesn't name the partitions.
-
-    >>> from lessons.tracer import symbolic_trace
-    >>> def f(x):
-    ...     return torch.relu(x) + 1
-    >>> x, relu, add, output = symbolic_trace(f).graph.nodes
-    >>> first = Partition("7", nodes=[relu])
-    >>> second = Partition("3", nodes=[add], inputs={relu: first})
-    >>> [partition.submod_name for partition in order_partitions([second, first])]
-    ['submod_7', 'submod_3']
+    >>> first.inputs, list(first.outputs)
+    ({x: None}, [mul])
+    >>> second.inputs, list(second.outputs)
+    ({mul: Partition(name='0', nodes=[mul]), y: None}, [add])
     """
     raise NotImplementedError(
-        "split_module: sort the partitions so that each runs after all those it depends on"
+        "split_module: find the values that enter each partition, and those that leave it"
+    )
+
+
+def order_partitions(partitions: list[Part]) -> list[Part]:
+    """Sort partitions so that each runs after those it depends on.
+
+    Of several that could run next, take the one that is first in the list. So if you cut a model
+    from front to back, it stays in that order.
+
+    If two partitions need values from each other, no order works. In a model of a thousand nodes
+    you want to know which two: the error has the ``submod_name`` of each partition in the cycle,
+    and of no others.
+
+    Args:
+        partitions: The partitions, after ``collect_crossings``.
+
+    Returns:
+        The same partitions, sorted.
+
+    Raises:
+        RuntimeError: Partitions depend on each other in a cycle.
+
+    In torch: the loop over ``root_partitions`` inside ``split_module``. It takes the partition that
+    became ready last, and its error doesn't name any.
+
+    >>> from lessons.tracer import symbolic_trace
+    >>> x, relu, add, output = symbolic_trace(lambda x: torch.relu(x) + 1).graph.nodes
+    >>> first = Partition("7", nodes=[relu])
+    >>> second = Partition("3", nodes=[add], inputs={relu: first})
+    >>> [partition.name for partition in order_partitions([second, first, Partition("5")])]
+    ['7', '3', '5']
+    """
+    raise NotImplementedError(
+        "split_module: sort partitions so that each runs after those it depends on"
+    )
+
+
+def copy_nodes(
+    nodes: Iterable[Node],
+    graph: Graph,
+    environment: dict[Node, Node],
+    keep_original_node_name: bool = False,
+) -> None:
+    """Add copies of nodes to a graph.
+
+    If you copied ``add`` below with its own arguments, the copy would use ``y`` of the old graph.
+    It has to use the new ``y``, and ``environment`` knows which one that is.
+
+    Args:
+        nodes: The nodes, in the order in which to copy them. The copies have their types, and
+            copies of their ``meta``.
+        graph: The graph in which to create the copies.
+        environment: Maps old nodes to new ones. It has all values that ``nodes`` use and don't
+            compute; each copy is added to it.
+        keep_original_node_name: Keep the names. Otherwise ``create_node`` chooses them as usual, so
+            in a new graph, the first ``relu`` is ``relu``, even if it was ``relu_5``.
+
+    >>> old, new = Graph(), Graph()
+    >>> y = old.placeholder("y")
+    >>> add = old.call_method("add", (y, 1))
+    >>> environment = {y: new.placeholder("taken")}
+    >>> copy_nodes([add], new, environment)
+    >>> print(new)
+    graph():
+        taken = placeholder taken () {}
+        add = call_method add (taken, 1) {}
+    >>> environment
+    {y: taken, add: add}
+    """
+    raise NotImplementedError("split_module: add copies of nodes to a graph")
+
+
+def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
+    """Build the graph of a partition, as if it were a function.
+
+    Its inputs are the parameters: placeholders with the names and types of the values, copies of
+    their ``meta``, and no defaults. Its outputs are the result. If ``returns_single``, that is the
+    value itself, and otherwise a tuple, which may be empty.
+
+    Args:
+        partition: A partition, after ``collect_crossings``. Its ``graph`` and ``environment`` are
+            filled in.
+        keep_original_node_name: As for ``copy_nodes``.
+
+    Returns:
+        The graph. Its class is that of the graph that the nodes are from, yours or torch's.
+
+    >>> from lessons.tracer import symbolic_trace
+    >>> x, relu, tanh, output = symbolic_trace(lambda x: x.relu().tanh()).graph.nodes
+    >>> part = Partition("0", nodes=[tanh], inputs={relu: None}, outputs={tanh: None})
+    >>> print(build_graph(part))
+    graph():
+        relu = placeholder relu () {}
+        tanh = call_method tanh (relu,) {}
+        output = output output (tanh,) {}
+    >>> part.environment[relu] is relu
+    False
+    """
+    raise NotImplementedError(
+        "split_module: build the graph of a partition, as if it were a function"
     )
 
 
 def build_submodule(
     partition: Partition, m: GraphModule, keep_original_node_name: bool = False
 ) -> GraphModule:
-    """Copy the nodes of a partition into its own graph, between its inputs and its outputs.
+    """Build a module that runs the graph of a partition.
 
-    The new graph holds, in this order:
-
-    1. a placeholder for each of ``partition.inputs``, named as in ``partition.input_names``. It has
-       no default: a submodule is always given all of its inputs;
-    2. the nodes. Their arguments are the new graph's nodes. The submodule is flat: the module at
-       ``a.b.c`` is called as ``a_b_c``, its ``partition.flat_name``;
-    3. the output, in the order of ``partition.outputs``: the value itself if
-       ``partition.returns_single``, otherwise a tuple of all values, which may be empty.
-
-    Every new node has the type of its original, and a copy of its ``meta``. The modules are the
-    original ones, not copies; the submodule holds those that it calls, and no others.
+    The module is flat. If the model calls ``layers.first``, the submodule has the same module as
+    ``layers_first``: that very object, not a copy, and no module that it doesn't call.
 
     Args:
-        partition: A partition, after ``collect_crossings``. Its ``graph`` and its
-            ``environment`` are filled in.
-        m: The traced model, which holds the modules.
-        keep_original_node_name: Give the copies the names of their originals. Otherwise the new
-            graph names them itself.
+        partition: A partition, after ``collect_crossings``.
+        m: The traced model, which has the modules.
+        keep_original_node_name: As for ``copy_nodes``.
 
     Returns:
-        The submodule.
-
-    The new graph and module have the classes of ``m`` and its graph, whether yours or torch's:
-    ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
-
-    Hint: ``map_arg`` of the lesson ``graph``, which replaces nodes in arguments, also nested ones;
-    ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
+        The submodule. Its class is ``graph_module_class(m)`` of the lesson ``code``.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
 
@@ -280,21 +310,72 @@ def build_submodule(
     >>> mlp.layers.first = torch.nn.Linear(3, 4)
     >>> m = symbolic_trace(mlp)
     >>> x, linear, output = m.graph.nodes
-    >>> partition = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
-    >>> print(build_submodule(partition, m).code.strip())
+    >>> part = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
+    >>> print(build_submodule(part, m).code.strip())
     def forward(self, input_1):
         layers_first = self.layers_first(input_1);  input_1 = None
         return layers_first
     """
+    raise NotImplementedError("split_module: build a module that runs the graph of a partition")
+
+
+def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
+    """Return, for each output of a partition, the node that has it after a call of the partition.
+
+    A call of a partition with one output is that output. With two outputs it is a tuple, and each
+    of them has to be taken out with ``operator.getitem``. ``returns_single`` tells which it is.
+
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> relu, tanh = graph.call_method("relu", (x,)), graph.call_method("tanh", (x,))
+    >>> call = graph.call_module("both", (x,))
+    >>> values_of(call, Partition("0", outputs={tanh: None, relu: None}))
+    {tanh: getitem, relu: getitem_1}
+    >>> values_of(call, Partition("1", outputs={relu: None}))
+    {relu: both}
+    """
     raise NotImplementedError(
-        "split_module: copy the nodes of a partition into its own graph, between its inputs and its outputs"
+        "split_module: return, for each output of a partition, the node that has it after a call of the partition"
     )
 
 
-def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
-    """Fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs."""
+def with_calls(
+    graph: Graph, partitions: Iterable[Part], call: Callable[[Graph, Part, Any], Node | None]
+) -> Graph:
+    """Copy a graph, with calls in place of some of its partitions.
+
+    Below, the partition of ``relu`` and ``neg`` becomes a call, and ``add`` remains: a node that is
+    to stay as it is, is a partition of its own. So one order covers them all.
+
+    Args:
+        graph: The graph; it is only read. Each of its calls is in one of the partitions.
+        partitions: The partitions, in an order in which they can run.
+        call: Takes the new graph, a partition, and a tuple of the partition's inputs in the new
+            graph. It adds the node of a call to the graph and returns it; or it returns ``None``,
+            and the partition's nodes are copied.
+
+    Returns:
+        The new graph, of the same class. All placeholders and ``get_attr`` nodes come first. Nodes
+        keep their names; the output has no type.
+
+    >>> from lessons.tracer import symbolic_trace
+    >>> m = symbolic_trace(lambda x: (torch.relu(x) + 1).neg() * torch.relu(x))
+    >>> fused = {"add", "neg"}
+    >>> parts = assign_nodes(m.graph, lambda each: "fused" if each.name in fused else each.name)
+    >>> collect_crossings(m, parts)
+    >>> def call(graph, part, inputs):
+    ...     return graph.call_module("fused", inputs) if part.name == "fused" else None
+    >>> print(with_calls(m.graph, order_partitions(parts), call))
+    graph():
+        x = placeholder x () {}
+        relu = call_function relu (x,) {}
+        fused = call_module fused (relu,) {}
+        relu_1 = call_function relu (x,) {}
+        mul = call_function mul (fused, relu_1) {}
+        output = output output (mul,) {}
+    """
     raise NotImplementedError(
-        "split_module: fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs"
+        "split_module: copy a graph, with calls in place of some of its partitions"
     )
 
 
@@ -304,71 +385,50 @@ def stitch_graph(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Build the outer graph: the model's inputs, the calls of the submodules, the output.
-
-    The graph holds, in this order:
-
-    1. the placeholders of the original, with their defaults and annotations, and then all of its
-       ``get_attr`` nodes. With ``keep_original_order`` only the placeholders: each ``get_attr`` is
-       placed right before the first submodule call that uses it, or before the output;
-    2. a call of each submodule with its partition's inputs, even if its result isn't used;
-       and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
-       for each value in the tuple;
-    3. the output, with the structure of the original's but without its type annotation.
-
-    Placeholders and ``get_attr`` nodes have a copy of the original's ``meta``. Parameters and
-    buffers are the original ones, not copies.
+    """Build the outer model: it calls each submodule, even if nothing uses the result.
 
     Args:
-        m: The traced model; it is only read.
-        submodules: Maps each partition to its submodule from ``build_submodule``, in the order in
-            which to call them.
-        keep_original_order: Read a parameter where it is first needed, not at the start.
-        keep_original_node_name: Name the arguments of ``forward`` after the placeholder nodes
-            (``input_1``), not after their targets (``input``).
+        m: The traced model; it is only read. Its parameters and buffers that the graph reads go
+            into the result: the objects themselves, under the same paths.
+        submodules: Maps each partition to its submodule, in the order in which to call them.
+        keep_original_order: Apply ``read_late`` to the new graph.
+        keep_original_node_name: Apply ``rename_arguments`` to the new graph.
 
     Returns:
-        The model after the split; ``meta["partition_names"]`` is the set of the submodules' names.
+        The model, of the class of ``m``. Each submodule has the ``submod_name`` of its partition,
+        and ``meta["partition_names"]`` is the set of these names.
 
     In torch: ``construct_graph`` and the last two loops inside ``split_module``.
 
     >>> from lessons.tracer import symbolic_trace
     >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
     >>> x, linear, relu, output = m.graph.nodes
-    >>> partition = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
-    >>> print(stitch_graph(m, {partition: m}).code.strip())
+    >>> part = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
+    >>> print(stitch_graph(m, {part: m}).code.strip())
     def forward(self, input):
         input_1 = input
         submod_0 = self.submod_0(input_1);  input_1 = None
         return submod_0
     """
     raise NotImplementedError(
-        "split_module: build the outer graph: the model's inputs, the calls of the submodules, the output"
+        "split_module: build the outer model: it calls each submodule, even if nothing uses the result"
     )
 
 
-def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
-    """Map each output of a partition to its node in the graph that calls it.
+def read_late(graph: Graph) -> None:  # given
+    """Move each ``get_attr`` node to just before its first user, and erase those without users."""
+    read = dict.fromkeys(graph.find_nodes(op="get_attr"))
+    for node in list(graph.nodes):
+        for value in node.all_input_nodes:
+            if value in read and next(iter(value.users)) is node:
+                node.prepend(value)
+    for node in read:
+        if not node.users:
+            graph.erase_node(node)
 
-    A call that returns a single value is that value itself. Otherwise it returns a sequence: add
-    one ``operator.getitem`` for each output, in order.
-    """
-    raise NotImplementedError(
-        "split_module: map each output of a partition to its node in the graph that calls it"
-    )
 
-
-def with_calls(
-    graph: Graph, partitions: Iterable[Partition], call: Callable[[Graph, Any, Any], Node | None]
-) -> Graph:
-    """Copy a graph, and let calls compute some of its partitions.
-
-    Args:
-        graph: The graph; each of its calls is in a partition.
-        partitions: The partitions, in an order in which they can run.
-        call: Takes the new graph, a partition and its inputs in the new graph, and adds the node
-            of a call; or returns ``None`` for a partition whose nodes are to be copied.
-    """
-    raise NotImplementedError(
-        "split_module: copy a graph, and let calls compute some of its partitions"
-    )
+def rename_arguments(graph: Graph) -> None:  # given
+    """Name the arguments of ``forward`` after their nodes: ``input_1``, where it was ``input``."""
+    for node in graph.find_nodes(op="placeholder"):
+        stars = node.target[: node.target.count("*")]
+        node.target = stars + node.name

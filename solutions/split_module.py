@@ -1,15 +1,14 @@
-"""Split a graph into submodules, and build the graph that calls them in turn.
+"""Cut a graph into partitions, and build the graph that calls them.
 
-A callback returns a partition number for every call in the graph. Five steps do the rest: group the
-nodes by partition, collect the values that are passed between partitions, sort the partitions by
-their dependencies, build a submodule from each, and build the outer graph that calls the
-submodules.
+A partition is some of a graph's nodes, together with the values that enter it and those that leave
+it. Once you know these values, something else can run in place of the nodes: a submodule, as in
+this lesson, or later the call of a module, a fused kernel, a stage on another machine.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -23,17 +22,17 @@ from .graph import Graph, Node, map_arg
 
 @dataclass(eq=False)
 class Partition:  # given
-    """The nodes that become one submodule, and the data that the steps below fill in.
+    """Some nodes of a graph, the values that enter and leave, and a graph of these nodes.
 
     Attributes:
-        name: The partition number that the callback returned, as a string.
-        nodes: The calls in this partition, in the graph's order (set by ``assign_nodes``).
-        inputs: Maps each value that the partition uses but doesn't compute to the partition that
-            computes it, or to ``None`` for a placeholder or ``get_attr`` node
+        name: The callback's answer for its nodes, as text.
+        nodes: Its calls, in the graph's order (set by ``assign_nodes``).
+        inputs: The values that it uses but doesn't compute. Each is mapped to the partition that
+            computes it, or to ``None`` if no partition does (``collect_crossings``).
+        outputs: Its values that are used elsewhere: a dict as an ordered set
             (``collect_crossings``).
-        outputs: The values that are used outside; a dict as an ordered set (``collect_crossings``).
-        graph: The submodule's graph (``build_submodule``).
-        environment: Maps each original node to its copy in ``graph`` (``build_submodule``).
+        graph: Its nodes as a graph of their own (``build_graph``).
+        environment: Maps its inputs and nodes to their copies in ``graph`` (``build_graph``).
 
     In torch: ``torch.fx.passes.split_module.Partition``.
     """
@@ -56,21 +55,21 @@ class Partition:  # given
         return list(dict.fromkeys(filter(None, self.inputs.values())))
 
     @property
-    def input_names(self) -> list[str]:
-        """The names of the submodule's placeholders: those of the original nodes."""
-        return [value.name for value in self.inputs]
-
-    def flat_name(self, path: str) -> str:
-        """The attribute of the submodule that holds the module at ``path`` in the model."""
-        return path.replace(".", "_")
-
-    @property
     def returns_single(self) -> bool:
-        """Return whether the submodule returns a single value instead of a tuple."""
+        """Whether a call of it returns the one output itself, and not a tuple of all outputs."""
         return len(self.outputs) == 1
 
+    @property
+    def old_paths(self) -> dict[str, str]:
+        """Where the result has each module that its nodes call, and where the model has it."""
+        return {
+            f"{self.submod_name}.{self.environment[node].target}": str(node.target)
+            for node in self.nodes
+            if node.op == "call_module"
+        }
 
-# A partition, or a subclass of it: a kernel, a stage, a module's call.
+
+# A partition, or a subclass of it: a module's call, a kernel, a stage.
 Part = TypeVar("Part", bound=Partition)
 
 
@@ -82,24 +81,21 @@ def split_module(
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Split a traced model into submodules, and return the model that calls them in turn.
+    """Cut a traced model into submodules, and return the model that calls them in turn.
 
-    Every call in the graph belongs to the partition whose number the callback returns for it. Each
-    partition becomes a submodule, ``submod_<number>``. The result computes the same as ``m``, with
-    the same modules and parameters, and ``m`` itself isn't changed.
-
-    This function calls the five steps below in order. Write it last.
+    The callback returns a number for each call in the graph. Calls with the number 3 become the
+    submodule ``submod_3``. The result computes the same as ``m``, with the same modules and
+    parameters, and ``m`` doesn't change.
 
     Args:
-        m: The model to split.
-        root_m: The model that ``m`` was traced from. Unused; kept for compatibility with torch.
-        split_callback: Returns the partition number of a node; called once for each call node, in
-            the order of the graph.
-        qualname_map: A dict to fill with the old path of every module called in the result:
-            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``. Existing entries are kept.
-        keep_original_order: Call the submodules in the order in which the graph reaches them, and
-            read parameters where they are needed.
-        keep_original_node_name: Give the nodes of the submodules the names of the original nodes.
+        m: The model to cut.
+        root_m: The model that ``m`` was traced from. Unused, as in torch.
+        split_callback: Returns the number of a call.
+        qualname_map: A dict to which you add the ``old_paths`` of each partition, for example
+            ``{"submod_0.layer1_0_conv1": "layer1.0.conv1"}``.
+        keep_original_order: Call the submodules in the order in which the graph reaches them. A
+            cycle is refused nevertheless.
+        keep_original_node_name: Keep the names of nodes and of the arguments of ``forward``.
 
     Returns:
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
@@ -134,56 +130,43 @@ def split_module(
     """
     partitions = assign_nodes(m.graph, split_callback)
     collect_crossings(m, partitions)
-    ordered = order_partitions(partitions, keep_original_order)
+    in_order = order_partitions(partitions)
     submodules = {
-        partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
+        partition: build_submodule(partition, m, keep_original_node_name)
+        for partition in (partitions if keep_original_order else in_order)
     }
     if qualname_map is not None:
-        qualname_map.update(old_paths(ordered))
+        for partition in partitions:
+            qualname_map.update(partition.old_paths)
     return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
-def old_paths(partitions: Iterable[Partition]) -> dict[str, str]:  # reference only
-    """Map the path of every module called in the result to its path in the original."""
-    return {
-        f"{partition.submod_name}.{partition.environment[node].target}": str(node.target)
-        for partition in partitions
-        for node in partition.nodes
-        if node.op == "call_module"
-    }
-
-
-# --- Step 1: every call gets its partition
+# --- Step 1: each call gets its partition
 
 
 def assign_nodes(
     graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
 ) -> list[Any]:
-    """Call the callback once for every call node, and group the nodes by its answers.
+    """Group the calls of a graph by the callback's answers.
 
-    A call is a node that computes something: ``call_function``, ``call_method`` or ``call_module``.
-    Placeholders, ``get_attr`` nodes and the output belong to no partition; the callback is not
-    called for them. Call it exactly once per node: it may keep a count or use random numbers, so
-    a second call may return something else.
+    A call computes something: it is a ``call_function``, ``call_method`` or ``call_module`` node.
+    The other nodes are in no partition, and the callback isn't asked about them. Ask it once per
+    call: a callback may count its calls, and then its second answer is another one.
 
     Args:
-        graph: The graph to split; not modified.
-        split_callback: Returns the partition number of a node, or any other name for a group.
-        kind: The class of the partitions: later lessons have their own, such as ``Kernel``.
+        graph: The graph; it is only read.
+        split_callback: Returns a number for a call, or anything else that becomes a name.
+        kind: The class of the partitions. Later lessons have their own, such as ``Kernel``.
 
     Returns:
-        The partitions, in the order in which the graph first reaches them. Each has its ``name``
-        (the number as text) and its ``nodes``, in the graph's order. A graph without calls has no
-        partitions.
+        The partitions, in the order in which the graph reaches them.
 
     In torch: ``instantiate_node_partition_mapping`` inside ``split_module``.
 
     >>> from solutions.tracer import symbolic_trace
-    >>> def f(x):
-    ...     return torch.relu(x) + 1
-    >>> graph = symbolic_trace(f).graph
-    >>> assign_nodes(graph, lambda node: len(node.name) % 2)
-    [Partition(name='0', nodes=[relu]), Partition(name='1', nodes=[add])]
+    >>> graph = symbolic_trace(lambda x: (torch.relu(x) + 1).relu()).graph
+    >>> assign_nodes(graph, lambda node: 7 if "relu" in node.name else 3)
+    [Partition(name='7', nodes=[relu, relu_1]), Partition(name='3', nodes=[add])]
     """
     partitions: dict[str, Any] = {}
     for node in graph.nodes:
@@ -193,164 +176,202 @@ def assign_nodes(
     return list(partitions.values())
 
 
-# --- Step 2: values that are made in one partition and used in another
+# --- Step 2: which values enter and leave?
 
 
 def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
-    """Fill in the inputs and outputs of each partition.
+    """Find the values that enter each partition, and those that leave it.
 
-    If a node uses a value that another partition computes, the value is an input of the node's
-    partition and an output of the other one. Placeholders and ``get_attr`` nodes are inputs too,
-    but belong to no partition. A value that the graph returns is an output of its partition, even
-    if no other partition uses it.
+    Below, ``first`` computes ``mul``, and ``second`` uses it. So ``mul`` is an output of ``first``
+    and an input of ``second``. The graph returns ``add``, so ``add`` is an output, although no
+    other partition uses it. ``y`` enters too, but no partition computes it.
 
     Args:
         m: The traced model; it is only read.
-        partitions: The result of ``assign_nodes``. Their ``inputs`` and ``outputs`` are filled in,
-            in the order of first use.
-
-    Hint: ``node.all_input_nodes`` lists the nodes in a node's arguments, also nested ones.
+        partitions: The partitions. Their ``inputs`` and ``outputs`` are filled in, in the order in
+            which the graph's nodes first use the values.
 
     In torch: ``record_cross_partition_use`` inside ``split_module``.
 
     >>> from solutions.tracer import symbolic_trace
-    >>> def f(x, y):
-    ...     doubled = x * 2
-    ...     return doubled + y, doubled
-    >>> m = symbolic_trace(f)
+    >>> m = symbolic_trace(lambda x, y: x * 2 + y)
     >>> x, y, mul, add, output = m.graph.nodes
     >>> first, second = Partition("0", nodes=[mul]), Partition("1", nodes=[add])
     >>> collect_crossings(m, [first, second])
-    >>> list(first.inputs), list(first.outputs)
-    ([x], [mul])
-    >>> list(second.inputs), list(second.outputs), second.dependencies
-    ([mul, y], [add], [Partition(name='0', nodes=[mul])])
+    >>> first.inputs, list(first.outputs)
+    ({x: None}, [mul])
+    >>> second.inputs, list(second.outputs)
+    ({mul: Partition(name='0', nodes=[mul]), y: None}, [add])
     """
     partition_of = {node: partition for partition in partitions for node in partition.nodes}
     for node in m.graph.nodes:
+        user = partition_of.get(node)
         for value in node.all_input_nodes:
-            record_use(value, partition_of.get(value), partition_of.get(node))
+            maker = partition_of.get(value)
+            if maker is not user:
+                if maker is not None:
+                    maker.outputs[value] = None
+                if user is not None:
+                    user.inputs[value] = maker
 
 
-def record_use(
-    value: Node, maker: Partition | None, user: Partition | None
-) -> None:  # reference only
-    """Record one use of a value; a node that belongs to no partition has ``None``."""
-    if maker is user:
-        return
-    if maker is not None:
-        maker.outputs[value] = None
-    if user is not None:
-        user.inputs[value] = maker
+# --- Step 3: in which order do they run?
 
 
-# --- Step 3: in which order the partitions run
+def order_partitions(partitions: list[Part]) -> list[Part]:
+    """Sort partitions so that each runs after those it depends on.
 
+    Of several that could run next, take the one that is first in the list. So if you cut a model
+    from front to back, it stays in that order.
 
-def order_partitions(partitions: list[Part], keep_original_order: bool = False) -> list[Part]:
-    """Sort the partitions so that each runs after all those it depends on.
-
-    Of several that could run next, the first in the given order runs first. So a cut along the
-    graph keeps the graph's order, and partitions of one node each stay as they are.
+    If two partitions need values from each other, no order works. In a model of a thousand nodes
+    you want to know which two: the error has the ``submod_name`` of each partition in the cycle,
+    and of no others.
 
     Args:
-        partitions: The result of ``assign_nodes``, after ``collect_crossings``.
-        keep_original_order: Return them in the given order. Only cycles are refused.
+        partitions: The partitions, after ``collect_crossings``.
 
     Returns:
-        The same partitions, each after those it depends on, unless ``keep_original_order``.
+        The same partitions, sorted.
 
     Raises:
-        RuntimeError: Partitions depend on each other in a cycle, even with ``keep_original_order``.
-            The message contains the ``submod_name`` of each partition in the cycle, and of no
-            others.
+        RuntimeError: Partitions depend on each other in a cycle.
 
-    Hint: ``graphlib.TopologicalSorter`` of the standard library: ``prepare`` refuses a cycle, then
-    ``get_ready`` and ``done`` let you choose. ``heapq`` keeps the ready ones sorted.
-
-    In torch: the loop over ``root_partitions`` inside ``split_module``. Of several partitions that
-    are ready, it runs the one that became ready last. Its error doesn't name the partitions.
+    In torch: the loop over ``root_partitions`` inside ``split_module``. It takes the partition that
+    became ready last, and its error doesn't name any.
 
     >>> from solutions.tracer import symbolic_trace
-    >>> def f(x):
-    ...     return torch.relu(x) + 1
-    >>> x, relu, add, output = symbolic_trace(f).graph.nodes
+    >>> x, relu, add, output = symbolic_trace(lambda x: torch.relu(x) + 1).graph.nodes
     >>> first = Partition("7", nodes=[relu])
     >>> second = Partition("3", nodes=[add], inputs={relu: first})
-    >>> [partition.submod_name for partition in order_partitions([second, first])]
-    ['submod_7', 'submod_3']
+    >>> [partition.name for partition in order_partitions([second, first, Partition("5")])]
+    ['7', '3', '5']
     """
-    sorter = TopologicalSorter({partition: partition.dependencies for partition in partitions})
+    sorter = TopologicalSorter[Any]({each: each.dependencies for each in partitions})
     try:
         sorter.prepare()
     except CycleError as error:
         raise _cycle(error.args[1]) from None
-    return partitions if keep_original_order else list(_first_ready_first(sorter, partitions))
-
-
-def _first_ready_first(sorter: TopologicalSorter[Any], partitions: list[Part]) -> Iterator[Part]:
-    """Yield the partitions that a prepared sorter lets run, always the first in the list."""
     position = {partition: at for at, partition in enumerate(partitions)}
     ready: list[int] = []
+    ordered = []
     while sorter.is_active():
         for partition in sorter.get_ready():
             heappush(ready, position[partition])
         first = partitions[heappop(ready)]
-        yield first
+        ordered.append(first)
         sorter.done(first)
+    return ordered
 
 
 def _cycle(circle: list[Partition]) -> RuntimeError:
-    """Describe a cycle; each of the partitions makes something that the next one needs."""
+    """Describe a cycle, in which each partition computes something that the next one needs."""
     names = " -> ".join(partition.submod_name for partition in circle)
     maker, user, *_ = circle
+    value = next(value for value, origin in user.inputs.items() if origin is maker)
     return RuntimeError(
-        f"cycle exists between partitions: {names}. For example, {describe_need(user, maker)}. "
-        "Put the nodes of the cycle into one partition, or change where the callback cuts"
+        f"cycle exists between partitions: {names}. For example, {user.submod_name} needs "
+        f"`{value}` from {maker.submod_name}. Put the nodes of the cycle into one partition, or "
+        "change where the callback cuts"
     )
 
 
-def describe_need(user: Partition, maker: Partition) -> str:  # reference only
-    """Return a sentence that names a value that one partition needs from another."""
-    value = next(value for value, origin in user.inputs.items() if origin is maker)
-    return f"{user.submod_name} needs `{value}` from {maker.submod_name}"
+# --- Step 4: a partition as a graph, and as a module
 
 
-# --- Step 4: a partition becomes a module of its own
+def copy_nodes(
+    nodes: Iterable[Node],
+    graph: Graph,
+    environment: dict[Node, Node],
+    keep_original_node_name: bool = False,
+) -> None:
+    """Add copies of nodes to a graph.
+
+    If you copied ``add`` below with its own arguments, the copy would use ``y`` of the old graph.
+    It has to use the new ``y``, and ``environment`` knows which one that is.
+
+    Args:
+        nodes: The nodes, in the order in which to copy them. The copies have their types, and
+            copies of their ``meta``.
+        graph: The graph in which to create the copies.
+        environment: Maps old nodes to new ones. It has all values that ``nodes`` use and don't
+            compute; each copy is added to it.
+        keep_original_node_name: Keep the names. Otherwise ``create_node`` chooses them as usual, so
+            in a new graph, the first ``relu`` is ``relu``, even if it was ``relu_5``.
+
+    >>> old, new = Graph(), Graph()
+    >>> y = old.placeholder("y")
+    >>> add = old.call_method("add", (y, 1))
+    >>> environment = {y: new.placeholder("taken")}
+    >>> copy_nodes([add], new, environment)
+    >>> print(new)
+    graph():
+        taken = placeholder taken () {}
+        add = call_method add (taken, 1) {}
+    >>> environment
+    {y: taken, add: add}
+    """
+    for node in nodes:
+        args, kwargs = map_arg((node.args, node.kwargs), environment.__getitem__)
+        name = node.name if keep_original_node_name else None
+        copy = graph.create_node(node.op, node.target, args, kwargs, name, node.type)
+        copy.meta = dict(node.meta)
+        environment[node] = copy
+
+
+def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
+    """Build the graph of a partition, as if it were a function.
+
+    Its inputs are the parameters: placeholders with the names and types of the values, copies of
+    their ``meta``, and no defaults. Its outputs are the result. If ``returns_single``, that is the
+    value itself, and otherwise a tuple, which may be empty.
+
+    Args:
+        partition: A partition, after ``collect_crossings``. Its ``graph`` and ``environment`` are
+            filled in.
+        keep_original_node_name: As for ``copy_nodes``.
+
+    Returns:
+        The graph. Its class is that of the graph that the nodes are from, yours or torch's.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> x, relu, tanh, output = symbolic_trace(lambda x: x.relu().tanh()).graph.nodes
+    >>> part = Partition("0", nodes=[tanh], inputs={relu: None}, outputs={tanh: None})
+    >>> print(build_graph(part))
+    graph():
+        relu = placeholder relu () {}
+        tanh = call_method tanh (relu,) {}
+        output = output output (tanh,) {}
+    >>> part.environment[relu] is relu
+    False
+    """
+    graph = type(partition.nodes[0].graph)()
+    environment: dict[Node, Node] = {}
+    for value in partition.inputs:
+        environment[value] = graph.placeholder(value.name, value.type)
+        environment[value].meta = dict(value.meta)
+    copy_nodes(partition.nodes, graph, environment, keep_original_node_name)
+    values = tuple(environment[value] for value in partition.outputs)
+    graph.output(values[0] if partition.returns_single else values)
+    partition.graph, partition.environment = graph, environment
+    return graph
 
 
 def build_submodule(
     partition: Partition, m: GraphModule, keep_original_node_name: bool = False
 ) -> GraphModule:
-    """Copy the nodes of a partition into its own graph, between its inputs and its outputs.
+    """Build a module that runs the graph of a partition.
 
-    The new graph holds, in this order:
-
-    1. a placeholder for each of ``partition.inputs``, named as in ``partition.input_names``. It has
-       no default: a submodule is always given all of its inputs;
-    2. the nodes. Their arguments are the new graph's nodes. The submodule is flat: the module at
-       ``a.b.c`` is called as ``a_b_c``, its ``partition.flat_name``;
-    3. the output, in the order of ``partition.outputs``: the value itself if
-       ``partition.returns_single``, otherwise a tuple of all values, which may be empty.
-
-    Every new node has the type of its original, and a copy of its ``meta``. The modules are the
-    original ones, not copies; the submodule holds those that it calls, and no others.
+    The module is flat. If the model calls ``layers.first``, the submodule has the same module as
+    ``layers_first``: that very object, not a copy, and no module that it doesn't call.
 
     Args:
-        partition: A partition, after ``collect_crossings``. Its ``graph`` and its
-            ``environment`` are filled in.
-        m: The traced model, which holds the modules.
-        keep_original_node_name: Give the copies the names of their originals. Otherwise the new
-            graph names them itself.
+        partition: A partition, after ``collect_crossings``.
+        m: The traced model, which has the modules.
+        keep_original_node_name: As for ``copy_nodes``.
 
     Returns:
-        The submodule.
-
-    The new graph and module have the classes of ``m`` and its graph, whether yours or torch's:
-    ``type(m.graph)()``, and ``graph_module_class(m)`` of the lesson ``code``.
-
-    Hint: ``map_arg`` of the lesson ``graph``, which replaces nodes in arguments, also nested ones;
-    ``Graph.create_node``; a ``GraphModule`` made from a dict, which takes its modules from there.
+        The submodule. Its class is ``graph_module_class(m)`` of the lesson ``code``.
 
     In torch: three loops inside ``split_module``, over partitions, nodes and partitions again.
 
@@ -360,139 +381,38 @@ def build_submodule(
     >>> mlp.layers.first = torch.nn.Linear(3, 4)
     >>> m = symbolic_trace(mlp)
     >>> x, linear, output = m.graph.nodes
-    >>> partition = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
-    >>> print(build_submodule(partition, m).code.strip())
+    >>> part = Partition("0", nodes=[linear], inputs={x: None}, outputs={linear: None})
+    >>> print(build_submodule(part, m).code.strip())
     def forward(self, input_1):
         layers_first = self.layers_first(input_1);  input_1 = None
         return layers_first
     """
-    build_graph(partition, keep_original_node_name)
-    modules = {
-        str(partition.environment[node].target): operator.attrgetter(str(node.target))(m)
-        for node in partition.nodes
-        if node.op in ("call_module", "get_attr")
-    }
-    return graph_module_class(m)(modules, partition.graph)
+    graph = build_graph(partition, keep_original_node_name)
+    modules = {}
+    for node in graph.find_nodes(op="call_module"):
+        module = operator.attrgetter(node.target)(m)
+        node.target = node.target.replace(".", "_")
+        modules[node.target] = module
+    return graph_module_class(m)(modules, graph)
 
 
-def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
-    """Fill in and return the ``graph`` of a partition: its inputs, its nodes, its outputs."""
-    if partition.graph is None:
-        partition.graph = type(partition.nodes[0].graph)()
-    graph, environment = partition.graph, partition.environment
-    for value, name in zip(partition.inputs, partition.input_names, strict=True):
-        environment[value] = graph.placeholder(name, type_expr=value.type)
-        environment[value].meta.update(value.meta)
-    for node in partition.nodes:
-        target = node.target
-        if node.op == "call_module":
-            target = partition.flat_name(str(target))
-        copy_node(node, graph, environment, target, node.name if keep_original_node_name else None)
-    values = tuple(environment[value] for value in partition.outputs)
-    graph.output(values[0] if partition.returns_single else values)
-    return graph
-
-
-def copy_node(
-    node: Node,
-    graph: Graph,
-    environment: dict[Node, Node],
-    target: Any,
-    name: str | None = None,
-) -> None:  # reference only
-    """Add a copy of a node to a graph, with its metadata, and note it in ``environment``."""
-    args, kwargs = map_arg((node.args, node.kwargs), environment.__getitem__)
-    copy = graph.create_node(node.op, target, args, kwargs, name, node.type)
-    copy.meta.update(node.meta)
-    environment[node] = copy
-
-
-# --- Step 5: the graph that calls the submodules
-
-
-def stitch_graph(
-    m: GraphModule,
-    submodules: Mapping[Part, torch.nn.Module],
-    keep_original_order: bool = False,
-    keep_original_node_name: bool = False,
-) -> GraphModule:
-    """Build the outer graph: the model's inputs, the calls of the submodules, the output.
-
-    The graph holds, in this order:
-
-    1. the placeholders of the original, with their defaults and annotations, and then all of its
-       ``get_attr`` nodes. With ``keep_original_order`` only the placeholders: each ``get_attr`` is
-       placed right before the first submodule call that uses it, or before the output;
-    2. a call of each submodule with its partition's inputs, even if its result isn't used;
-       and, where it returns a tuple (see ``Partition.returns_single``), one ``operator.getitem``
-       for each value in the tuple;
-    3. the output, with the structure of the original's but without its type annotation.
-
-    Placeholders and ``get_attr`` nodes have a copy of the original's ``meta``. Parameters and
-    buffers are the original ones, not copies.
-
-    Args:
-        m: The traced model; it is only read.
-        submodules: Maps each partition to its submodule from ``build_submodule``, in the order in
-            which to call them.
-        keep_original_order: Read a parameter where it is first needed, not at the start.
-        keep_original_node_name: Name the arguments of ``forward`` after the placeholder nodes
-            (``input_1``), not after their targets (``input``).
-
-    Returns:
-        The model after the split; ``meta["partition_names"]`` is the set of the submodules' names.
-
-    In torch: ``construct_graph`` and the last two loops inside ``split_module``.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
-    >>> x, linear, relu, output = m.graph.nodes
-    >>> partition = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
-    >>> print(stitch_graph(m, {partition: m}).code.strip())
-    def forward(self, input):
-        input_1 = input
-        submod_0 = self.submod_0(input_1);  input_1 = None
-        return submod_0
-    """
-    graph = type(m.graph)()
-    environment: dict[Node, Node] = {}
-    for node in m.graph.nodes:
-        if node.op == "placeholder":
-            target = _argument_name(node) if keep_original_node_name else node.target
-            copy_node(node, graph, environment, target)
-        elif node.op == "get_attr" and not keep_original_order:
-            copy_node(node, graph, environment, node.target)
-    for partition in submodules:
-        arguments = _new_values(partition.inputs, graph, environment)
-        call = graph.call_module(partition.submod_name, arguments)
-        environment |= values_of(call, partition)
-    for output in m.graph.find_nodes(op="output"):
-        _new_values(output.all_input_nodes, graph, environment)
-        graph.output(map_arg(output.args[0], environment.__getitem__))
-    return _outer_module(m, graph, submodules)
-
-
-def _argument_name(placeholder: Node) -> str:
-    """The placeholder's name, prefixed with the stars of ``*args`` and ``**kwargs``."""
-    target = str(placeholder.target)
-    return target.replace(target.lstrip("*"), placeholder.name)
-
-
-def _new_values(
-    values: Iterable[Node], graph: Graph, environment: dict[Node, Node]
-) -> tuple[Node, ...]:
-    """Return the copies of ``values``; create ``get_attr`` nodes that don't exist yet."""
-    for value in values:
-        if value.op == "get_attr" and value not in environment:
-            copy_node(value, graph, environment, value.target)
-    return tuple(environment[value] for value in values)
+# --- Step 5: calls in place of the nodes
 
 
 def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
-    """Map each output of a partition to its node in the graph that calls it.
+    """Return, for each output of a partition, the node that has it after a call of the partition.
 
-    A call that returns a single value is that value itself. Otherwise it returns a sequence: add
-    one ``operator.getitem`` for each output, in order.
+    A call of a partition with one output is that output. With two outputs it is a tuple, and each
+    of them has to be taken out with ``operator.getitem``. ``returns_single`` tells which it is.
+
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> relu, tanh = graph.call_method("relu", (x,)), graph.call_method("tanh", (x,))
+    >>> call = graph.call_module("both", (x,))
+    >>> values_of(call, Partition("0", outputs={tanh: None, relu: None}))
+    {tanh: getitem, relu: getitem_1}
+    >>> values_of(call, Partition("1", outputs={relu: None}))
+    {relu: both}
     """
     if partition.returns_single:
         return dict.fromkeys(partition.outputs, call)
@@ -503,41 +423,117 @@ def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
 
 
 def with_calls(
-    graph: Graph, partitions: Iterable[Partition], call: Callable[[Graph, Any, Any], Node | None]
+    graph: Graph, partitions: Iterable[Part], call: Callable[[Graph, Part, Any], Node | None]
 ) -> Graph:
-    """Copy a graph, and let calls compute some of its partitions.
+    """Copy a graph, with calls in place of some of its partitions.
+
+    Below, the partition of ``relu`` and ``neg`` becomes a call, and ``add`` remains: a node that is
+    to stay as it is, is a partition of its own. So one order covers them all.
 
     Args:
-        graph: The graph; each of its calls is in a partition.
+        graph: The graph; it is only read. Each of its calls is in one of the partitions.
         partitions: The partitions, in an order in which they can run.
-        call: Takes the new graph, a partition and its inputs in the new graph, and adds the node
-            of a call; or returns ``None`` for a partition whose nodes are to be copied.
+        call: Takes the new graph, a partition, and a tuple of the partition's inputs in the new
+            graph. It adds the node of a call to the graph and returns it; or it returns ``None``,
+            and the partition's nodes are copied.
+
+    Returns:
+        The new graph, of the same class. All placeholders and ``get_attr`` nodes come first. Nodes
+        keep their names; the output has no type.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> m = symbolic_trace(lambda x: (torch.relu(x) + 1).neg() * torch.relu(x))
+    >>> fused = {"add", "neg"}
+    >>> parts = assign_nodes(m.graph, lambda each: "fused" if each.name in fused else each.name)
+    >>> collect_crossings(m, parts)
+    >>> def call(graph, part, inputs):
+    ...     return graph.call_module("fused", inputs) if part.name == "fused" else None
+    >>> print(with_calls(m.graph, order_partitions(parts), call))
+    graph():
+        x = placeholder x () {}
+        relu = call_function relu (x,) {}
+        fused = call_module fused (relu,) {}
+        relu_1 = call_function relu (x,) {}
+        mul = call_function mul (fused, relu_1) {}
+        output = output output (mul,) {}
     """
     result = type(graph)()
-    copies: dict[Node, Node] = {}
-
-    def add(nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            copies[node] = result.node_copy(node, copies.__getitem__)
-
-    add(node for node in graph.nodes if node.op in ("placeholder", "get_attr"))
+    environment: dict[Node, Node] = {}
+    inputs = (node for node in graph.nodes if node.op in ("placeholder", "get_attr"))
+    copy_nodes(inputs, result, environment, keep_original_node_name=True)
     for partition in partitions:
-        node = call(result, partition, tuple(map(copies.__getitem__, partition.inputs)))
+        node = call(result, partition, tuple(environment[value] for value in partition.inputs))
         if node is None:
-            add(partition.nodes)
+            copy_nodes(partition.nodes, result, environment, keep_original_node_name=True)
         else:
-            copies.update(values_of(node, partition))
-    add(graph.find_nodes(op="output"))
+            environment |= values_of(node, partition)
+    for output in graph.find_nodes(op="output"):
+        result.output(map_arg(output.args[0], environment.__getitem__))
     return result
 
 
-def _outer_module(
-    m: GraphModule, graph: Graph, submodules: Mapping[Part, torch.nn.Module]
+def stitch_graph(
+    m: GraphModule,
+    submodules: Mapping[Part, torch.nn.Module],
+    keep_original_order: bool = False,
+    keep_original_node_name: bool = False,
 ) -> GraphModule:
-    """Build the outer module from its graph, the submodules and the parameters it reads."""
-    paths = [str(node.target) for node in graph.find_nodes(op="get_attr")]
-    called = {partition.submod_name: submodule for partition, submodule in submodules.items()}
-    attributes = {path: operator.attrgetter(path)(m) for path in paths}
-    split = graph_module_class(m)(attributes | called, graph)
+    """Build the outer model: it calls each submodule, even if nothing uses the result.
+
+    Args:
+        m: The traced model; it is only read. Its parameters and buffers that the graph reads go
+            into the result: the objects themselves, under the same paths.
+        submodules: Maps each partition to its submodule, in the order in which to call them.
+        keep_original_order: Apply ``read_late`` to the new graph.
+        keep_original_node_name: Apply ``rename_arguments`` to the new graph.
+
+    Returns:
+        The model, of the class of ``m``. Each submodule has the ``submod_name`` of its partition,
+        and ``meta["partition_names"]`` is the set of these names.
+
+    In torch: ``construct_graph`` and the last two loops inside ``split_module``.
+
+    >>> from solutions.tracer import symbolic_trace
+    >>> m = symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
+    >>> x, linear, relu, output = m.graph.nodes
+    >>> part = Partition("0", nodes=[linear, relu], inputs={x: None}, outputs={relu: None})
+    >>> print(stitch_graph(m, {part: m}).code.strip())
+    def forward(self, input):
+        input_1 = input
+        submod_0 = self.submod_0(input_1);  input_1 = None
+        return submod_0
+    """
+    graph = with_calls(m.graph, submodules, _call_submodule)
+    if keep_original_order:
+        read_late(graph)
+    if keep_original_node_name:
+        rename_arguments(graph)
+    called = {partition.submod_name: module for partition, module in submodules.items()}
+    paths = [node.target for node in graph.find_nodes(op="get_attr")]
+    read = {path: operator.attrgetter(path)(m) for path in paths}
+    split = graph_module_class(m)(read | called, graph)
     split.meta["partition_names"] = set(called)
     return split
+
+
+def _call_submodule(graph: Graph, partition: Partition, inputs: tuple[Node, ...]) -> Node:
+    return graph.call_module(partition.submod_name, inputs)
+
+
+def read_late(graph: Graph) -> None:  # given
+    """Move each ``get_attr`` node to just before its first user, and erase those without users."""
+    read = dict.fromkeys(graph.find_nodes(op="get_attr"))
+    for node in list(graph.nodes):
+        for value in node.all_input_nodes:
+            if value in read and next(iter(value.users)) is node:
+                node.prepend(value)
+    for node in read:
+        if not node.users:
+            graph.erase_node(node)
+
+
+def rename_arguments(graph: Graph) -> None:  # given
+    """Name the arguments of ``forward`` after their nodes: ``input_1``, where it was ``input``."""
+    for node in graph.find_nodes(op="placeholder"):
+        stars = node.target[: node.target.count("*")]
+        node.target = stars + node.name

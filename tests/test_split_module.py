@@ -1,4 +1,4 @@
-"""Cutting a graph into a pipeline: each step alone, then the whole function beside torch's."""
+"""Cutting a graph into partitions: each step alone, then the whole function beside torch's."""
 
 import random
 import re
@@ -15,10 +15,12 @@ from tests.models.split_module import (
     Chain,
     TwoViews,
     UsesTensorsLate,
-    built,
     calls,
+    copied,
     crossed,
     for_any_cut,
+    fused,
+    in_order,
     in_stages,
     layers,
     named,
@@ -26,13 +28,14 @@ from tests.models.split_module import (
     numbered,
     numbers_and_gradients,
     outcome,
+    part,
     same_split,
     same_submodules,
     stitched,
     submodules,
 )
 from tests.suite import equal, holds, is_value, refuses, rows, same_graph, same_numbers
-from tests.suite.engine import new_graph, symbolic_trace
+from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
 FIRST = {"mul", "encoder", "encoder_1"}
 EXAMPLE_CODE = """\
@@ -96,6 +99,19 @@ def test_partitions_are_in_the_order_in_which_the_graph_reaches_them(lesson):
             (is_value(["submod_0", "submod_1", "submod_2"]), "they were given new numbers"),
         ],
         hint="don't sort them: a dict keeps the order of first use",
+    )
+
+
+def test_the_partitions_are_of_the_class_that_is_asked_for(lesson):
+    class Kernel(lesson.Partition):
+        pass
+
+    partitions = lesson.assign_nodes(symbolic_trace(Chain()).graph, lambda node: 0, Kernel)
+    equal(
+        [type(partition) for partition in partitions],
+        [Kernel],
+        cause=(is_value([lesson.Partition]), "they are of the class Partition"),
+        hint="make the partitions with `kind`: later lessons have classes of their own",
     )
 
 
@@ -290,9 +306,8 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
     )
 
 
-@pytest.mark.parametrize("keep", [False, True], ids=["any order", "original order"])
 @pytest.mark.parametrize("called", [("17", "4"), ("1", "2", "3")], ids=["of two", "of three"])
-def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called, keep):
+def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called):
     nodes = calls(symbolic_trace(Chain()).graph)
     cycle = partitions_called(lesson, *called)
     for user, value, maker in zip(cycle, nodes, [cycle[-1], *cycle]):
@@ -300,10 +315,17 @@ def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called, keep):
     with refuses(
         RuntimeError,
         *(partition.submod_name for partition in cycle),
-        cause="the cycle was not found",
-        hint="follow the dependencies until a partition comes up again",
+        cause=[
+            (lambda error: error is None, "the cycle was not found"),
+            (
+                lambda error: "Partition(" in str(error),
+                "the message has the text of the partitions, which isn't their submod_name",
+            ),
+            (lambda error: "submod_" in str(error), "not all partitions of the cycle are named"),
+        ],
+        hint="args[1] of the CycleError is the cycle: name each partition by its submod_name",
     ):
-        lesson.order_partitions(cycle, keep_original_order=keep)
+        lesson.order_partitions(cycle)
 
 
 def test_partitions_outside_the_cycle_are_not_named(lesson):
@@ -325,97 +347,165 @@ def test_partitions_outside_the_cycle_are_not_named(lesson):
     )
 
 
-def test_the_original_order_can_be_kept(lesson):
-    relu = calls(symbolic_trace(Chain()).graph)[0]
-    one, free, last = partitions_called(lesson, "1", "2", "3")
-    last.inputs = {relu: one}
-    ordered = lesson.order_partitions([one, last, free], keep_original_order=True)
-    equal(
-        [partition.name for partition in ordered],
-        ["1", "3", "2"],
-        cause=(is_value(["1", "2", "3"]), "the partitions were sorted anyway"),
-        hint="return them in the given order",
-    )
-
-
-# --- Step 4: build_submodule
-
-
-def test_a_submodule_takes_its_inputs_and_returns_its_output(lesson):
-    submodule = built(lesson, symbolic_trace(Chain()), "tanh", "outer_0_0 relu", "relu")
-    equal(
-        [(node.op, node.name) for node in submodule.graph.nodes],
-        [
-            ("placeholder", "tanh"),
-            ("call_module", "outer_0_0"),
-            ("call_function", "relu"),
-            ("output", "output"),
-        ],
-        cause=(lambda got: "placeholder" not in dict(got), "an input has no placeholder"),
-        hint="placeholders first, then the nodes, then the output",
-    )
+# --- Step 4: copy_nodes, build_graph, build_submodule
 
 
 def test_copies_use_the_nodes_of_their_own_graph(lesson):
     m = symbolic_trace(lambda x: torch.cat([torch.relu(x), x], dim=x.size(0)))
-    submodule = built(lesson, m, "x", "relu size cat", "cat")
-    values = [value for node in submodule.graph.nodes for value in node.all_input_nodes]
-    holds(
-        all(value.graph is submodule.graph for value in values),
-        "arguments that point to nodes of the submodule's own graph",
-        cause=(
-            any(value.graph is m.graph for value in values),
-            "an argument is a node of the original graph",
-        ),
+    graph = copied(lesson, m, "x", "relu size cat")
+    equal(
+        [str(row) for row in rows(graph)],
+        [
+            "new_x = placeholder new_x()",
+            "relu = call_function relu(new_x)",
+            "size = call_method size(new_x, 0)",
+            "cat = call_function cat([relu, new_x], dim=size)",
+        ],
+        cause=[
+            (
+                any(
+                    value.graph is m.graph for node in graph.nodes for value in node.all_input_nodes
+                ),
+                "an argument is a node of the original graph",
+            ),
+            (lambda got: "dim" not in got[-1], "the copy was made without node.kwargs"),
+        ],
         hint="map_arg(node.args, environment.__getitem__), and the same for kwargs",
     )
 
 
-def test_defaults_are_not_copied_into_a_submodule(lesson):
-    m = symbolic_trace(lambda x, *, scale=2.0: torch.relu(x) * scale)
-    submodule = built(lesson, m, "relu scale", "mul", "mul")
+def test_a_copy_has_the_type_and_a_copy_of_the_meta(lesson):
+    m = symbolic_trace(Chain())
+    tanh = calls(m.graph)[0]
+    tanh.type, tanh.meta["note"] = torch.Tensor, "a note"
+    (copy,) = calls(copied(lesson, m, "x", "tanh"))
     equal(
-        [node.args for node in submodule.graph.find_nodes(op="placeholder")],
-        [(), ()],
-        cause=(lambda got: (2.0,) in got, "a placeholder has the default that it has in the model"),
-        hint="a submodule is always given all of its inputs: make new placeholders",
+        (copy.type, copy.meta.get("note")),
+        (torch.Tensor, "a note"),
+        cause=[
+            (copy.type is None, "the copy of a node has no type"),
+            ("note" not in copy.meta, "the meta of a node wasn't copied"),
+        ],
+        hint="create_node takes the type as type_expr; meta is set afterwards",
+    )
+    holds(
+        copy.meta is not tanh.meta,
+        "a meta dict of its own for each copy",
+        cause=(copy.meta is tanh.meta, "original and copy share one dict"),
+        hint="copy the dict",
     )
 
 
-def test_keyword_arguments_are_copied(lesson):
-    m = symbolic_trace(TwoViews())
-    submodule = built(lesson, m, "encoder", "softmax", "softmax")
-    softmax = calls(submodule.graph)[0]
+def test_copies_get_new_names_unless_they_should_keep_theirs(lesson):
+    m = symbolic_trace(lambda x: torch.relu(x + 1) + 2)
+    fresh = copied(lesson, m, "relu", "add_1")
+    kept = copied(lesson, m, "relu", "add_1", keep_original_node_name=True)
     equal(
-        dict(softmax.kwargs),
-        {"dim": -1},
-        cause=(is_value({}), "the copy was made without node.kwargs"),
-        hint="create_node takes args and kwargs: map both",
+        [calls(graph)[0].name for graph in (fresh, kept)],
+        ["add", "add_1"],
+        cause=[
+            (is_value(["add", "add"]), "keep_original_node_name has no effect"),
+            (is_value(["add_1", "add_1"]), "names are kept without keep_original_node_name"),
+        ],
+        hint="pass name=None for a fresh name, node.name to keep it",
+    )
+
+
+def test_a_graph_takes_the_inputs_and_returns_the_output(lesson):
+    partition = part(lesson, symbolic_trace(Chain()), "tanh", "outer_0_0 relu", "relu")
+    graph = lesson.build_graph(partition)
+    equal(
+        [str(row) for row in rows(graph)],
+        [
+            "tanh = placeholder tanh()",
+            "outer_0_0 = call_module outer.0.0(tanh)",
+            "relu = call_function relu(outer_0_0)",
+            "output = output output(relu)",
+        ],
+        cause=[
+            (lambda got: "placeholder" not in got[0], "an input has no placeholder"),
+            (lambda got: "output" not in got[-1], "the graph has no output"),
+        ],
+        hint="placeholders first, then the nodes, then the output",
     )
 
 
 def test_a_single_value_is_returned_as_it_is_and_otherwise_a_tuple(lesson):
-    m, x = symbolic_trace(Chain()), torch.rand(2, 3)
-    one, none, two = (
-        built(lesson, m, "x", "tanh outer_0_0", outputs)(x)
-        for outputs in ("outer_0_0", "", "outer_0_0 tanh")
-    )
+    m = symbolic_trace(Chain())
+    parts = [
+        part(lesson, m, "x", "tanh outer_0_0", outputs)
+        for outputs in ("tanh", "", "outer_0_0 tanh")
+    ]
     equal(
-        [type(one), none, type(two)],
-        [torch.Tensor, (), tuple],
+        [str(rows(lesson.build_graph(each))[-1]) for each in parts],
+        [
+            "output = output output(tanh)",
+            "output = output output(())",
+            "output = output output((outer_0_0, tanh))",
+        ],
         cause=[
-            (lambda got: got[0] is tuple, "a single value is wrapped in a tuple"),
-            (lambda got: got[1] is None, "a submodule without outputs returns None"),
-            (lambda got: got[2] is torch.Tensor, "only one of several values is returned"),
+            (lambda got: "(tanh,)" in got[0], "a single value is wrapped in a tuple"),
+            (lambda got: "None" in got[1], "a graph without outputs returns None"),
+            (lambda got: "((" not in got[2], "only one of several values is returned"),
         ],
         hint="ask partition.returns_single; without outputs, return an empty tuple",
     )
-    equal(len(two), 2)
+
+
+def test_placeholders_have_no_defaults(lesson):
+    m = symbolic_trace(lambda x, *, scale=2.0: torch.relu(x) * scale)
+    graph = lesson.build_graph(part(lesson, m, "relu scale", "mul", "mul"))
+    equal(
+        [node.args for node in graph.find_nodes(op="placeholder")],
+        [(), ()],
+        cause=(lambda got: (2.0,) in got, "a placeholder has the default that it has in the model"),
+        hint="a partition always gets all of its inputs: make new placeholders",
+    )
+
+
+def test_placeholders_have_types_and_a_meta_of_their_own(lesson):
+    m = symbolic_trace(Chain())
+    tanh = calls(m.graph)[0]
+    tanh.type, tanh.meta["note"] = torch.Tensor, "a note"
+    new, *_ = lesson.build_graph(part(lesson, m, "tanh", "outer_0_0", "outer_0_0")).nodes
+    equal(
+        (new.type, new.meta.get("note")),
+        (torch.Tensor, "a note"),
+        cause=[
+            (new.type is None, "the placeholder has no type"),
+            ("note" not in new.meta, "the meta of the placeholder wasn't copied"),
+        ],
+        hint="both are those of the value that enters",
+    )
+    holds(
+        new.meta is not tanh.meta,
+        "a meta dict of its own for each placeholder",
+        cause=(new.meta is tanh.meta, "the placeholder shares the meta of its value"),
+        hint="copy the dict",
+    )
+
+
+def test_the_partition_remembers_its_graph_and_the_copies(lesson):
+    m = symbolic_trace(lambda x: torch.relu(x))
+    x, relu, _ = m.graph.nodes
+    partition = part(lesson, m, "x", "relu", "relu")
+    graph = lesson.build_graph(partition)
+    holds(partition.graph is graph, "the graph as partition.graph", hint="store it")
+    equal(
+        [partition.environment.get(node) for node in (x, relu)],
+        list(graph.nodes)[:2],
+        cause=[
+            (lambda got: None in got, "the environment lacks an input or a node"),
+            (lambda got: x in got, "an old node is mapped to itself"),
+        ],
+        hint="store the dict that you used for the copies",
+    )
 
 
 def test_a_nested_module_gets_a_flat_name(lesson):
     model = Chain()
-    submodule = built(lesson, symbolic_trace(model), "tanh", "outer_0_0", "outer_0_0")
+    m = symbolic_trace(model)
+    submodule = lesson.build_submodule(part(lesson, m, "tanh", "outer_0_0", "outer_0_0"), m)
     holds(
         getattr(submodule, "outer_0_0", None) is model.outer[0][0],
         "outer.0.0 as outer_0_0 in the submodule: the module itself, not a copy",
@@ -428,77 +518,132 @@ def test_a_nested_module_gets_a_flat_name(lesson):
     )
 
 
-def test_the_meta_of_a_copy_is_a_copy(lesson):
+# --- Step 5: values_of, with_calls, stitch_graph
+
+
+def test_a_call_with_one_output_is_that_output(lesson):
     m = symbolic_trace(Chain())
+    tanh, call, _ = calls(m.graph)
+    equal(
+        lesson.values_of(call, lesson.Partition("0", outputs={tanh: None})),
+        {tanh: call},
+        cause=(lambda got: "getitem" in str(got), "a single value is taken from a tuple"),
+        hint="ask partition.returns_single",
+    )
+
+
+def test_several_outputs_are_taken_from_the_tuple(lesson):
+    m = symbolic_trace(lambda x: (x + 1, x * 2))
+    add, mul = calls(m.graph)
+    graph = new_graph()
+    call = graph.call_module("both", ())
+    values = lesson.values_of(call, lesson.Partition("0", outputs={mul: None, add: None}))
+    equal(
+        [str(row) for row in rows(graph)][1:],
+        ["getitem = call_function getitem(both, 0)", "getitem_1 = call_function getitem(both, 1)"],
+        cause=(is_value([]), "the tuple was passed on as a whole"),
+        hint="one operator.getitem per output, in the graph of the call",
+    )
+    equal(
+        {old.name: new.name for old, new in values.items()},
+        {"mul": "getitem", "add": "getitem_1"},
+        cause=(is_value({"add": "getitem", "mul": "getitem_1"}), "they are in another order"),
+        hint="the tuple is in the order of partition.outputs",
+    )
+
+
+@pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
+def test_without_calls_the_copy_is_the_same_graph(lesson, trace):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.LayerNorm(3)
+
+        def forward(self, x: torch.Tensor, scale: float = 2.0):
+            return (self.inner.weight * x).relu() * scale
+
+    m = trace(Model())
     for node in m.graph.nodes:
         node.meta["note"] = node.name
-    submodule = built(lesson, m, "tanh", "outer_0_0 relu", "relu")
-    tanh, outer, relu, _ = submodule.graph.nodes
+    partitions = in_order(lesson, m, lambda node: node.name)
+    graph = lesson.with_calls(m.graph, partitions, lambda *_: None)
+    kept = "copy_nodes keeps types, defaults and meta; give it the placeholders and get_attr, too"
+    m.graph.output_node().meta.clear()  # the output is a new one
+    same_graph(graph, m.graph, meta=("note",), hint=kept)
+    holds(
+        type(graph) is type(m.graph) and graph is not m.graph,
+        "a new graph of the same class",
+        got=type(graph),
+        hint="type(graph)()",
+    )
+
+
+def test_a_call_replaces_the_nodes_of_its_partition(lesson):
+    m, asked = symbolic_trace(lambda x: (x + 1).relu() * x), []
+    partitions = in_order(lesson, m, fused("add", "relu"))
+
+    def call(graph, partition, inputs):
+        asked.append(partition)
+        return graph.call_module("fused", inputs) if partition.name == "fused" else None
+
+    graph = lesson.with_calls(m.graph, partitions, call)
     equal(
-        [node.meta.get("note") for node in (tanh, outer, relu)],
-        ["tanh", "outer_0_0", "relu"],
-        cause=[
-            (lambda got: got[0] is None, "the meta of the placeholder wasn't copied"),
-            (lambda got: None in got[1:], "the meta of a node wasn't copied"),
+        [str(row) for row in rows(graph)],
+        [
+            "x = placeholder x()",
+            "fused = call_module fused(x)",
+            "mul = call_function mul(fused, x)",
+            "output = output output(mul)",
         ],
-        hint="update the copy's meta from the original's",
+        cause=[
+            (lambda got: any("relu" in row for row in got), "the nodes were copied nevertheless"),
+            (lambda got: "fused" not in str(got), "the partition was left out"),
+        ],
+        hint="copy a partition's nodes only if `call` returns None",
+    )
+    equal(asked, partitions, hint="ask once for each partition, in the given order")
+
+
+def test_a_call_takes_the_values_of_the_new_graph(lesson):
+    m, taken = symbolic_trace(lambda x, y: (x * 2).relu() + y), []
+    partitions = in_order(lesson, m, fused("relu", "add"))
+    lesson.with_calls(m.graph, partitions, lambda graph, _, inputs: taken.append((graph, inputs)))
+    graph, inputs = taken[-1]
+    equal(
+        (type(inputs), [value.name for value in inputs]),
+        (tuple, ["mul", "y"]),
+        hint="a tuple, in the order of partition.inputs",
     )
     holds(
-        relu.meta is not named(m.graph)["relu"].meta,
-        "a meta dict of its own for each copy",
-        cause=(relu.meta is named(m.graph)["relu"].meta, "original and copy share one dict"),
-        hint="copy the dict",
+        all(value.graph is graph for value in inputs),
+        "inputs that are nodes of the new graph",
+        cause=(all(value.graph is m.graph for value in inputs), "they are nodes of the old graph"),
+        hint="look each input up among the copies",
     )
 
 
-def test_copies_keep_their_annotations(lesson):
-    m = symbolic_trace(Chain())
-    for node in m.graph.nodes:
-        node.type = torch.Tensor
-    placeholder, call, _ = built(lesson, m, "tanh", "outer_0_0", "outer_0_0").graph.nodes
-    equal(
-        (placeholder.type, call.type),
-        (torch.Tensor, torch.Tensor),
-        cause=[
-            (placeholder.type is None, "the placeholder has no type"),
-            (call.type is None, "the copy of a node has no type"),
-        ],
-        hint="create_node and placeholder take type_expr",
+def test_calls_of_several_outputs_compute_the_same(lesson):
+    m = symbolic_trace(model := TwoViews())
+    partitions = in_order(lesson, m, fused("mul", "encoder", "encoder_1"))
+    called = {"scale": model.scale}
+
+    def call(graph, partition, inputs):
+        called[f"run_{partition.name}"] = graph_module(model, lesson.build_graph(partition))
+        return graph.call_module(f"run_{partition.name}", inputs)
+
+    graph = lesson.with_calls(m.graph, partitions, call)
+    left, right = torch.rand(3, 4), torch.rand(3, 4)
+    same_numbers(
+        graph_module(called, graph)(left, right),
+        model(left, right),
+        hint="values_of says which new node has each output",
     )
-
-
-def test_copies_get_new_names_unless_they_should_keep_theirs(lesson):
-    m = symbolic_trace(lambda x: torch.relu(x + 1) + 2)
-    fresh = built(lesson, m, "relu", "add_1", "add_1")
-    kept = built(lesson, m, "relu", "add_1", "add_1", keep_original_node_name=True)
-    equal(
-        [calls(submodule.graph)[0].name for submodule in (fresh, kept)],
-        ["add", "add_1"],
-        cause=[
-            (is_value(["add", "add"]), "keep_original_node_name has no effect"),
-            (is_value(["add_1", "add_1"]), "names are kept without keep_original_node_name"),
-        ],
-        hint="pass name=None for a fresh name, node.name to keep it",
-    )
-
-
-def test_the_partition_remembers_its_graph_and_the_copies(lesson):
-    m = symbolic_trace(lambda x: torch.relu(x))
-    x, relu, _ = m.graph.nodes
-    partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
-    split = lesson.build_submodule(partition, m)
-    equal(rows(partition.graph), rows(split.graph))
-    equal([node for node in (x, relu) if node not in partition.environment], [])
-
-
-# --- Step 5: stitch_graph
 
 
 @pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
 def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
     m = trace(lambda x: torch.relu(x))
-    x, relu, _ = m.graph.nodes
-    partition = lesson.Partition("0", nodes=[relu], inputs={x: None}, outputs={relu: None})
+    partition = part(lesson, m, "x", "relu", "relu")
     submodule = lesson.build_submodule(partition, m)
     split = lesson.stitch_graph(m, {partition: submodule})
     (expected,) = {base for base in type(m).__mro__[1:] if base.__name__ == "GraphModule"}
@@ -509,55 +654,6 @@ def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
             got=(type(module).__mro__[1], type(module.graph)),
             hint="use type(m.graph)(), and graph_module_class(m) of the lesson `code`",
         )
-
-
-def test_the_outer_graph_calls_the_submodules_in_turn(lesson):
-    m = symbolic_trace(Chain())
-    split = stitched(lesson, m, "0: x -> tanh", "1: tanh -> relu")
-    equal(
-        [str(row) for row in rows(split.graph)],
-        [
-            "x = placeholder x()",
-            "submod_0 = call_module submod_0(x)",
-            "submod_1 = call_module submod_1(submod_0)",
-            "output = output output(submod_1)",
-        ],
-        cause=(lambda got: any("submod_0()" in row for row in got), "submod_0 has no inputs"),
-        hint="one call_module per partition, with the new nodes of its inputs",
-    )
-
-
-def test_several_outputs_are_taken_from_the_tuple(lesson):
-    m = symbolic_trace(lambda x: (x + 1, x * 2))
-    split = stitched(lesson, m, "0: x -> mul add")
-    equal(
-        [str(row) for row in rows(split.graph)][2:],
-        [
-            "getitem = call_function getitem(submod_0, 0)",
-            "getitem_1 = call_function getitem(submod_0, 1)",
-            "output = output output((getitem_1, getitem))",
-        ],
-        cause=(lambda got: "getitem" not in str(got), "the tuple was passed on as a whole"),
-        hint="one operator.getitem per output, in the order of partition.outputs",
-    )
-
-
-def test_placeholders_keep_defaults_and_annotations(lesson):
-    class Model(nn.Module):
-        def forward(self, x: torch.Tensor, scale: float = 2.0):
-            return x * scale
-
-    m = symbolic_trace(Model())
-    split = stitched(lesson, m, "0: x scale -> mul")
-    equal(
-        rows(split.graph)[:2],
-        rows(m.graph)[:2],
-        cause=[
-            (lambda got: not got[1].args, "the default of the signature was dropped"),
-            (lambda got: got[0].type is None, "the annotation of the signature was dropped"),
-        ],
-        hint="a placeholder's default is in its args, its annotation in its type",
-    )
 
 
 def test_the_annotation_of_the_output_is_not_copied(lesson):
@@ -576,37 +672,17 @@ def test_the_annotation_of_the_output_is_not_copied(lesson):
     )
 
 
-def test_the_meta_of_the_outer_graph_is_its_own(lesson):
-    m = symbolic_trace(TwoViews())
-    nodes = named(m.graph)
-    for name in ("left", "scale"):
-        nodes[name].meta["note"] = name
-    new = named(stitched(lesson, m, "0: left scale -> maximum").graph)
-    equal(
-        [new[name].meta.get("note") for name in ("left", "scale")],
-        ["left", "scale"],
-        cause=[
-            (lambda got: got[0] is None, "the meta of the placeholder wasn't copied"),
-            (lambda got: got[1] is None, "the meta of the get_attr node wasn't copied"),
-        ],
-        hint="update the new node's meta from the old one's",
-    )
-    holds(
-        new["left"].meta is not nodes["left"].meta and new["scale"].meta is not nodes["scale"].meta,
-        "a meta dict of its own for each node",
-        hint="copy the dict",
-    )
-
-
 def test_each_submodule_is_called_in_the_given_order(lesson):
     split = stitched(lesson, symbolic_trace(TwoViews()), "1: left ->", "0: right -> maximum")
-    called = [name for name in names(split.graph.nodes) if name.startswith("submod")]
     equal(
-        called,
-        ["submod_1", "submod_0"],
+        [str(row) for row in rows(split.graph) if row.op == "call_module"],
+        ["submod_1 = call_module submod_1(left)", "submod_0 = call_module submod_0(right)"],
         cause=[
-            (lambda got: "submod_1" not in got, "a submodule whose result isn't used isn't called"),
-            (is_value(["submod_0", "submod_1"]), "they are called in the order of their numbers"),
+            (
+                lambda got: "submod_1" not in str(got),
+                "a submodule isn't called if its result isn't used",
+            ),
+            (lambda got: "submod_0" in got[0], "they are called in the order of their numbers"),
         ],
     )
 
@@ -766,6 +842,17 @@ def test_every_graph_is_the_same_as_torchs(lesson, stages, option, make):
     )
 
 
+@pytest.mark.parametrize("keep", [False, True], ids=["any order", "original order"])
+def test_a_cut_that_makes_a_cycle_is_refused(lesson, keep):
+    m = symbolic_trace(lambda x: x.relu().tanh().relu())
+    with refuses(
+        RuntimeError,
+        cause="the cycle was not found",
+        hint="call order_partitions even if the original order is kept: it finds cycles",
+    ):
+        lesson.split_module(m, m, numbered(relu=0, tanh=1, relu_1=0), keep_original_order=keep)
+
+
 def test_submodules_are_called_in_the_original_order_if_asked(lesson):
     m = symbolic_trace(lambda x: x.relu().tanh() + x.neg())
     callback = numbered(relu=0, tanh=1, neg=2, add=3)
@@ -773,7 +860,7 @@ def test_submodules_are_called_in_the_original_order_if_asked(lesson):
     equal(
         list(submodules(split)),
         [f"submod_{number}" for number in range(4)],
-        hint="pass keep_original_order to both order_partitions and stitch_graph",
+        hint="with keep_original_order, build and call them in the order of assign_nodes",
     )
 
 
@@ -790,7 +877,7 @@ def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
             (lambda got: not kept and not got, "an empty dict was treated like None"),
             (lambda got: "outer_0_0" in got, "the new path lacks the prefix `submod_1.`"),
         ],
-        hint="update the map; partition.environment has the new node of each old one",
+        hint="update the map with the `old_paths` of each partition, once it has its submodule",
     )
 
 

@@ -3,12 +3,13 @@
 - Each partition switches autocast and gradients for itself (``propagate_regions``).
 - A partition that takes a tensor with symbolic sizes takes these sizes too, and a module that the
   graph passes to a function is read where it is used (``collect_crossings``).
-- If several partitions could run next, the first in the graph runs first (``order_partitions``);
-  torch takes the one that became ready last.
 - There are torch's options ``keep_original_input_name``, ``partition_affix`` and ``tuple_return``.
-- Two paths that become equal when flattened stay apart (``Partition.flat_name``).
-- The code of each submodule is generated once, and not again with the outer module
-  (``stitch_graph``): with many partitions this saves nearly half of the time.
+- Two paths that become equal when flattened stay apart, and a target that isn't there is named
+  (``build_submodule``).
+- The split model takes and returns the structures that the model does, even where a ``CodeGen``
+  takes them apart. The code of each submodule is generated once, and not again with the outer
+  module: with many partitions this saves nearly half of the time (``stitch_graph``).
+- A partition has the names that torch's has (``Partition``).
 """
 
 from __future__ import annotations
@@ -30,48 +31,34 @@ SET_GRAD = torch._C._set_grad_enabled
 
 @dataclass(eq=False, repr=False)
 class Partition(core.Partition):
-    """Unlike the core's: it knows the options, and the modes in which its nodes have to run.
+    """Unlike the core's: it knows the modes in which its nodes run, and has torch's other names.
 
     Attributes:
         reentered: The mode changes to repeat at the start (``propagate_regions``).
         exited_early: The exits to add at the end, the outermost first (``propagate_regions``).
         attributes: The ``get_attr`` nodes of modules, read inside instead of passed in; a dict as
             an ordered set (``collect_crossings``).
-        affix, keep_original_input_name, tuple_return: As for ``split_module``.
-        paths: The path that each flat name stands for.
+        dependents: The partitions that use its values; a dict as an ordered set
+            (``collect_crossings``).
+        targets: The modules of the submodule, by their paths in it (``build_submodule``).
+        tuple_return: As for ``split_module``.
     """
 
     reentered: list[Node] = field(default_factory=list)
     exited_early: list[Node] = field(default_factory=list)
     attributes: dict[Node, None] = field(default_factory=dict)
-    affix: str | None = None
-    keep_original_input_name: bool = True
+    dependents: dict[Partition, None] = field(default_factory=dict)
+    targets: dict[str, Any] = field(default_factory=dict)
     tuple_return: bool = False
-    paths: dict[str, str] = field(default_factory=dict)
 
     @property
-    def submod_name(self) -> str:
-        if self.affix is None:
-            return super().submod_name
-        return f"submod_{self.affix}_{self.name}"
-
-    @property
-    def input_names(self) -> list[str]:
-        if self.keep_original_input_name:
-            return super().input_names
-        return [f"arg_{position}" for position in range(len(self.inputs))]
+    def node_names(self) -> list[str]:
+        """The names of its nodes."""
+        return [node.name for node in self.nodes]
 
     @property
     def returns_single(self) -> bool:
         return super().returns_single and not self.tuple_return
-
-    def flat_name(self, path: str) -> str:
-        """Return the core's name, or that with ``_1``, ``_2``, ... if another path has it."""
-        name, numbers = super().flat_name(path), count(1)
-        free = name
-        while self.paths.setdefault(free, path) != path:
-            free = f"{name}_{next(numbers)}"
-        return free
 
 
 def split_module(
@@ -104,33 +91,37 @@ def split_module(
         The model of submodules; ``meta["partition_names"]`` is the set of their names.
 
     Raises:
-        RuntimeError: Partitions depend on each other in a cycle, or partition numbers go down in
-            a graph that switches autocast or gradients.
+        RuntimeError: Partitions depend on each other in a cycle; partition numbers go down in a
+            graph that switches autocast or gradients; an autocast is entered and never exited.
+        AttributeError: The model doesn't have what a node names.
 
     In torch: ``torch.fx.passes.split_module.split_module``.
     """
-    partitions = assign_nodes(m.graph, split_callback)
+    affix = f"{partition_affix}_" if partition_affix is not None else ""
+    partitions = assign_nodes(m.graph, lambda node: f"{affix}{split_callback(node)}")
     for partition in partitions:
-        partition.affix = partition_affix
-        partition.keep_original_input_name = keep_original_input_name
         partition.tuple_return = tuple_return
     propagate_regions(m.graph, partitions)
     collect_crossings(m, partitions)
-    ordered = core.order_partitions(partitions, keep_original_order)
+    in_order = core.order_partitions(partitions)
     submodules = {
-        partition: build_submodule(partition, m, keep_original_node_name) for partition in ordered
+        partition: build_submodule(partition, m, keep_original_node_name, keep_original_input_name)
+        for partition in (partitions if keep_original_order else in_order)
     }
     if qualname_map is not None:
-        qualname_map.update(core.old_paths(ordered))
+        for partition in partitions:
+            qualname_map.update(partition.old_paths)
     return stitch_graph(m, submodules, keep_original_order, keep_original_node_name)
 
 
 # --- Step 1
 
 
-def assign_nodes(graph: Graph, split_callback: Callable[[Node], int]) -> list[Partition]:
+def assign_nodes(
+    graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
+) -> list[Any]:
     """Unlike the core's: the partitions are those of the stretch."""
-    return core.assign_nodes(graph, split_callback, Partition)
+    return core.assign_nodes(graph, split_callback, kind)
 
 
 # --- Step 2
@@ -156,7 +147,7 @@ def collect_crossings(m: GraphModule, partitions: list[Partition]) -> None:
                 continue
             crosses = user not in (None, partition_of.get(value))
             for needed in (value, *_sizes(value, binders)) if crosses else (value,):
-                core.record_use(needed, partition_of.get(needed), user)
+                _record_use(needed, partition_of.get(needed), user)
         _bind_symbol(node, binders)
 
 
@@ -164,8 +155,30 @@ def _partition_of(partitions: list[Partition]) -> dict[Node, Partition]:
     return {node: partition for partition in partitions for node in partition.nodes}
 
 
+def _record_use(value: Node, maker: Partition | None, user: Partition | None) -> None:
+    if maker is user:
+        return
+    if user is not None:
+        user.inputs[value] = maker
+    if maker is not None:
+        maker.outputs[value] = None
+        if user is not None:
+            maker.dependents[user] = None
+
+
 def _is_module(m: GraphModule, node: Node) -> bool:
-    return node.op == "get_attr" and isinstance(attrgetter(str(node.target))(m), torch.nn.Module)
+    return node.op == "get_attr" and isinstance(_found(m, node), torch.nn.Module)
+
+
+def _found(m: GraphModule, node: Node) -> object:
+    """Return what the model has where a ``get_attr`` or ``call_module`` node looks."""
+    try:
+        return attrgetter(str(node.target))(m)
+    except AttributeError:
+        raise AttributeError(
+            f"`{node}` names `{node.target}`, but the model has nothing at that path: "
+            "install it there, or erase the node"
+        ) from None
 
 
 def _bind_symbol(node: Node, binders: dict[Any, Node]) -> None:
@@ -189,15 +202,53 @@ def _sizes(value: Node, binders: dict[Any, Node]) -> list[Node]:
 # --- Step 4
 
 
-def build_submodule(
-    partition: Partition, m: GraphModule, keep_original_node_name: bool = False
-) -> GraphModule:
+def build_graph(
+    partition: Partition,
+    keep_original_node_name: bool = False,
+    keep_original_input_name: bool = True,
+) -> Graph:
     """Unlike the core's: it enters the open regions first, and exits them at the end."""
-    partition.graph = type(m.graph)()
-    for enter in partition.reentered:
-        core.copy_node(enter, partition.graph, partition.environment, enter.target)
-    partition.nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
-    return core.build_submodule(partition, m, keep_original_node_name)
+    graph = type(partition.nodes[0].graph)()
+    environment: dict[Node, Node] = {}
+    core.copy_nodes(partition.reentered, graph, environment)
+    for position, value in enumerate(partition.inputs):
+        name = value.name if keep_original_input_name else f"arg_{position}"
+        environment[value] = graph.placeholder(name, value.type)
+        environment[value].meta = dict(value.meta)
+    nodes = [*partition.attributes, *partition.nodes, *reversed(partition.exited_early)]
+    core.copy_nodes(nodes, graph, environment, keep_original_node_name)
+    values = tuple(environment[value] for value in partition.outputs)
+    graph.output(values[0] if partition.returns_single else values)
+    partition.graph, partition.environment = graph, environment
+    return graph
+
+
+def build_submodule(
+    partition: Partition,
+    m: GraphModule,
+    keep_original_node_name: bool = False,
+    keep_original_input_name: bool = True,
+) -> GraphModule:
+    """Unlike the core's: of two paths that would be equal when flattened, one gets a number."""
+    graph = build_graph(partition, keep_original_node_name, keep_original_input_name)
+    partition.targets = {str(node.target): _found(m, node) for node in partition.attributes}
+    paths: dict[str, str] = {}
+    for node in partition.nodes:
+        if node.op == "call_module":
+            path = _flat(str(node.target), paths)
+            partition.environment[node].target = path
+            partition.targets[path] = _found(m, node)
+    (kind,) = (each for each in type(m).__mro__[1:] if each.__name__ == "GraphModule")
+    return kind(partition.targets, graph)
+
+
+def _flat(path: str, paths: dict[str, str]) -> str:
+    """Return a path without dots, followed by ``_1``, ``_2``, ... if another path has it."""
+    name, numbers = path.replace(".", "_"), count(1)
+    free = name
+    while paths.setdefault(free, path) != path:
+        free = f"{name}_{next(numbers)}"
+    return free
 
 
 # --- Step 5
@@ -290,7 +341,8 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
 
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:
     """Refuse an order in which a node could move to the other side of a mode change."""
-    if int(there.name) < int(here.name):
+    numbers = [int(each.name.rpartition("_")[2]) for each in (here, there)]
+    if numbers[1] < numbers[0]:
         raise RuntimeError(
             f"node `{node}` goes to {there.submod_name} after the graph has reached "
             f"{here.submod_name}: where autocast or gradients are switched, "

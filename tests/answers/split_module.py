@@ -1,6 +1,7 @@
 """Answers to ``split_module``: mistakes that the suite must explain, and other ways to be right."""
 
 import copy
+from graphlib import CycleError, TopologicalSorter
 
 from torch import SymInt
 
@@ -11,10 +12,13 @@ from tests.suite.engine import map_arg
 @wrong("test_qualname_map_has_the_old_path_of_each_module", says="the new path lacks the prefix")
 def new_paths_lack_the_submodule(lesson):
     """Maps the paths that the modules have inside their submodules."""
-    old_paths = lesson.old_paths
-    lesson.old_paths = lambda partitions: {
-        path.partition(".")[2]: old for path, old in old_paths(partitions).items()
-    }
+
+    @around(lesson)
+    def split_module(original, m, root_m, callback, qualname_map=None, **options):
+        split = original(m, root_m, callback, paths := {}, **options)
+        if qualname_map is not None:
+            qualname_map.update({path.partition(".")[2]: old for path, old in paths.items()})
+        return split
 
 
 @wrong("test_the_callback_is_called_once_for_each_call", says="called again")
@@ -22,18 +26,27 @@ def the_callback_is_asked_twice(lesson):
     """Asks once to find the partitions, and again to fill them."""
 
     @around(lesson)
-    def assign_nodes(original, graph, split_callback):
-        original(graph, split_callback)
-        return original(graph, split_callback)
+    def assign_nodes(original, *arguments):
+        original(*arguments)
+        return original(*arguments)
 
 
 @wrong("test_partitions_are_in_the_order_in_which_the_graph_reaches_them", says="sorted by number")
 def partitions_are_sorted_by_number(lesson):
-    """Takes the callback's numbers for the order of the pipeline."""
+    """Takes the callback's numbers for the order in which the partitions run."""
 
     @around(lesson)
     def assign_nodes(original, *arguments):
         return sorted(original(*arguments), key=lambda partition: int(partition.name))
+
+
+@wrong("test_the_partitions_are_of_the_class_that_is_asked_for", says="of the class Partition")
+def every_group_is_a_plain_partition(lesson):
+    """Ignores the class that is asked for."""
+
+    @around(lesson)
+    def assign_nodes(original, graph, split_callback, kind=None):
+        return original(graph, split_callback)
 
 
 def collect_with(values_of):
@@ -98,35 +111,108 @@ def the_output_uses_nothing(lesson):
     )
 
 
-def copy_with(lesson, make):
-    """Let the build step copy nodes by ``make(node, graph, environment, target, name)``."""
+@wrong("test_a_cycle_is_refused_and_its_partitions_are_named", says="isn't their submod_name")
+def the_error_shows_the_partitions_themselves(lesson):
+    """Makes a message of the error that the sorter raised."""
 
     @on(lesson)
-    def copy_node(node, graph, environment, target, name=None):
-        environment[node] = make(node, graph, environment, target, name)
+    def order_partitions(partitions):
+        try:
+            return [
+                *TopologicalSorter({each: each.dependencies for each in partitions}).static_order()
+            ]
+        except CycleError as error:
+            raise RuntimeError(str(error)) from None
+
+
+def copy_with(lesson, make):
+    """Let copies be made by ``make(node, graph, environment, name)``."""
+
+    @on(lesson)
+    def copy_nodes(nodes, graph, environment, keep_original_node_name=False):
+        for node in nodes:
+            name = node.name if keep_original_node_name else None
+            environment[node] = make(node, graph, environment, name)
 
 
 @wrong("test_copies_use_the_nodes_of_their_own_graph", says="an argument is a node of the original")
 def arguments_are_not_mapped(lesson):
     """Passes the original's arguments to the copy."""
 
-    def make(node, graph, environment, target, name):
-        return graph.create_node(node.op, target, node.args, node.kwargs, name)
+    def make(node, graph, environment, name):
+        return graph.create_node(node.op, node.target, node.args, node.kwargs, name)
 
     copy_with(lesson, make)
 
 
-@wrong("test_the_meta_of_a_copy_is_a_copy", says="original and copy share one dict")
+@wrong("test_a_copy_has_the_type_and_a_copy_of_the_meta", says="original and copy share one dict")
 def meta_is_shared(lesson):
     """Gives the copy the original's own meta."""
 
-    def make(node, graph, environment, target, name):
+    def make(node, graph, environment, name):
         arguments = map_arg((node.args, node.kwargs), environment.__getitem__)
-        new = graph.create_node(node.op, target, *arguments, name, node.type)
+        new = graph.create_node(node.op, node.target, *arguments, name, node.type)
         new.meta = node.meta
         return new
 
     copy_with(lesson, make)
+
+
+@wrong("test_copies_get_new_names_unless_they_should_keep_theirs", says="names are kept without")
+def copies_keep_their_names(lesson):
+    """Copies with ``node_copy``, which keeps the names."""
+    copy_with(lesson, lambda node, graph, copies, _: graph.node_copy(node, copies.__getitem__))
+
+
+@wrong(
+    "test_placeholders_have_types_and_a_meta_of_their_own",
+    says="the placeholder shares the meta of its value",
+)
+def placeholders_share_the_meta_of_their_values(lesson):
+    """Lets a placeholder have the very meta of the value that enters."""
+
+    @around(lesson)
+    def build_graph(original, partition, *options):
+        graph = original(partition, *options)
+        for value in partition.inputs:
+            partition.environment[value].meta = value.meta
+        return graph
+
+
+@wrong("test_a_call_takes_the_values_of_the_new_graph", says="they are nodes of the old graph")
+def calls_take_the_old_nodes(lesson):
+    """Passes a partition's inputs to the call as they are."""
+
+    @around(lesson)
+    def with_calls(original, graph, partitions, call):
+        return original(
+            graph,
+            partitions,
+            lambda new, partition, _: call(new, partition, tuple(partition.inputs)),
+        )
+
+
+@wrong("test_a_call_replaces_the_nodes_of_its_partition", says="the nodes were copied nevertheless")
+def a_call_is_added_to_the_nodes(lesson):
+    """Keeps the nodes, beside the call that computes the same."""
+
+    @around(lesson)
+    def with_calls(original, graph, partitions, call):
+        def call_too(new, partition, inputs):
+            call(new, partition, inputs)
+
+        return original(graph, partitions, call_too)
+
+
+@wrong("test_several_outputs_are_taken_from_the_tuple", says="they are in another order")
+def outputs_are_taken_in_the_order_of_the_graph(lesson):
+    """Sorts the outputs by their places in the graph."""
+
+    @around(lesson)
+    def values_of(original, call, partition):
+        places = {node: at for at, node in enumerate(next(iter(partition.outputs)).graph.nodes)}
+        partition.outputs = dict.fromkeys(sorted(partition.outputs, key=places.__getitem__))
+        return original(call, partition)
 
 
 @wrong(
@@ -156,7 +242,7 @@ def the_model_itself_is_run(lesson):
 
 @wrong("test_parameters_at_any_depth_are_shared_not_copied", says="a parameter was copied")
 def parameters_are_copied(lesson):
-    """Gives the pipeline parameters of its own."""
+    """Gives the split model parameters of its own."""
     after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
 
 
@@ -176,11 +262,11 @@ def assignment_in_two_loops(lesson):
     """Collects the answers first, and makes the partitions from them."""
 
     @on(lesson)
-    def assign_nodes(graph, split_callback):
+    def assign_nodes(graph, split_callback, kind=lesson.Partition):
         found = [node for node in graph.nodes if node.op.startswith("call_")]
         names = {node: str(split_callback(node)) for node in found}
         return [
-            lesson.Partition(name, [node for node in found if names[node] == name])
+            kind(name, [node for node in found if names[node] == name])
             for name in dict.fromkeys(names.values())
         ]
 
@@ -203,6 +289,6 @@ def order_by_recursion(lesson):
         return [first, *order(rest, done | {first})]
 
     @around(lesson)
-    def order_partitions(original, partitions, keep_original_order=False):
-        original(partitions, keep_original_order)  # refuses a cycle
+    def order_partitions(original, partitions):
+        original(partitions)  # refuses a cycle
         return order(partitions, frozenset())

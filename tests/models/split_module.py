@@ -117,16 +117,35 @@ def crossed(lesson, m: GraphModule, *groups: str):
     return partitions
 
 
-def built(lesson, m: GraphModule, inputs: str, body: str, outputs: str, **options):
-    """The submodule of the calls in ``body``."""
+def part(lesson, m: GraphModule, inputs: str, body: str, outputs: str):
+    """Partition 0, of the calls in ``body``."""
     nodes = named(m.graph)
-    partition = lesson.Partition(
+    return lesson.Partition(
         "0",
         nodes=[nodes[name] for name in body.split()],
         inputs={nodes[name]: None for name in inputs.split()},
         outputs={nodes[name]: None for name in outputs.split()},
     )
-    return lesson.build_submodule(partition, m, **options)
+
+
+def copied(lesson, m: GraphModule, given: str, body: str, **options):
+    """A graph with new placeholders for the values in ``given``, and copies of ``body``."""
+    nodes, graph = named(m.graph), type(m.graph)()
+    environment = {nodes[name]: graph.placeholder(f"new_{name}") for name in given.split()}
+    lesson.copy_nodes([nodes[name] for name in body.split()], graph, environment, **options)
+    return graph
+
+
+def fused(*names: str):
+    """A callback that puts the calls named into one partition, and each other into its own."""
+    return lambda node: "fused" if node.name in names else node.name
+
+
+def in_order(lesson, m: GraphModule, callback):
+    """The partitions of a graph, with their crossings, in an order in which they can run."""
+    partitions = lesson.assign_nodes(m.graph, callback)
+    lesson.collect_crossings(m, partitions)
+    return lesson.order_partitions(partitions)
 
 
 def stitched(lesson, m: GraphModule, *partitions: str, **options):

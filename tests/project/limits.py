@@ -21,8 +21,8 @@ NODES_OF_A_CORE = {
     "unflatten": 2150,
     "backend": 3400,  # half of it is written by the learner; the rest is given, or a table
     "exec_order": 590,
-    "split_module": 1190,
+    "split_module": 1080,
     "schedule": 2350,
 }
-LONGEST_SUITE = 900  # lines of a core's suite
+LONGEST_SUITE = 1000  # lines of a core's suite
 LINES_OF_THE_RUNNER = 4_820
