@@ -28,7 +28,7 @@ from ..placeholders import Input, inputs_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch.fx import Graph, Proxy
+    from torch.fx import Proxy
 
 
 class Placeholders(core.Placeholders):
@@ -47,15 +47,18 @@ class Placeholders(core.Placeholders):
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class, or its own.
             is_module: Whether the first parameter is ``self.root`` and no placeholder.
-            concrete_args: Values to use instead of proxies, by name or, as a tuple, by position.
+            concrete_args: Values to use instead of proxies, by name or, as a tuple, by position. If
+                the function has ``*args`` and at most one other parameter, ``self`` included, a
+                tuple says how many there are: ``input_0``, ``input_1`` and so on.
 
         Returns:
             A pair of ``call`` and ``args``. With containers in ``concrete_args`` ``args`` is flat,
             ``call`` puts the containers together again, and so does the graph's code generator.
 
         Raises:
-            RuntimeError: A ``forward(*args)`` has no ``self``.
-            ValueError: A tuple of concrete arguments is too short or too long.
+            RuntimeError: A ``forward(*args)`` has no ``self``; or a tuple of concrete arguments is
+                too short or too long.
+            TypeError: The function is decorated, and has ``*args`` or ``**kwargs``.
 
         >>> from torch.fx import Tracer
         >>> tracer = type("Mine", (Placeholders, Tracer), {})()
@@ -66,15 +69,59 @@ class Placeholders(core.Placeholders):
             root_fn = getattr(root_fn, "__func__", root_fn)
         names = [each.target for each in inputs_of(root_fn)]
         named = [name for name in names if not name.startswith("*")]
+        stars = names[len(named) :]
+        refuse_to_unpack(root_fn, stars)
         if isinstance(concrete_args, tuple):
-            concrete_args = dict(zip(named[is_module:], concrete_args, strict=True))
+            takes_any = any(not name.startswith("**") for name in stars)
+            if concrete_args and takes_any and len(named) < 2:
+                return self.create_numbered_args(root_fn, named[:is_module], concrete_args)
+            concrete_args = by_name(named[is_module:], concrete_args)
         self.concrete_args = concrete_args
         call, args = super().create_args_for_root(root_fn, is_module)
         if inspect.unwrap(root_fn) is not root_fn:
             call = call_by_kind(root_fn)
+        return self.flattened(call, args, named)
+
+    def create_numbered_args(
+        self, root_fn: Callable[..., Any], own: list[str], values: tuple[Any, ...]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Create the placeholders of a function that takes any number of arguments.
+
+        Args:
+            root_fn: The function.
+            own: The name of ``self``, if that is the first argument.
+            values: The concrete value of each argument.
+        """
+        names = [f"input_{number}" for number in range(len(values))]
+        pairs = dict(zip(names, values, strict=True))
+        self.concrete_args = {
+            name: value for name, value in pairs.items() if not isinstance(value, PHBase)
+        }
+        args = [self.root for _ in own]
+        for name, value in pairs.items():
+            args.append(self.proxy_placeholder(Input(name, (), None)))
+            if name not in self.concrete_args:
+                _transfer_attrs(fr=value, to=args[-1].node)
+        return self.flattened(root_fn, args, [*own, *names])
+
+    def flattened(
+        self, call: Callable[..., Any], args: list[Any], names: list[str]
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Take the containers out of ``args``; put them back around ``call`` and in the code."""
         if all(map(pytree.tree_is_leaf, args)):
             return call, args
-        return flattened(self.graph, call, args, named)  # type: ignore[attr-defined]
+        # A list: as a tuple, arguments `(tuple, dict)` would be taken for `(args, kwargs)`.
+        flat_args, in_spec = pytree.tree_flatten(args)
+        codegen = self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, in_spec, None))  # type: ignore[attr-defined]
+
+        # no annotations: they would end up in the graph
+        def call_flat(*flat):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
+            result = call(*pytree.tree_unflatten(list(flat), in_spec))
+            flat_result, out_spec = pytree.tree_flatten(result)
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
+            return flat_result
+
+        return call_flat, flat_args
 
     def proxy_placeholder(self, parameter: Input) -> Any:
         """Create a placeholder, and return its proxy, or the concrete value of the parameter.
@@ -113,29 +160,39 @@ def specialized(proxy: Proxy, leaf: Any, name: str) -> Any:
     return leaf
 
 
-def flattened(
-    graph: Graph, call: Callable[..., Any], args: list[Any], names: list[str]
-) -> tuple[Callable[..., Any], list[Any]]:
-    """Take the containers out of ``args``; put them back around ``call`` and in the code."""
-    flat_args, in_spec = pytree.tree_flatten(tuple(args))
-    codegen = graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, in_spec, None))
+def refuse_to_unpack(fn: Callable[..., Any], stars: list[str]) -> None:
+    """Refuse a decorated function that takes ``*args`` or ``**kwargs``.
 
-    # no annotations: they would end up in the graph
-    def call_flat(*flat):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN202
-        result = call(*pytree.tree_unflatten(list(flat), in_spec))
-        flat_result, out_spec = pytree.tree_flatten(result)
-        codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
-        return flat_result
+    Raises:
+        TypeError: It is one. Its decorator would get a proxy, and call the function with that.
+    """
+    if stars and inspect.unwrap(fn) is not fn:
+        raise TypeError(
+            f"{fn.__qualname__} is decorated and takes {' and '.join(stars)}: while tracing, that "
+            "is a proxy, and the decorator can't unpack it. Trace a function or a module that "
+            "calls it with the arguments you need"
+        )
 
-    return call_flat, flat_args
+
+def by_name(names: list[str], values: tuple[Any, ...]) -> dict[str, Any]:
+    """Return a value for each parameter.
+
+    Raises:
+        RuntimeError: There are more, or fewer.
+    """
+    if len(names) != len(values):
+        raise RuntimeError(
+            f"the parameters are ({', '.join(names)}), but the number of concrete arguments is "
+            f"{len(values)}: pass one for each, `torch.fx.PH` where you don't know it, or a dict"
+        )
+    return dict(zip(names, values, strict=True))
 
 
 def call_by_kind(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes what a decorated one takes, all by position.
 
     The function inside, whose parameters these are, is out of reach: keyword-only ones are passed
-    by name. ``*args`` and ``**kwargs`` can't be passed on, because a proxy can't be unpacked.
-    ``functools.wraps`` keeps the annotations of ``fn``.
+    by name. ``functools.wraps`` keeps the annotations of ``fn``.
     """
     signature = inspect.signature(fn)
 

@@ -203,14 +203,31 @@ def test_an_attribute_whose_name_is_an_input(lesson):
     equal(runnable(lesson, call(getattr, "x", "y"))(1 + 2j, "imag"), 2.0)
 
 
+RED = zoo.Colour.RED
+DICTS = [{"a": RED}, {"a": len}, {RED: 1}, {int: 1}, {(RED, len): 1}]
+
+
 @pytest.mark.beyond("the content of a dict is written by `repr`")
-@pytest.mark.parametrize("value", [{"a": zoo.Colour.RED}, {"a": len}])
+@pytest.mark.parametrize("value", DICTS, ids=str)
 def test_a_value_inside_a_dict_is_written_as_outside_of_it(lesson, value):
     equal(runnable(lesson, call(same, value, inputs=""))(), value)
 
 
 def same(value):
     return value
+
+
+@pytest.mark.beyond("`repr` is written, and Python reads `-1j` as `-0 - 1j`")
+@pytest.mark.parametrize("value", [complex(0.0, -1), complex(-0.0, 1)], ids=str)
+def test_a_complex_number_keeps_the_signs_of_its_zeros(lesson, value):
+    equal(repr(runnable(lesson, call(same, value, inputs=""))()), repr(value))
+
+
+@pytest.mark.beyond("it is written by `repr`, which isn't Python")
+def test_a_default_may_be_a_tensor(lesson):
+    graph, scale = fx.Graph(), torch.ones(2)
+    graph.output(graph.placeholder("scale", default_value=scale))
+    holds(runnable(lesson, graph)() is scale, "the tensor itself")
 
 
 @pytest.mark.beyond("it is written by `repr`, which isn't Python")
@@ -286,6 +303,18 @@ def test_the_module_takes_and_returns_containers(lesson):
     module = lesson.GraphModule(model, graph)
     same_numbers(module(*inputs), model(*inputs))
     equal(module.code, fx.GraphModule(model, graph).code)
+
+
+@pytest.mark.beyond("they are taken for positional and keyword arguments")
+@pytest.mark.parametrize("names", [("pair", "named"), ("args", "kwargs")], ids=str)
+def test_a_tuple_and_a_dict_are_two_arguments(lesson, names):
+    structures = (fx.PH, fx.PH), {"key": fx.PH}
+    function = {
+        "pair": lambda pair, named: pair[0] - pair[1] * named["key"],
+        "args": lambda args, kwargs: args[0] - args[1] * kwargs["key"],
+    }[names[0]]
+    graph = fx.Tracer().trace(function, dict(zip(names, structures, strict=True)))
+    equal(lesson.GraphModule({}, graph)((7, 2), {"key": 3}), 1)
 
 
 class TwoAndAKeyword(nn.Module):
@@ -386,6 +415,33 @@ def test_printing_shows_the_code(lesson):
 
 
 # --- submodules -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
+def test_no_other_name_is_taken_from_the_children_than_in_torch(lesson, kind):
+    ours, theirs = getattr(lesson, kind), getattr(fx._lazy_graph_module, f"_{kind}", fx.GraphModule)
+    equal([each for each in dir(ours) if each[0] != "_" and not hasattr(theirs, each)], [])
+
+
+@pytest.mark.parametrize("name", ["state", "readable", "module", "nodes"])
+@pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
+def test_a_child_may_have_such_a_name(lesson, kind, name):
+    model = nn.ModuleDict({name: nn.Linear(2, 2)})
+    graph = fx.Graph()
+    graph.output(graph.call_module(name, (graph.placeholder("x"),)))
+    x = torch.rand(2)
+    same_numbers(getattr(lesson, kind)(model, graph)(x), model[name](x))
+
+
+@pytest.mark.beyond("it is installed, and then the call calls the method")
+@pytest.mark.parametrize("name", ["recompile", "code", "graph", "to_folder"])
+def test_a_child_whose_name_is_taken_is_refused(lesson, name):
+    model = nn.Module()
+    setattr(model, name, nn.Linear(2, 2))
+    graph = fx.Graph()
+    graph.output(graph.call_module(name, (graph.placeholder("x"),)))
+    with refuses(AttributeError, name, "rename"):
+        lesson.GraphModule(model, graph)
 
 
 def test_submodules_are_added_and_deleted(lesson):
@@ -613,6 +669,38 @@ def test_print_readable_shows_graph_modules_inside(lesson):
 
 
 # --- names and places -----------------------------------------------------------------------------
+
+
+HIDDEN = {
+    "inf": math.inf,
+    "torch": torch.int8,
+    "device": torch.device("cpu"),
+    "slice": slice(1, None),
+    "range": range(2),
+}
+
+
+@pytest.mark.beyond("the parameter hides what the text of the literal means")
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_parameter_may_have_a_name_that_is_in_the_text_of_a_literal(lesson, name):
+    graph = fx.Graph()
+    x = graph.placeholder(name)
+    graph.output((graph.call_function(same, (HIDDEN[name],)), x))
+    equal(runnable(lesson, graph)(x := object()), (HIDDEN[name], x))
+
+
+@pytest.mark.beyond("the parameter hides the builtin with which a path is read")
+def test_a_parameter_may_be_called_getattr(lesson):
+    graph = fx.Graph()
+    graph.output(graph.call_module("0", (graph.placeholder("getattr"),)))
+    module = lesson.GraphModule(nn.Sequential(nn.ReLU()), graph)
+    same_numbers(module(getattr=-torch.ones(2)), torch.zeros(2))
+
+
+@pytest.mark.beyond("the parameter hides what the text of the literal means")
+def test_a_container_may_have_a_name_that_is_in_the_text_of_a_literal(lesson):
+    graph = fx.Tracer().trace(lambda inf: same([inf[0], math.inf]), {"inf": [fx.PH]})
+    equal(lesson.GraphModule({}, graph)([1]), [1, math.inf])
 
 
 @pytest.mark.beyond("the parameter hides the builtin, and a tensor is called")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -95,6 +97,64 @@ class Branching(nn.Module):
 @pytest.mark.parametrize("build", [lambda: branching, Branching], ids=["function", "module"])
 def test_concrete_arguments_may_be_a_tuple(lesson, build):
     same_trace(lesson, build, concrete_args=(PH, True, 3))
+
+
+class AnyNumber(nn.Module):
+    def forward(self, *args):
+        return args[0] - args[1]
+
+
+def first_and_others(x, *others):
+    return x - others[0]
+
+
+@pytest.mark.parametrize("build", [AnyNumber, lambda: first_and_others], ids=["module", "function"])
+@pytest.mark.parametrize("concrete", [(PH, PH), (PH, PH, PH)], ids=len)
+def test_a_tuple_says_how_many_arguments_there_are(lesson, build, concrete):
+    same_trace(lesson, build, concrete_args=concrete)
+
+
+@pytest.mark.unasked
+def test_one_of_any_number_of_arguments_has_the_attributes_of_its_placeholder(lesson):
+    graph = plugged(lesson).trace(AnyNumber(), (PH, PHWithMeta("key")))
+    _, second, *_ = graph.nodes
+    equal((second.name, second.ph_key), ("input_1", "key"))
+
+
+@pytest.mark.beyond("a value that isn't a placeholder becomes an input as well")
+def test_one_of_any_number_of_arguments_may_be_known(lesson):
+    traced = graph_module(lesson, AnyNumber(), concrete_args=(PH, 3))
+    (sub,) = traced.graph.find_nodes(op="call_function", target=operator.sub)
+    equal(sub.args[1], 3)
+    with refuses(AssertionError, "input_1"):
+        traced(5, 4)
+
+
+@pytest.mark.beyond("there are no parameters to count")
+def test_a_function_of_nothing_but_any_number_of_arguments_takes_a_tuple(lesson):
+    traced = graph_module(lesson, lambda *args: args[0] - args[1], concrete_args=(PH, PH))
+    equal(traced(5, 3), 2)
+
+
+@pytest.mark.parametrize("concrete", [(PH,), (PH,) * 4], ids=len)
+def test_too_few_or_too_many_concrete_arguments_are_refused(lesson, concrete):
+    with refuses(RuntimeError, str(len(concrete)), cause="`zip` was asked to count them"):
+        plugged(lesson).trace(branching, concrete)
+
+
+# --- defaults ------------------------------------------------------------------------------------
+
+
+@pytest.mark.beyond("the default becomes a node, and the code names it before that node runs")
+@pytest.mark.parametrize("default", [torch.ones(2), zoo.Pair(1, [2])], ids=type)
+def test_a_default_does_not_become_a_node(lesson, default):
+    def function(x, other=default):
+        return x + other
+
+    graph = plugged(lesson).trace(function)
+    _, other, *_ = graph.nodes
+    equal([node.name for node in graph.nodes], ["x", "other", "add", "output"])
+    equal(type(other.args[0]), type(default))
 
 
 # --- containers ----------------------------------------------------------------------------------
@@ -195,3 +255,42 @@ def test_a_decorator_survives_keyword_only_parameters(lesson):
             "the decorator is lost: it doubles the result",
         ),
     )
+
+
+@pytest.mark.beyond("a tuple and a dict are taken for all positional and keyword arguments")
+def test_an_argument_that_is_a_tuple_is_not_taken_for_all_arguments(lesson):
+    def function(pair, key):
+        return pair[0] * key["key"]
+
+    structures = {"pair": (PH,), "key": {"key": PH}}
+    equal(graph_module(lesson, function, concrete_args=structures)((2,), {"key": 3}), 6)
+
+
+class Decorated(nn.Module):
+    @twice
+    def forward(self, x, mask=None, **kwargs):
+        return x + 1
+
+
+class Undecorated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = Decorated()
+
+    def forward(self, x):
+        return self.model(x)
+
+
+@pytest.mark.beyond("an error about the code object of the wrapper")
+@pytest.mark.parametrize(
+    "fn", [twice(lambda x, *rest: x), twice(lambda x, **rest: x)], ids=["args", "kwargs"]
+)
+def test_a_decorated_function_that_has_to_unpack_a_proxy_is_refused(lesson, fn):
+    with refuses(TypeError, "decorated", "rest", "that calls it"):
+        plugged(lesson).trace(fn)
+
+
+def test_a_decorated_forward_with_keywords_can_be_called_by_another(lesson):
+    with refuses((TypeError, ValueError)):
+        plugged(lesson).trace(Decorated())
+    same_trace(lesson, Undecorated)

@@ -79,7 +79,7 @@ class PyTreeCodeGen(CodeGen):
         if not free_vars:
             return first
         inputs = f"[{', '.join(names)}]"
-        if has_keywords(spec):
+        if has_keywords(spec, names):
             number = spec.child(0).num_children
             pairs = zip(spec.child(1).context, names[number:], strict=True)
             by_name = ", ".join(f"{key!r}:{name}" for key, name in pairs)
@@ -104,10 +104,18 @@ class PyTreeCodeGen(CodeGen):
         return pytree.tree_unflatten(leaves, spec)
 
 
-def has_keywords(spec: pytree.TreeSpec) -> bool:
-    """Return whether a spec is of ``(args, kwargs)``."""
+def has_keywords(spec: pytree.TreeSpec, names: list[str]) -> bool:
+    """Return whether a spec is of ``(args, kwargs)``, and not of two arguments of these types.
+
+    Args:
+        spec: The structure.
+        names: The parameters. They end with the keywords, if there are any.
+    """
     types = [spec.child(each).type for each in range(spec.num_children)]
-    return spec.type is tuple and types == [tuple, dict]
+    if spec.type is not tuple or types != [tuple, dict]:
+        return False
+    args, kwargs = spec.child(0), spec.child(1)
+    return names[args.num_children :] == kwargs.context
 
 
 def codegen_of(graph: core.Graph) -> Any:

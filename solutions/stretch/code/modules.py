@@ -90,20 +90,22 @@ class GraphModule(core.GraphModule):
         self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
     ) -> None:
         if not isinstance(root, nn.Module | dict):
-            raise TypeError(f"root {root!r} has no targets: pass a module, or a dict by target")
+            raise RuntimeError(  # noqa: TRY004  # as in torch
+                f"root {root!r} has no targets: pass a module, or a dict by target"
+            )
+        targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
+        for name in {target.partition(".")[0] for target in targets}:
+            if name == "code" or hasattr(type(self), name):
+                raise AttributeError(
+                    f"a graph module has an attribute `{name}` of its own, which would hide the "
+                    f"root's: rename that, in the model and in the graph"
+                )
         super().__init__(root, graph, class_name)
         if isinstance(root, nn.Module):
             self.training = root.training
             for node in graph.nodes:
                 if node.op == "get_attr":
-                    self.keep_persistence(root, str(node.target))
-
-    def keep_persistence(self, root: nn.Module, target: str) -> None:
-        """Leave a buffer out of the state if the root does."""
-        path, _, name = target.rpartition(".")
-        owner = attrgetter(path)(root) if path else root
-        if name in getattr(owner, "_non_persistent_buffers_set", ()):
-            self.get_submodule(path)._non_persistent_buffers_set.add(name)
+                    keep_persistence(self, root, str(node.target))
 
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
@@ -153,21 +155,10 @@ class GraphModule(core.GraphModule):
             colored: Accepted, but the text is plain.
             layout: Likewise torch's other options.
         """
-        text = self.readable(self._get_name(), include_stride, include_device)
+        text = readable(self, self._get_name(), include_stride, include_device)
         if print_output:
             print(text)
         return text
-
-    def readable(self, name: str, *details: bool) -> str:
-        """Return the text of ``print_readable``, with a name for the class."""
-        writer = ReadableWriter(self.graph, *details)
-        body = "\n    ".join(writer.lines()) or "pass"
-        parts = [f"{writer.signature()}\n    {body}"]
-        for child, module in self.named_children():
-            if isinstance(module, GraphModule):
-                parts.append(module.readable(child, *details))
-        body = indent("\n\n".join(parts), "    ")
-        return f"class {name}(torch.nn.Module):\n{body}"
 
     def add_submodule(self, target: str, m: nn.Module) -> bool:
         """Put a module at a path, and create its parents; return whether that was possible."""
@@ -219,11 +210,7 @@ class GraphModule(core.GraphModule):
         In torch: the same, but a layer such as ``Linear`` is written as its ``repr``, and functions
         that aren't torch's are missing.
         """
-        write_folder(folder, module_name, python_code(self._graph), self.state())
-
-    def state(self) -> dict[str, Any]:
-        """Return the attributes without the graph."""
-        return {name: value for name, value in vars(self).items() if name != "_graph"}
+        write_folder(folder, module_name, python_code(self._graph), state_without_graph(self))
 
     def __copy__(self) -> GraphModule:
         """Return another module with the same graph and the same state."""
@@ -236,7 +223,8 @@ class GraphModule(core.GraphModule):
     def __reduce__(self) -> tuple[Any, ...]:
         """Store the state and the nodes."""
         graph = type(self.graph), state_of(self.graph, STORED_META)
-        return restored, (type(self).__bases__[0], type(self).__name__, self.state(), *graph)
+        state = state_without_graph(self)
+        return restored, (type(self).__bases__[0], type(self).__name__, state, *graph)
 
 
 class LateForward:
@@ -246,9 +234,9 @@ class LateForward:
     """
 
     def __get__(self, module: Any, owner: type[LazyGraphModule]) -> Any:
-        if owner.module is None:  # it has no module yet
+        if owner._late_module is None:  # it has no module yet
             return self
-        owner.module().real_recompile()
+        owner._late_module().real_recompile()
         return (owner if module is None else module).forward  # now the code
 
 
@@ -265,11 +253,11 @@ class LazyGraphModule(GraphModule):
 
     forward: Any = LateForward()
     # A reference to the module of this class; each module has a class of its own.
-    module: Callable[[], Any] | None = None
+    _late_module: Callable[[], Any] | None = None
 
     def recompile(self) -> None:  # type: ignore[override]
         """Forget the code; it is generated when it is needed."""
-        type(self).module = weakref.ref(self)
+        type(self)._late_module = weakref.ref(self)
         if "forward" in vars(type(self)):
             del type(self).forward
 
@@ -287,6 +275,34 @@ class LazyGraphModule(GraphModule):
     @code.setter
     def code(self, code: str) -> None:
         vars(self)["code"] = code
+
+
+# These are no methods: a child of the model may be called `state` or `readable`.
+
+
+def keep_persistence(module: nn.Module, root: nn.Module, target: str) -> None:
+    """Leave a buffer out of a module's state if the root does."""
+    path, _, name = target.rpartition(".")
+    owner = attrgetter(path)(root) if path else root
+    if name in getattr(owner, "_non_persistent_buffers_set", ()):
+        module.get_submodule(path)._non_persistent_buffers_set.add(name)
+
+
+def readable(module: GraphModule, name: str, *details: bool) -> str:
+    """Return the text of ``print_readable``, with a name for the class."""
+    writer = ReadableWriter(module.graph, *details)
+    body = "\n    ".join(writer.lines()) or "pass"
+    parts = [f"{writer.signature()}\n    {body}"]
+    for child, inner in module.named_children():
+        if isinstance(inner, GraphModule):
+            parts.append(readable(inner, child, *details))
+    body = indent("\n\n".join(parts), "    ")
+    return f"class {name}(torch.nn.Module):\n{body}"
+
+
+def state_without_graph(module: GraphModule) -> dict[str, Any]:
+    """Return a module's attributes without the graph."""
+    return {name: value for name, value in vars(module).items() if name != "_graph"}
 
 
 def blank(base: type[GraphModule], name: str) -> GraphModule:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import inspect
 import keyword
-import math
 import operator
 import typing
 from types import GenericAlias
@@ -34,15 +33,14 @@ IN_PLACE = {
     if hasattr(operator, f"i{name.strip('_')}")
 }
 # The types of values that `repr` turns into an expression.
-PLAIN = [int, float, bool, complex, str, bytes, range, type(None), type(...), torch.device]
+PLAIN = [int, float, bool, str, bytes, range, type(None), type(...), torch.device]
 PLAIN += [torch.dtype, torch.layout, torch.memory_format]
 # The types of operators, which are below `torch.ops` although `__module__` is another.
 OPERATOR_TYPES: tuple[Any, ...] = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 # What annotations with parts are called in `typing`.
 GENERICS = {list: typing.List, dict: typing.Dict, tuple: typing.Tuple, typing.Union: typing.Union}  # noqa: UP006
-# What a text may name besides the core's names: `repr` of a complex number can end in these two.
+# What a text may name besides the core's names.
 NAMED = {"fx_pytree": fx_pytree, "pytree": pytree}
-NAMED |= {"infj": complex(0, math.inf), "nanj": complex(0, math.nan)}
 
 
 def python_code(graph: core_graph.Graph, root_module: str = "self") -> PythonCode:
@@ -92,8 +90,12 @@ class CodeWriter(core.CodeWriter):
         self.globals |= NAMED | dict(self.codegen.additional_globals())
         namespace = Namespace()  # a node may be called `None`, or have the name of another one
         self.names = {id(node): namespace.create_name(node.name) for node in graph.nodes}
-        parameters = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
-        self.node_names = {*self.names.values(), *parameters}  # a parameter `len` hides the builtin
+        self.node_names |= {*self.names.values(), *self.containers()}
+
+    def containers(self) -> list[str]:
+        """Return the parameters that a ``PyTreeCodeGen`` flattens: none is a placeholder."""
+        info = getattr(self.codegen, "pytree_info", None)
+        return info.orig_args if info else []
 
     def source(self) -> str:
         """Return the text of the whole function, and the statements before it."""
@@ -111,7 +113,8 @@ class CodeWriter(core.CodeWriter):
         return "\n".join(f'{wrap}("{name}")' for name in wrapped)
 
     def lines(self) -> list[str]:
-        lines = [*super().lines()]
+        hidden = [each for each in self.containers() if each in self.globals]
+        lines = [f'{each} = globals()["{each}"]' for each in hidden] + [*super().lines()]
         transform = self.codegen._body_transformer
         if transform is None:
             return lines
@@ -153,7 +156,7 @@ class CodeWriter(core.CodeWriter):
         if isinstance(value, slice):
             return f"slice({self.arguments((value.start, value.stop, value.step), {})})"
         if isinstance(value, dict):
-            pairs = (f"{key!r}: {self.argument(each)}" for key, each in value.items())
+            pairs = (": ".join(map(self.argument, pair)) for pair in value.items())
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{self.reference(type(value))}({self.arguments(value, {})})"
@@ -162,6 +165,8 @@ class CodeWriter(core.CodeWriter):
         return self.reference(value)
 
     def reference(self, value: Any) -> str:
+        if type(value) is complex:  # its `repr` loses the sign of a zero
+            return f"{self.reference(complex)}({self.arguments((value.real, value.imag), {})})"
         if isinstance(value, enum.Enum) and value.name in type(value).__members__:
             return f"{self.reference(type(value))}.{value.name}"
         origin = get_origin(value)
