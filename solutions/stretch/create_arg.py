@@ -5,8 +5,9 @@ path counts only if it leads to the value right now. Parameters, buffers and mod
 registered late are found, too. If there are several paths to a tensor attribute, the last counts,
 as in torch.
 
-Script objects are constants as well, and so are instances of a ``ProxyableClassMeta`` class. Most
-arguments are proxies or plain values: they are converted before anything else is asked.
+Script objects are constants as well, and so are specs of containers and instances of a
+``ProxyableClassMeta`` class. Most arguments are proxies or plain values: they are converted before
+anything else is asked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import nn
 from torch._C import ScriptObject
 from torch.fx import Proxy
 from torch.fx._symbolic_trace import _proxyable_classes
+from torch.utils._pytree import TreeSpec
 
 from .. import create_arg as core
 from ._paths import module_at, value_at
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch.fx.node import Argument
+
+# Constants that are compared by `==`: the `owner` of a script method is a new object each time.
+BY_VALUE = ScriptObject, TreeSpec
 
 # The types of most arguments besides proxies: no model is needed for them.
 PLAIN = frozenset(
@@ -83,8 +88,10 @@ class CreateArg(core.CreateArg):
             self._tensor_paths = attribute_paths(self.root) | {held: path for path, held in named}
         path = super().path_of_value(value)
         held_at = module_at if isinstance(value, nn.Module) else value_at
-        if path is not None and held_at(self.root, path) is value:
-            return path
+        if path is not None:
+            held = held_at(self.root, path)
+            if held is value or (isinstance(value, BY_VALUE) and held == value):
+                return path
         return next((path for path, held in registered(self.root, value) if held is value), None)
 
 
@@ -103,7 +110,7 @@ def attribute_paths(module: nn.Module, prefix: str = "") -> dict[Any, str]:
     paths = {
         held: prefix + name
         for name, held in vars(module).items()
-        if isinstance(held, torch.Tensor | ScriptObject)
+        if isinstance(held, (torch.Tensor, *BY_VALUE))
     }
     for name, child in module.named_children():
         paths |= attribute_paths(child, f"{prefix}{name}.")
@@ -117,4 +124,6 @@ def prefix_of(a: Any) -> str | None:
     """
     if type(a) in _proxyable_classes:
         return f"_{type(a).__name__}_constant_"
+    if isinstance(a, TreeSpec):
+        return "_tree_spec_constant"
     return "_torchbind_obj" if isinstance(a, ScriptObject) else None

@@ -5,7 +5,8 @@
   one graph has a node of another graph as an argument.
 - A proxy can be called, and unpacked with ``**``.
 - A tracer writes the module stack, the scope and the metadata that ``torch.fx.traceback`` preserves
-  on each node and, with ``record_stack_traces``, where the node was recorded.
+  on each node and, with ``record_stack_traces``, where the node was recorded; the last line is the
+  model's.
 - A tracer refuses an argument that a graph can't hold and, with ``check_mutable_operations``, a
   function that writes to its arguments. An argument may convert itself (``__fx_create_arg__``).
 """
@@ -16,8 +17,9 @@ import copy
 import enum
 import traceback
 from collections import OrderedDict
+from operator import attrgetter
 from pathlib import Path
-from traceback import StackSummary
+from traceback import FrameSummary, StackSummary
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from torch.fx import Graph, Node
 
 SOLUTIONS = Path(core.__file__).parent
+TORCH = Path(torch.__file__).parent
 
 _CONSTANTS = (*base_types, enum.Enum, type(None), type(...), HigherOrderOperator)
 _CONTAINERS = (tuple, list, dict, slice, range)
@@ -63,7 +66,7 @@ class Proxy(core.Proxy):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Record a call of one of torch's functions.
+        """Record a call of one of torch's functions, or of a method of a scripted module.
 
         Raises:
             RuntimeError: The arguments are proxies of several tracers.
@@ -76,6 +79,9 @@ class Proxy(core.Proxy):
                 f"the arguments of {orig_method} are proxies of several tracers",
                 "trace one function at a time",
             )
+        if isinstance(orig_method, torch._C.ScriptMethod):
+            args = orig_method.owner, *args
+            return tracer.create_proxy("call_method", orig_method.name, args, kwargs or {})
         return super().__torch_function__(orig_method, types, args, kwargs)
 
     def __getattr__(self, attr: str) -> Attribute:
@@ -105,6 +111,24 @@ class Proxy(core.Proxy):
 
 class Attribute(core.Attribute, Proxy):
     """``x.name`` of a proxy. In torch: ``torch.fx.proxy.Attribute``."""
+
+
+class ParameterProxy(Proxy):
+    """The proxy of a parameter whose shape is known. In torch: ``torch.fx.proxy.ParameterProxy``.
+
+    Args:
+        node: The node that reads the parameter.
+        tracer: Creates the nodes for operations on it.
+        param: The parameter.
+    """
+
+    def __init__(self, node: Node, tracer: Any, param: torch.Tensor) -> None:
+        super().__init__(node, tracer)
+        self.param = param
+
+
+for _name in ("shape", "ndim", "size", "dim", "numel", "nelement"):
+    setattr(ParameterProxy, _name, property(attrgetter(f"param.{_name}")))
 
 
 class TracerBase(core.TracerBase):
@@ -152,11 +176,12 @@ class TracerBase(core.TracerBase):
     create_node = torch.fx.proxy.TracerBase.create_node
 
     def _filter_traceback_frames(self, user_stack_summary: StackSummary) -> StackSummary:
-        """Leave out the lines of the engine; torch leaves out those of its own."""
+        """Leave out the lines of the engine, so that the last line is the model's."""
         frames = torch.fx.proxy.TracerBase._filter_traceback_frames(self, user_stack_summary)  # type: ignore[arg-type]
-        return StackSummary.from_list(
-            [frame for frame in frames if SOLUTIONS not in Path(frame.filename).parents]
-        )
+        frames = StackSummary(each for each in frames if not is_inside(SOLUTIONS, each))
+        while len(frames) > 1 and is_inside(TORCH, frames[-1]):
+            frames.pop()
+        return frames
 
     def create_arg(self, a: Any) -> Any:
         """Return ``a`` with each proxy in it replaced by its node.
@@ -189,9 +214,12 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
 
 
+def is_inside(folder: Path, frame: FrameSummary) -> bool:
+    """Return whether a line of a stack is in a file below a folder."""
+    return folder in Path(frame.filename).parents
+
+
 def line_of_the_user() -> str:
     """Return the file, the number and the text of the innermost line outside these folders."""
-    *_, line = (
-        each for each in traceback.extract_stack() if SOLUTIONS not in Path(each.filename).parents
-    )
+    *_, line = (each for each in traceback.extract_stack() if not is_inside(SOLUTIONS, each))
     return f"{line.filename}:{line.lineno}: {line.line}"

@@ -25,6 +25,7 @@ import threading
 from collections import OrderedDict
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
@@ -39,6 +40,7 @@ from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
 from .create_arg import CreateArg
 from .path_of_module import PathOfModule
 from .placeholders import Placeholders
+from .proxy import ParameterProxy as OwnParameterProxy
 from .proxy import Proxy as OwnProxy
 from .proxy import TracerBase
 
@@ -110,9 +112,14 @@ class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
             root: A module or a function, as in the core.
             concrete_args: Arguments that are known now; see ``create_args_for_root``.
 
+        Raises:
+            UntraceableError: ``root`` is neither, but a builtin or ``functools.partial``, say; or
+                the module's ``traced_func_name`` isn't the name of a function.
+
         Traces may be nested, and run in several threads at once; the modules of other threads run
         as always. In torch: ``torch.fx.Tracer.trace``.
         """
+        refuse_untraceable(root, self.traced_func_name)
         # A graph module that compiles late has no forward worth tracing before.
         _LazyGraphModule.force_recompile(root)  # type: ignore[arg-type]
         self.root_module_name = root._get_name() if isinstance(root, nn.Module) else ""
@@ -188,10 +195,14 @@ class TracerOfAnyGraph(PathOfModule, CreateArg, Placeholders, core.Tracer):
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
         """Return what the core does; with ``param_shapes_constant``, a ``ParameterProxy``."""
         proxy = super().getattr(attr, attr_val, parameter_proxy_cache)
-        if self.param_shapes_constant and type(proxy) is Proxy:
-            path = str(proxy.node.target)
-            proxy = parameter_proxy_cache[path] = ParameterProxy(self, proxy.node, path, attr_val)
-        return proxy
+        if not self.param_shapes_constant or type(proxy) not in PROXIES:
+            return proxy
+        node, path = proxy.node, str(proxy.node.target)
+        known: Any = ParameterProxy(self, node, path, attr_val)
+        if type(proxy) is OwnProxy:
+            known = OwnParameterProxy(node, self, attr_val)
+        parameter_proxy_cache[path] = known
+        return known
 
 
 class TorchsBase(fx.Tracer, TracerBase):
@@ -201,7 +212,12 @@ class TorchsBase(fx.Tracer, TracerBase):
     the nodes and proxies. In particular, torch's nodes carry stack traces and preserved metadata.
     """
 
-    create_arg = fx.proxy.TracerBase.create_arg  # `fx.Tracer.create_arg` is what the core replaces
+    def create_arg(self, a: Any) -> Any:
+        """Return what torch's ``TracerBase`` does; `fx.Tracer.create_arg` is the core's."""
+        if isinstance(a, dict) and any(type(key) is not str for key in a):
+            TracerBase.create_arg(self, dict.fromkeys(a))  # refuses a proxy of ours as a key
+        return fx.proxy.TracerBase.create_arg(self, a)
+
     _filter_traceback_frames = TracerBase._filter_traceback_frames
 
 
@@ -229,6 +245,31 @@ class Tracer(TracerOfAnyGraph, TorchsBase):
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:
         # torch asks for it, since 2.15, when it reads a pickled graph module
         return cls()
+
+
+class UntraceableError(TypeError, AssertionError):
+    """What is to be traced is neither a module nor a Python function. In torch: the latter base."""
+
+
+def refuse_untraceable(root: Any, method: str) -> None:
+    """Refuse a root that is neither a Python function nor a module with such a method.
+
+    Args:
+        root: What is to be traced.
+        method: The name of the method that is traced if it is a module.
+
+    Raises:
+        UntraceableError: It is neither; the message says what to trace instead.
+    """
+    is_module = isinstance(root, nn.Module)
+    function: Any = getattr(type(root), method, None) if is_module else root
+    if not isinstance(inspect.unwrap(function), FunctionType | MethodType):
+        kind = type(root).__name__
+        raise UntraceableError(
+            f"`{method}` doesn't exist in {kind}, or is no function: set `traced_func_name` to one"
+            if is_module
+            else f"can't trace a {kind}: pass a module, or a function that calls it"
+        )
 
 
 def symbolic_trace(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.fx.proxy import TracerBase
+from torch.utils._pytree import tree_structure
 
 from tests import zoo
 from tests.models.create_arg import (
@@ -109,6 +110,23 @@ def test_if_there_are_several_paths_to_a_tensor_attribute_the_last_counts(lesson
 def test_a_script_object_is_a_constant(tracer):
     with noting(cause="`TracerBase` doesn't know script objects"):
         kept_on_the_root(tracer, torch.classes.profiling._ScriptProfile(), "_torchbind_obj")
+
+
+def test_a_spec_of_a_container_is_a_constant(tracer):
+    with noting(cause="`TracerBase` doesn't know them"):
+        kept_on_the_root(tracer, tree_structure([1, {"key": 2}]), "_tree_spec_constant")
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_the_owner_of_a_script_method_is_what_the_model_holds(lesson):
+    model = Model()
+    model.child.scripted = torch.jit.script(nn.ReLU())
+    held, method = model.child.scripted._c, model.child.scripted.forward
+    tracer = tracer_at(lesson, model)
+    tracer.tensor_attrs = {held: "child.scripted._c"}  # as a trace of torch's begins
+    for _ in range(2):
+        path = target_of(tracer, method.owner)  # a new object each time
+        equal(path, "child.scripted._c", cause=(is_value("_torchbind_obj0"), "compare with `==`"))
 
 
 def test_a_script_object_that_the_model_holds_is_read_from_there(lesson):

@@ -78,6 +78,22 @@ def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
     same_graph(recorded(lesson, function), expected(function))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_a_method_of_a_scripted_module_is_a_method_of_its_owner(lesson):
+    x = proxy_of(lesson)
+    scripted, arguments = torch.jit.script(nn.ReLU()), []
+
+    def create_arg(a):  # no graph holds a script object: that is what a tracer with a root is for
+        arguments.append(a)
+        return type(a)()
+
+    x.tracer.create_arg = create_arg
+    node = scripted.forward(x).node
+    equal((node.op, node.target), ("call_method", "forward"))
+    holds(arguments[0][0] == scripted._c, "its owner first", got=arguments)
+    holds(arguments[0][1] is x, "then the arguments", got=arguments)
+
+
 def test_unpacking_with_two_stars_asks_the_tracer_for_the_keys(lesson):
     class Knowing(lesson.GraphAppendingTracer):
         def keys(self, obj):

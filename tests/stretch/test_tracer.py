@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 import operator
@@ -41,6 +42,7 @@ from tests.suite import (
     same_graph,
     same_numbers,
 )
+from tests.suite.implementations import reference_of
 
 # --- more models ----------------------------------------------------------------------------------
 
@@ -197,6 +199,47 @@ def test_arguments_are_made_for_the_bound_forward_of_a_module(lesson):
     _, (owner, *proxies) = tracer.create_args_for_root(root.forward, is_module=True)
     holds(owner is root, "the module first", got=owner)
     equal([str(proxy.node) for proxy in proxies], ["input_1"])
+
+
+class CallableObject:
+    def __call__(self, x):
+        return x + 1
+
+
+UNTRACEABLE = {
+    "builtin": torch.relu,
+    "builtin without a signature": len,
+    "partial": functools.partial(torch.add, 1),
+    "object": CallableObject(),
+    "class": CallableObject,
+    "operator": torch.ops.aten.relu.default,
+    "text": "x + 1",
+}
+
+
+@pytest.mark.beyond("an error of another type, which names what it expected")
+@pytest.mark.parametrize("root", UNTRACEABLE.values(), ids=UNTRACEABLE)
+def test_a_root_that_is_no_function_is_refused(lesson, root):
+    with refuses(TypeError, type(root).__name__, "a function that calls it"):
+        lesson.Tracer().trace(root)
+
+
+@pytest.mark.unasked
+@pytest.mark.parametrize("root", UNTRACEABLE.values(), ids=UNTRACEABLE)
+def test_a_root_that_is_no_function_is_refused_as_by_torch(lesson, root):
+    with refuses(AssertionError):
+        lesson.symbolic_trace(root)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("method", ["missing", "forward"])
+def test_a_module_without_the_function_to_trace_is_refused(lesson, method):
+    class Misled(lesson.Tracer):
+        traced_func_name = method
+
+    model = torch.jit.script(nn.ReLU())
+    with refuses(AssertionError, method, type(model).__name__):
+        Misled().trace(model)
 
 
 def test_a_module_that_replaces_another_during_a_trace_is_refused(lesson):
@@ -478,6 +521,79 @@ def test_shapes_of_parameters_are_numbers_if_the_tracer_is_asked(lesson):
     same_trace(lesson, lambda: nn.Sequential(Model()), param_shapes_constant=True)
 
 
+class WithProxies:
+    """A tracer's mixin: the proxies are the lesson's."""
+
+    make_proxy: Callable
+
+    def proxy(self, node):
+        return self.make_proxy(node, self)
+
+
+def with_own_proxies(lesson, **options):
+    """A tracer of the lesson whose proxies are those of the lesson `proxy`, not torch's."""
+    is_torchs = lesson.Tracer is torch.fx.Tracer
+    make = torch.fx.Proxy if is_torchs else reference_of("proxy").Proxy
+    return type("Tracer", (WithProxies, lesson.Tracer), {"make_proxy": make})(**options)
+
+
+@pytest.mark.unasked
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda p: p.shape[0],
+        lambda p: p.size()[0],
+        lambda p: p.dim(),
+        lambda p: p.ndim,
+        lambda p: p.numel(),
+        lambda p: p.nelement(),
+    ],
+    ids=["shape", "size", "dim", "ndim", "numel", "nelement"],
+)
+def test_shapes_of_parameters_are_numbers_with_other_proxies_too(lesson, shape):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3, 2))
+
+        def forward(self, x):
+            return x * self.weight if shape(self.weight) > 1 else x
+
+    graph = with_own_proxies(lesson, param_shapes_constant=True).trace(Model())
+    equal([node.name for node in graph.nodes], ["x", "weight", "mul", "output"])
+
+
+@pytest.mark.unasked
+@pytest.mark.parametrize("key", [lambda x: x, lambda x: (1, x)], ids=["proxy", "tuple"])
+def test_a_proxy_of_any_class_is_refused_as_a_key(lesson, key):
+    def function(x):
+        return x.view({key(x): 1})
+
+    with refuses(RuntimeError, cause="it was accepted"):
+        with_own_proxies(lesson).trace(function)
+
+
+class WithScripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scripted = torch.jit.script(nn.ReLU())
+
+    def forward(self, x):
+        return self.scripted(x) + self.scripted.forward(x)
+
+
+@pytest.mark.unasked
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_a_method_of_a_scripted_module_is_called_on_what_the_model_holds(lesson):
+    expected = torch.fx.Tracer().trace(WithScripted())
+    for tracer in (lesson.Tracer(), with_own_proxies(lesson)):
+        model = WithScripted()
+        before = list(vars(model))
+        graph = tracer.trace(model)
+        same_graph(graph, expected)
+        equal(list(vars(model)), before, cause=(bool, "its owner is stored on the model again"))
+
+
 def test_preserved_metadata_is_written_on_nodes(lesson):
     origin = next(iter(torch.fx.symbolic_trace(named_relu).graph.nodes))
     origin.meta["custom"] = {"origin": "here"}
@@ -517,14 +633,55 @@ class ReadsAll(nn.Module):
         return x * self.weight + torch.ones(4) + math.sqrt(x.sum())
 
 
+def stack_traces(tracer: torch.fx.Tracer, model: nn.Module) -> dict[str, str]:
+    """The stack trace of each node, by its name."""
+    tracer.record_stack_traces = True
+    return {node.name: node.stack_trace or "" for node in tracer.trace(model).nodes}
+
+
 @pytest.mark.unasked
 def test_stack_traces_contain_no_lines_of_the_tracer(lesson):
-    def stack_traces(tracer: torch.fx.Tracer) -> dict[str, str | None]:
-        tracer.record_stack_traces = True
-        graph = tracer.trace(nn.Sequential(nn.Linear(4, 4), nn.Sequential(ReadsAll())))
-        return {node.name: node.stack_trace for node in graph.nodes}
+    ours, theirs = (
+        stack_traces(tracer, nn.Sequential(nn.Linear(4, 4), nn.Sequential(ReadsAll())))
+        for tracer in (lesson.Tracer(), torch.fx.Tracer())
+    )
+    equal(list(ours), list(theirs))
+    for name, trace in ours.items():  # torch's ends with lines of its own
+        equal(trace, theirs[name][: len(trace)])
+        equal("solutions" in trace, False)
 
-    equal(stack_traces(lesson.Tracer()), stack_traces(torch.fx.Tracer()))
+
+class EachKind(nn.Module):
+    """Each line of `forward` records one node."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.ReLU())
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        scaled = 3 * x
+        relu = F.relu(scaled)
+        layers_0 = self.layers(relu)
+        weight = self.weight
+        getitem, *_ = (layers_0[0], weight)
+        return getitem.sum(0)
+
+
+@pytest.mark.beyond("they end with two lines of torch/fx/proxy.py")
+def test_a_stack_trace_ends_with_the_line_of_the_model(lesson):
+    traces = stack_traces(lesson.Tracer(), EachKind())
+    last = {name: trace.splitlines()[-1].strip() for name, trace in traces.items() if trace}
+    equal(last["mul"], "scaled = 3 * x")
+    for name in ("relu", "layers_0", "weight", "getitem"):
+        equal(last[name].partition(" = ")[0].partition(",")[0], name)
+    equal(last["sum_1"], "return getitem.sum(0)")
+
+
+@pytest.mark.unasked
+def test_a_stack_trace_without_a_line_of_a_user_is_not_empty(lesson):
+    traces = stack_traces(lesson.Tracer(), nn.Sequential(nn.ReLU()))
+    holds("in forward" in traces["_0"], "the first line of the model", got=traces)
 
 
 @pytest.mark.parametrize(
