@@ -85,6 +85,13 @@ def test_the_shortcuts_take_the_parameters_of_torchs(lesson):
     same_edits(lesson, edit)
 
 
+def test_a_target_that_the_module_lacks_causes_a_warning(lesson):
+    graph = lesson.Graph(owning_module=nn.Linear(2, 2))
+    graph.get_attr("weight")  # a warning would be an error
+    with pytest.warns(UserWarning, match="(?i)module"):
+        graph.get_attr("scale")
+
+
 @pytest.mark.parametrize(
     ("op", "target"), [("call", "x"), ("call_function", "relu"), ("call_method", torch.relu)]
 )

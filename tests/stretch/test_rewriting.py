@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import OrderedDict
 
 import pytest
 import torch
 from torch import nn
-from torch.fx import GraphModule, symbolic_trace
+from torch.fx import GraphModule, Tracer, symbolic_trace
 
 from solutions.stretch import engine
 from tests import zoo
@@ -125,6 +126,36 @@ def test_a_tensor_of_a_pattern_matches_any_tensor_of_its_type(lesson):
 
 def test_a_pattern_may_be_a_graph(lesson):
     equal(places(lesson, graph_of(relu), lambda a: relu(a) + 1), ["relu"])
+
+
+def test_modules_are_compared_by_their_paths_if_a_graph_does_not_know_its_module(lesson):
+    model = nn.Sequential(nn.Sigmoid(), nn.ReLU(), nn.Tanh())
+    graph, pattern = Tracer().trace(model), graph_of(model[:2])
+    equal(len(lesson.SubgraphMatcher(pattern).match(graph)), 1)
+
+
+MATCHED = {
+    "the whole graph": lambda a: (a.relu(), a.sin()),
+    "not the output": lambda a: a.relu() + a.sin(),
+    "not the input": lambda a: ((b := a.exp()).relu(), b.sin()),
+    "overlaps": lambda a: ((b := a.exp()).relu(), b.sin(), b.sin()),
+}
+FLAGS = ["match_output", "match_placeholder", "remove_overlapping_matches"]
+
+
+@pytest.mark.parametrize("function", MATCHED.values(), ids=MATCHED)
+@pytest.mark.parametrize("values", [*itertools.product([False, True], repeat=3)], ids=str)
+def test_a_matcher_has_the_options_of_torchs(lesson, function, values):
+    pattern, graph = graph_of(lambda x: (x.relu(), x.sin())), graph_of(function)
+    options = dict(zip(FLAGS, values, strict=True))
+    ours, theirs = (
+        side.SubgraphMatcher(pattern, **options).match(graph)
+        for side in (lesson, of_torch("rewriting"))
+    )
+    equal(
+        [list(map(str, each.nodes_map.values())) for each in ours],
+        [list(map(str, each.nodes_map.values())) for each in theirs],
+    )
 
 
 @pytest.mark.beyond("only one under the same path, and of any type")

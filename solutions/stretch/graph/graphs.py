@@ -90,7 +90,11 @@ class Graph(core.Graph):
         return node
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> core.Node:
-        """Create a node for an attribute of the graph's module."""
+        """Create a node for an attribute of the graph's module; warn if the module has none."""
+        owner = self.owning_module
+        if owner is not None and attribute_at(owner, qualified_name) is None:
+            reason = f"the graph's module has no {qualified_name}: give it one before it runs"
+            warnings.warn(reason, stacklevel=2)
         return self.create_node("get_attr", qualified_name, (), {}, None, type_expr)
 
     def call_function(

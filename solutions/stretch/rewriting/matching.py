@@ -62,9 +62,7 @@ class Matcher(core.Matcher):
 
     def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
         """Return whether two nodes make the same call, with arguments that match."""
-        return target_of(expected) == target_of(actual) and self.match_arguments(
-            expected, actual, nodes_map
-        )
+        return same_target(expected, actual) and self.match_arguments(expected, actual, nodes_map)
 
     def match_arguments(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:
         """Return whether the arguments of two calls match, by position or by name."""
@@ -85,10 +83,20 @@ class Matcher(core.Matcher):
         return is_ignored or super().match_value(expected, actual, nodes_map)
 
 
+def same_target(expected: Node, actual: Node) -> bool:
+    """Return whether two nodes call or read the same; of modules or tensors, the type counts.
+
+    If one of the two graphs has no module, there is no type to compare, and the path counts.
+    """
+    if None in (expected.graph.owning_module, actual.graph.owning_module):
+        return (expected.op, expected.target) == (actual.op, actual.target)
+    return target_of(expected) == target_of(actual)
+
+
 def target_of(node: Node) -> object:
     """Return what a node calls or reads, and its opcode; the type of a module or a tensor."""
     owner = node.graph.owning_module
-    if node.op in ("call_module", "get_attr") and owner is not None:
+    if node.op in ("call_module", "get_attr"):
         value = operator.attrgetter(str(node.target))(owner)
         if node.op == "call_module" or isinstance(value, Tensor):
             return node.op, type(value)
@@ -150,6 +158,10 @@ class SubgraphMatcher(Matcher):
 
     Args:
         pattern: What to look for.
+        match_output: Whether the results must be those of the whole graph.
+        match_placeholder: Whether an input matches only an input of the graph, or a literal.
+        remove_overlapping_matches: Whether to leave out a match that has a node in common with an
+            earlier one.
         ignore_literals: Whether a literal of the pattern matches anything.
 
     Raises:
@@ -161,15 +173,32 @@ class SubgraphMatcher(Matcher):
     [[add, mul]]
     """
 
-    def __init__(self, pattern: Graph, *, ignore_literals: bool = False) -> None:
+    def __init__(
+        self,
+        pattern: Graph,
+        match_output: bool = False,
+        match_placeholder: bool = False,
+        remove_overlapping_matches: bool = True,
+        ignore_literals: bool = False,
+    ) -> None:
         *nodes, output = pattern.nodes
         results = output.all_input_nodes
         computes = results and all(each.op != "placeholder" for each in results)
         if not computes or not all(each.users for each in nodes):
             raise ValueError("a pattern must use all its inputs, and return values it computes")
         self.pattern = pattern
+        self.match_placeholder = match_placeholder
+        self.remove_overlapping_matches = remove_overlapping_matches
         self.ignore_literals = ignore_literals
-        self.anchors = [each for each in results if len(each.users) == 1]
+        sinks = [each for each in results if len(each.users) == 1]
+        self.anchors = [output] if match_output else sinks
+
+    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+        """Return whether a pattern's node, with all that it is computed from, matches a value."""
+        is_input = expected.op == "placeholder" and self.match_placeholder
+        if is_input and isinstance(actual, Node) and actual.op != "placeholder":
+            return False
+        return super().match_node(expected, actual, nodes_map)
 
     def match(self, graph: Graph) -> list[InternalMatch]:
         """Find the pattern in a graph.
@@ -179,9 +208,10 @@ class SubgraphMatcher(Matcher):
 
         Returns:
             The matches, in the order of what the first anchor matches. Of two that overlap it is
-            the first.
+            the first, with ``remove_overlapping_matches``.
         """
-        return without_overlaps(self.occurrences(graph))
+        found = self.occurrences(graph)
+        return without_overlaps(found) if self.remove_overlapping_matches else [*found]
 
     def occurrences(self, graph: Graph) -> Iterator[InternalMatch]:
         """Yield all matches that could be replaced; they may overlap."""
@@ -214,10 +244,7 @@ class SubgraphMatcher(Matcher):
             known = next((each for each in node.all_input_nodes if each in near), None)
             if known and node not in near:
                 near[node] = {
-                    user
-                    for each in near[known]
-                    for user in each.users
-                    if target_of(user) == target_of(node)
+                    user for each in near[known] for user in each.users if same_target(node, user)
                 }
         return sorted(near[anchor]) if anchor in near else graph.nodes
 
