@@ -100,8 +100,9 @@ OPERATORS = {
 OPERATORS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
 OPERATORS |= {operator.getitem: "{}[{}]"}
 
-# The names that may occur in the `repr` of a number or of one of torch's objects.
+# The names that may occur in the text of an argument or of a path.
 NAMED = {"torch": torch, "device": torch.device, "inf": math.inf, "nan": math.nan}
+NAMED |= {"slice": slice, "range": range, "getattr": getattr}
 
 
 class CodeWriter:
@@ -112,13 +113,14 @@ class CodeWriter:
 
     Attributes:
         globals: The objects that the lines written so far refer to, by name.
-        node_names: The names of the nodes, which are the function's local variables.
+        node_names: The function's local variables: the names of the nodes, and the parameters.
     """
 
     def __init__(self, graph: Graph) -> None:  # given
         self.graph = graph
         self.globals = dict(NAMED)
-        self.node_names = {node.name for node in graph.nodes}
+        inputs = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
+        self.node_names = {each.strip("*") for each in inputs} | {node.name for node in graph.nodes}
 
     def reference(self, value: Any) -> str:
         """Return an expression for a function, a class, or another object.
@@ -146,9 +148,9 @@ class CodeWriter:
         Args:
             value: A node, whose ``repr`` is its name; or anything else that a node can hold.
 
-        Lists and tuples are written element by element. Callables and members of an enumeration are
-        written as a ``reference``. For everything else, dicts and slices included, ``repr`` is
-        right.
+        Lists and tuples are written element by element. Callables, tensors (as a parameter's
+        default) and members of an enumeration are written as a ``reference``. For everything else,
+        dicts and slices included, ``repr`` is right.
 
         >>> from torch.fx import Graph
         >>> x = Graph().placeholder("x")
@@ -181,12 +183,18 @@ class CodeWriter:
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
 
         A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement assigns
-        the parameter to the node's name, and is empty if the parameter already has that name.
+        the parameter to the node's name, and is empty if the parameter already has that name. A
+        parameter that is also in ``self.globals``, such as ``inf``, would hide what later lines
+        mean by that name. So the same line gives the name its global value back.
 
         >>> from torch.fx import symbolic_trace
-        >>> graph = symbolic_trace(lambda input: input * 2).graph
-        >>> [CodeWriter(graph).statement(node) for node in graph.nodes]
-        ['input_1 = input', 'mul = input_1 * 2', 'return mul']
+        >>> graph = symbolic_trace(lambda input, inf: input * inf).graph
+        >>> for node in graph.nodes:
+        ...     print(CodeWriter(graph).statement(node))
+        input_1 = input
+        inf_1 = inf;  inf = globals()["inf"]
+        mul = input_1 * inf_1
+        return mul
         """
         raise NotImplementedError(
             "code: return the statement of a node: ``name = …``, or the ``return`` of the output"
