@@ -58,7 +58,9 @@ class Placeholders:
             parameter: The target, the default and the type of the node.
 
         Create the node with ``self.create_proxy``, which a subclass may override, and pass the
-        annotation as ``type_expr``. In torch: ``Tracer._proxy_placeholder``.
+        annotation as ``type_expr``. Then assign the default to the node's ``args``:
+        ``create_proxy`` would turn a tensor into a node, but a default is evaluated before any
+        node runs. In torch: ``Tracer._proxy_placeholder``.
         """
         raise NotImplementedError("placeholders: create a placeholder node, and return its proxy")
 

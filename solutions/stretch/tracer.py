@@ -266,7 +266,7 @@ def refuse_untraceable(root: Any, method: str) -> None:
     if not isinstance(inspect.unwrap(function), FunctionType | MethodType):
         kind = type(root).__name__
         raise UntraceableError(
-            f"`{method}` doesn't exist in {kind}, or is no function: set `traced_func_name` to one"
+            f"`{method}` doesn't exist in {kind} or isn't a function: set `traced_func_name` to one"
             if is_module
             else f"can't trace a {kind}: pass a module, or a function that calls it"
         )

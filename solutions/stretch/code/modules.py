@@ -277,7 +277,7 @@ class LazyGraphModule(GraphModule):
         vars(self)["code"] = code
 
 
-# These are no methods: a child of the model may be called `state` or `readable`.
+# Functions, not methods: a child of the model may be called `state` or `readable`.
 
 
 def keep_persistence(module: nn.Module, root: nn.Module, target: str) -> None:
