@@ -16,6 +16,7 @@ from importlib.util import spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from kata.completing import Completion
 from kata.paths import CORES
 from kata.stubs import is_stub
 from lessons import LESSONS
@@ -75,12 +76,19 @@ class LessonFinder(MetaPathFinder):
     Args:
         own: The lesson that is judged: it is never lent.
         folder: The learner's folder.
+        step: The step for which the lesson that is judged is completed; 0 for none.
+
+    Attributes:
+        lent: The lessons that come from the reference.
+        completed: The functions of the judged lesson that do.
     """
 
-    def __init__(self, own: str, folder: Path) -> None:
+    def __init__(self, own: str, folder: Path, step: int = 0) -> None:
         self.own = own
         self.folder = folder
+        self.step = step
         self.lent: list[str] = []
+        self.completed: list[str] = []
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -93,7 +101,10 @@ class LessonFinder(MetaPathFinder):
         source = self.folder / f"{inner}.py"
         if not source.exists():
             return None
-        return spec_from_file_location(fullname, source, loader=FreshSource(fullname, str(source)))
+        loader = FreshSource(fullname, str(source))
+        if self.step and inner == self.own:
+            loader = CompletedSource(fullname, str(source), self)
+        return spec_from_file_location(fullname, source, loader=loader)
 
     def is_lent(self, lesson: str) -> bool:
         """Return whether a module is a sibling that comes from the reference, noting it."""
@@ -121,6 +132,19 @@ class FreshSource(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
+
+
+class CompletedSource(FreshSource):
+    """Compile what the file holds, completed for one step."""
+
+    def __init__(self, fullname: str, path: str, finder: LessonFinder) -> None:
+        super().__init__(fullname, path)
+        self.finder = finder
+
+    def get_code(self, fullname: str) -> CodeType:
+        completion = Completion(self.finder.own, self.get_data(self.path), self.finder.step)
+        self.finder.completed = completion.lent
+        return completion.code(self.path)
 
 
 def is_written(lesson: str, folder: Path) -> bool:

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kata.paths import ROOT
+from kata.stubs import stub
 from kata.verdict import Verdict
 from kata.workspace import is_pristine, yours
 
 # A heading in a suite: `# --- step 2: torch's functions ---`, or one without a number.
 HEADING = re.compile(r"^# --- (?:step (?P<number>\d+): )?(?P<title>.*?)[ -]*$", re.IGNORECASE)
+# The steps in which a function is written: `def names(self) -> list[str]:  # step 2`.
+WRITTEN_IN = re.compile(r"# steps? (\d+(?:, \d+)*)$", re.MULTILINE)
 
 
 class Section(NamedTuple):
@@ -58,15 +61,47 @@ def steps_left(lesson: str) -> list[Step]:
         return []
 
 
-def unwritten(body: list[ast.stmt], owner: str = "") -> Iterator[Step]:
+def unwritten(body: list[ast.stmt]) -> Iterator[Step]:
     """The functions that end in the stub's ``raise``."""
-    for statement in body:
-        if isinstance(statement, ast.ClassDef):
-            yield from unwritten(statement.body, f"{owner}{statement.name}.")
-        elif isinstance(statement, ast.FunctionDef):
-            match statement.body[-1]:
-                case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(task))])):
-                    yield Step(f"{owner}{statement.name}", statement.lineno, task)
+    for name, function in functions_of(body):
+        if task := task_of(function):
+            yield Step(name, function.lineno, task)
+
+
+def functions_of(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a module or class and of the classes in it, by their qualified names."""
+    for each in body:
+        if isinstance(each, ast.ClassDef):
+            yield from functions_of(each.body, f"{owner}{each.name}.")
+        elif isinstance(each, ast.FunctionDef):
+            yield f"{owner}{each.name}", each
+
+
+def task_of(function: ast.FunctionDef) -> str:
+    """The message with which a function's last statement raises; empty if it doesn't."""
+    match function.body[-1]:
+        case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(task))])):
+            return task
+    return ""
+
+
+def steps_of_functions(lesson: str) -> dict[str, tuple[int, ...]]:
+    """The functions that a stub leaves to write, and the steps in which each is written.
+
+    A function that puts all of the steps together has none of its own.
+    """
+    text = stub(lesson).decode()
+    lines, functions = text.splitlines(), dict(functions_of(ast.parse(text).body))
+    left = {name: function for name, function in functions.items() if task_of(function)}
+    headers = {
+        name: "\n".join(lines[function.lineno - 1 : function.body[0].lineno - 1])
+        for name, function in left.items()
+    }
+    found = {name: WRITTEN_IN.search(header) for name, header in headers.items()}
+    return {
+        name: tuple(map(int, steps[1].split(", "))) if steps else ()
+        for name, steps in found.items()
+    }
 
 
 def next_step(verdict: Verdict) -> str:

@@ -24,7 +24,7 @@ class CreateArg:
     root: nn.Module
     graph: Graph
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: Any) -> Argument:  # steps 1, 2, 3
         """Turn any value that the traced code uses into an argument that a node can hold.
 
         | value | argument |
@@ -55,7 +55,7 @@ class CreateArg:
             "create_arg: turn any value that the traced code uses into an argument that a node can hold"
         )
 
-    def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:
+    def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:  # steps 2, 3
         """Return the path at which the root holds a tensor or a module, or ``None``.
 
         Args:
@@ -70,7 +70,7 @@ class CreateArg:
             "create_arg: return the path at which the root holds a tensor or a module, or ``None``"
         )
 
-    def get_fresh_qualname(self, prefix: str) -> str:
+    def get_fresh_qualname(self, prefix: str) -> str:  # step 3
         """Return a name that the root doesn't use yet: ``prefix`` with a number appended.
 
         Args:
@@ -91,7 +91,7 @@ class CreateArg:
         )
 
 
-def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
+def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
     """Return the path of every tensor that a model holds. Tensors are keys by identity.
 
     Args:
@@ -108,7 +108,7 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
     raise NotImplementedError("create_arg: return the path of every tensor that a model holds")
 
 
-def has_attribute(module: nn.Module, name: str) -> bool:
+def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
     """Return whether a module has an attribute, without reading it.
 
     Args:

@@ -96,7 +96,7 @@ class ExecOrderTracer:
     @contextmanager
     def patch_tracer(
         self, tracer: Tracer | torch.fx.Tracer, root_module: nn.Module
-    ) -> Iterator[None]:
+    ) -> Iterator[None]:  # step 1
         """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
@@ -113,7 +113,9 @@ class ExecOrderTracer:
             "exec_order: watch ``tracer`` during a block, and record in ``exec_info`` what the model uses"
         )
 
-    def record_call(self, call_module: Callable[..., Any], module: nn.Module, *how: Any) -> Any:
+    def record_call(
+        self, call_module: Callable[..., Any], module: nn.Module, *how: Any
+    ) -> Any:  # step 2
         """Record that a module is called, and call it.
 
         Before the call, append the module to ``module_forward_order``. If it has parameters, note
@@ -143,7 +145,7 @@ class ExecOrderTracer:
         args: tuple[Any, ...],
         *more: Any,
         **options: Any,
-    ) -> Proxy:
+    ) -> Proxy:  # step 3
         """Create a node, and record the parameters that it uses.
 
         If there are any, note them as used by the current module, in its own list. Append those
@@ -166,7 +168,7 @@ class ExecOrderTracer:
             "exec_order: create a node, and record the parameters that it uses"
         )
 
-    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:
+    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:  # step 3
         """Return the parameters that a new node uses, with their names.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -191,7 +193,7 @@ class ExecOrderTracer:
         )
 
 
-def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:
+def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 3
     """Return each parameter whose name is the target of a node, with that name.
 
     Args:
@@ -223,7 +225,9 @@ class Fetch(NamedTuple):
     module: nn.Module
 
 
-def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> list[nn.Module]:
+def units_in_order(
+    order: Iterable[nn.Module], units: Collection[nn.Module]
+) -> list[nn.Module]:  # step 4
     """Return the modules that are gathered as a whole, in the order of their first use.
 
     Args:
@@ -245,7 +249,7 @@ def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> 
 
 def prefetch_plan(
     order: Sequence[nn.Module], sizes: Mapping[nn.Module, int], budget: int
-) -> list[Fetch]:
+) -> list[Fetch]:  # step 4
     """Plan to gather each module as early as memory allows.
 
     A module takes up memory from the moment its gather begins until it has run. While it runs, so
@@ -272,7 +276,7 @@ def prefetch_plan(
     raise NotImplementedError("exec_order: plan to gather each module as early as memory allows")
 
 
-def apply_prefetch(fetches: Iterable[Fetch]) -> None:
+def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 4
     """Tell FSDP2 which modules to gather while another runs.
 
     Call ``during.set_modules_to_forward_prefetch(modules)`` once for each ``during``, with all its

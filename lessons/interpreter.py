@@ -70,13 +70,13 @@ class Interpreter:
         self.env, self.args_iter = {}, iter(args)
         return self.run_nodes()
 
-    def run_nodes(self) -> Any:
+    def run_nodes(self) -> Any:  # steps 3, 4
         """Execute the nodes in order up to the output, and return its value."""
         raise NotImplementedError(
             "interpreter: execute the nodes in order up to the output, and return its value"
         )
 
-    def execute(self, n: Node) -> None:
+    def execute(self, n: Node) -> None:  # step 3
         """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
         If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
@@ -89,7 +89,7 @@ class Interpreter:
         """Add a note to an error that names the node. In torch the message itself is extended."""
         error.add_note(f"While executing {n.format_node()}")
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 2
         """Return the value of a node, from the method that has the name of its opcode.
 
         >>> from torch import fx
@@ -108,7 +108,7 @@ class Interpreter:
             "interpreter: return the value of a node, from the method that has the name of its opcode"
         )
 
-    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # step 2
         """Return the arguments of a node, with each node in them replaced by its value.
 
         The nodes may be inside lists, tuples, dicts and slices.
@@ -117,31 +117,33 @@ class Interpreter:
             "interpreter: return the arguments of a node, with each node in them replaced by its value"
         )
 
-    def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
         raise NotImplementedError(
             "interpreter: return the next argument of ``run``; if there is none, the default, ``args[0]``"
         )
 
-    def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return an attribute of the module."""
         raise NotImplementedError("interpreter: return an attribute of the module")
 
-    def call_function(self, target: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    def call_function(
+        self, target: Callable[..., Any], args: Args, kwargs: Kwargs
+    ) -> Any:  # step 1
         """Call a function."""
         raise NotImplementedError("interpreter: call a function")
 
-    def call_method(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def call_method(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a method of the first argument with the other arguments."""
         raise NotImplementedError(
             "interpreter: call a method of the first argument with the other arguments"
         )
 
-    def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a submodule."""
         raise NotImplementedError("interpreter: call a submodule")
 
-    def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the only argument, which is the result of the graph."""
         raise NotImplementedError(
             "interpreter: return the only argument, which is the result of the graph"
@@ -174,7 +176,7 @@ class Transformer(Interpreter):
         self.new_graph = type(self.graph)()
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
-    def transform(self) -> Any:
+    def transform(self) -> Any:  # step 5
         """Record the graph in ``new_graph``, and return a graph module of it.
 
         It is of the same kind as the module that you transform: yours or torch's.
@@ -183,7 +185,7 @@ class Transformer(Interpreter):
             "interpreter: record the graph in ``new_graph``, and return a graph module of it"
         )
 
-    def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
+    def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
         """Record a node in the new graph and return its proxy; the tracer creates both."""
         raise NotImplementedError(
             "interpreter: record a node in the new graph and return its proxy; the tracer creates both"
@@ -213,7 +215,7 @@ class ShapeProp(Interpreter):
         """Run the graph with these values of its placeholders; return the value of its output."""
         return self.run(*args)
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 6
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
@@ -230,7 +232,7 @@ def describe(a: Any) -> Any:  # given
 class Profiler(Interpreter):
     """Runs a graph and writes into each node how long it took."""
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 7
         """Run a node, and write its time in seconds into ``meta["seconds"]``."""
         raise NotImplementedError(
             'interpreter: run a node, and write its time in seconds into ``meta["seconds"]``'

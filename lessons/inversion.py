@@ -66,7 +66,7 @@ INVERSES: dict[Function, Function] = {
 }
 
 
-def add_inverse(f: Function, g: Function) -> None:
+def add_inverse(f: Function, g: Function) -> None:  # step 1
     """Register two functions of one argument as inverses of each other.
 
     A later pair replaces an earlier one with the same function. Different functions may have the
@@ -81,7 +81,7 @@ def add_inverse(f: Function, g: Function) -> None:
     )
 
 
-def inverse_of(f: Function) -> Function:
+def inverse_of(f: Function) -> Function:  # step 1
     """Return the registered inverse of a function.
 
     Raises:
@@ -93,7 +93,7 @@ def inverse_of(f: Function) -> Function:
     raise NotImplementedError("inversion: return the registered inverse of a function")
 
 
-def find_chain(graph: Graph) -> list[Node]:
+def find_chain(graph: Graph) -> list[Node]:  # step 2
     """Follow the one value of a graph from its placeholder to its output.
 
     Returns:
@@ -114,7 +114,7 @@ def find_chain(graph: Graph) -> list[Node]:
 
 def solve(
     function: Function, operands: Sequence[Any], place: int, result: Any
-) -> tuple[Function, tuple[Any, ...]]:
+) -> tuple[Function, tuple[Any, ...]]:  # step 3
     """Solve ``result = function(*operands)`` for the operand at ``place``.
 
     Args:
@@ -158,7 +158,7 @@ class InverseBuilder:
         self.copies: dict[Node, Node] = {}
         self.values: dict[Node, Any] = {}
 
-    def build(self) -> GraphModule:
+    def build(self) -> GraphModule:  # step 5
         """Undo the steps, starting with the last.
 
         Returns:
@@ -169,13 +169,13 @@ class InverseBuilder:
         """
         raise NotImplementedError("inversion: undo the steps, starting with the last")
 
-    def copy_constants(self) -> None:
+    def copy_constants(self) -> None:  # step 4
         """Fill ``copies`` and ``values`` with every node that isn't in the chain, in order."""
         raise NotImplementedError(
             "inversion: fill ``copies`` and ``values`` with every node that isn't in the chain, in order"
         )
 
-    def value_of(self, constant: Node) -> Any:
+    def value_of(self, constant: Node) -> Any:  # step 4
         """Return the attribute of ``root`` that a ``get_attr`` node reads.
 
         Raises:
@@ -186,7 +186,7 @@ class InverseBuilder:
             "inversion: return the attribute of ``root`` that a ``get_attr`` node reads"
         )
 
-    def undo(self, step: Node, source: Node, result: Node) -> Node:
+    def undo(self, step: Node, source: Node, result: Node) -> Node:  # step 5
         """Add to ``graph`` the node that computes a step's input from its result.
 
         Args:
@@ -202,7 +202,7 @@ class InverseBuilder:
             "inversion: add to ``graph`` the node that computes a step's input from its result"
         )
 
-    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:
+    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:  # step 5
         """Return the function that a step calls, and its operands.
 
         Raises:
@@ -212,7 +212,7 @@ class InverseBuilder:
             "inversion: return the function that a step calls, and its operands"
         )
 
-    def check_constant(self, value: Any, inverse: Function) -> None:
+    def check_constant(self, value: Any, inverse: Function) -> None:  # step 4
         """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
 
         Args:

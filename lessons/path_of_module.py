@@ -17,7 +17,7 @@ class PathOfModule:
 
     root: nn.Module
 
-    def path_of_module(self, mod: nn.Module) -> str:
+    def path_of_module(self, mod: nn.Module) -> str:  # steps 1, 2
         """Return the dotted path that leads from the root to a module.
 
         Args:

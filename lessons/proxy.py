@@ -34,7 +34,7 @@ BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "g
 BINARY += ["and_", "or_", "xor", "lshift", "rshift"]
 
 
-def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # step 1
     """Record a call of a function that has a proxy somewhere among its arguments.
 
     Args:
@@ -97,7 +97,7 @@ class Proxy:
         types: tuple[type, ...],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Any:  # step 2
         """Record a call of a torch function; torch calls this method if an argument has it.
 
         >>> import torch
@@ -110,7 +110,7 @@ class Proxy:
             "proxy: record a call of a torch function; torch calls this method if an argument has it"
         )
 
-    def __getattr__(self, attr: str) -> Attribute:
+    def __getattr__(self, attr: str) -> Attribute:  # step 3
         """Return an ``Attribute``: only its use will tell whether it is a method.
 
         >>> from torch.fx import Graph
@@ -122,13 +122,13 @@ class Proxy:
             "proxy: return an ``Attribute``: only its use will tell whether it is a method"
         )
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # step 4
         """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
         raise NotImplementedError(
             "proxy: return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``"
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # step 4
         """Return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``.
 
         For ``a, b = x`` you can read the number of elements in the caller's bytecode: it is the
@@ -145,13 +145,13 @@ class Proxy:
             "proxy: return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``"
         )
 
-    def __len__(self) -> int:
+    def __len__(self) -> int:  # step 4
         """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
         raise NotImplementedError(
             "proxy: raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy"
         )
 
-    def __index__(self) -> int:
+    def __index__(self) -> int:  # step 4
         """Raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``."""
         raise NotImplementedError(
             "proxy: raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``"
@@ -176,11 +176,11 @@ class Attribute(Proxy):
         self._node: Node | None = None
 
     @property
-    def node(self) -> Node:  # type: ignore[override]
+    def node(self) -> Node:  # type: ignore[override]  # step 3
         """The ``getattr`` node, created at the first use."""
         raise NotImplementedError("proxy: the ``getattr`` node, created at the first use")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # step 3
         """Record a call of the method."""
         raise NotImplementedError("proxy: record a call of the method")
 

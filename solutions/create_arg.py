@@ -29,7 +29,7 @@ class CreateArg:
     _tensor_paths: dict[Any, str]
     _module_paths: dict[int, str]
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: Any) -> Argument:  # steps 1, 2, 3
         """Turn any value that the traced code uses into an argument that a node can hold.
 
         | value | argument |
@@ -73,7 +73,7 @@ class CreateArg:
             return super().create_arg(a)  # type: ignore[misc]  # TracerBase's
         return self.create_node("get_attr", path, (), {})  # type: ignore[attr-defined]
 
-    def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:
+    def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:  # steps 2, 3
         """Return the path at which the root holds a tensor or a module, or ``None``.
 
         Args:
@@ -91,7 +91,7 @@ class CreateArg:
             return self._module_paths.get(id(value))
         return self._tensor_paths.get(value)
 
-    def get_fresh_qualname(self, prefix: str) -> str:
+    def get_fresh_qualname(self, prefix: str) -> str:  # step 3
         """Return a name that the root doesn't use yet: ``prefix`` with a number appended.
 
         Args:
@@ -113,7 +113,7 @@ class CreateArg:
         return name
 
 
-def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
+def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
     """Return the path of every tensor that a model holds. Tensors are keys by identity.
 
     Args:
@@ -137,7 +137,7 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:
     return paths | {tensor: path for path, tensor in registered}
 
 
-def has_attribute(module: nn.Module, name: str) -> bool:
+def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
     """Return whether a module has an attribute, without reading it.
 
     Args:

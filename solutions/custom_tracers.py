@@ -36,7 +36,7 @@ class LowerReluTracer(Tracer):
     output output {}
     """
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is one node: never if it is a ReLU.
 
         Args:
@@ -64,11 +64,11 @@ class TaggingTracer(Tracer):
     ['encoder', 'encoder', 'encoder']
     """
 
-    def __init__(self, tag: Any = "foo") -> None:
+    def __init__(self, tag: Any = "foo") -> None:  # step 2
         super().__init__()
         self.tag = tag
 
-    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:  # step 2
         """Create the node as ``Tracer`` does, and put the tag on it.
 
         Args:
@@ -112,7 +112,7 @@ class ModulePathTracer(Tracer):
     current_module_qualified_name: str
     node_to_originating_module: dict[Node, str]
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # step 3
         super().__init__()
         self.current_module_qualified_name = ""
         self.node_to_originating_module = {}
@@ -123,7 +123,7 @@ class ModulePathTracer(Tracer):
         forward: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> Any:  # step 3
         """Call ``m`` as ``Tracer`` does, with its path as the current one.
 
         Afterwards the caller's path is the current one again, even if the call raised an error: a
@@ -148,7 +148,7 @@ class ModulePathTracer(Tracer):
         finally:
             self.current_module_qualified_name = caller
 
-    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
+    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # step 3
         """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
         Args:

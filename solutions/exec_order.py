@@ -99,7 +99,7 @@ class ExecOrderTracer:
     @contextmanager
     def patch_tracer(
         self, tracer: Tracer | torch.fx.Tracer, root_module: nn.Module
-    ) -> Iterator[None]:
+    ) -> Iterator[None]:  # step 1
         """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
@@ -120,7 +120,9 @@ class ExecOrderTracer:
         with patch.multiple(tracer, call_module=call_module, create_proxy=create_proxy):
             yield
 
-    def record_call(self, call_module: Callable[..., Any], module: nn.Module, *how: Any) -> Any:
+    def record_call(
+        self, call_module: Callable[..., Any], module: nn.Module, *how: Any
+    ) -> Any:  # step 2
         """Record that a module is called, and call it.
 
         Before the call, append the module to ``module_forward_order``. If it has parameters, note
@@ -157,7 +159,7 @@ class ExecOrderTracer:
         args: tuple[Any, ...],
         *more: Any,
         **options: Any,
-    ) -> Proxy:
+    ) -> Proxy:  # step 3
         """Create a node, and record the parameters that it uses.
 
         If there are any, note them as used by the current module, in its own list. Append those
@@ -193,7 +195,7 @@ class ExecOrderTracer:
             usage = ParamUsageInfo(module, named_params)
             info.module_to_param_usage_infos[info.curr_module].append(usage)
 
-    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:
+    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:  # step 3
         """Return the parameters that a new node uses, with their names.
 
         A ``call_module`` node uses all parameters of the current module, by their names in it. A
@@ -219,7 +221,7 @@ class ExecOrderTracer:
         return named(self.parameters, [each.node for each in proxies])
 
 
-def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:
+def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 3
     """Return each parameter whose name is the target of a node, with that name.
 
     Args:
@@ -256,7 +258,9 @@ class Fetch(NamedTuple):
     module: nn.Module
 
 
-def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> list[nn.Module]:
+def units_in_order(
+    order: Iterable[nn.Module], units: Collection[nn.Module]
+) -> list[nn.Module]:  # step 4
     """Return the modules that are gathered as a whole, in the order of their first use.
 
     Args:
@@ -276,7 +280,7 @@ def units_in_order(order: Iterable[nn.Module], units: Collection[nn.Module]) -> 
 
 def prefetch_plan(
     order: Sequence[nn.Module], sizes: Mapping[nn.Module, int], budget: int
-) -> list[Fetch]:
+) -> list[Fetch]:  # step 4
     """Plan to gather each module as early as memory allows.
 
     A module takes up memory from the moment its gather begins until it has run. While it runs, so
@@ -316,7 +320,7 @@ def prefetch_plan(
     return fetches
 
 
-def apply_prefetch(fetches: Iterable[Fetch]) -> None:
+def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 4
     """Tell FSDP2 which modules to gather while another runs.
 
     Call ``during.set_modules_to_forward_prefetch(modules)`` once for each ``during``, with all its

@@ -65,7 +65,7 @@ class Namespace:
         self.used = {*RESERVED}
         self.last_number: Counter[str] = Counter()
 
-    def create_name(self, candidate: str) -> str:
+    def create_name(self, candidate: str) -> str:  # step 1
         """Return a name that is not used yet: the candidate, if possible.
 
         Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
@@ -149,13 +149,13 @@ class Node:
         self.set_arguments(self._args, k)
 
     @property
-    def all_input_nodes(self) -> list[Node]:
+    def all_input_nodes(self) -> list[Node]:  # step 2
         """The nodes in ``args``, then those in ``kwargs``, each of them once."""
         found: list[Node] = []
         map_arg((self._args, self._kwargs), found.append)
         return list(dict.fromkeys(found))
 
-    def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # step 2
         """Set ``args`` and ``kwargs``, and update the users of other nodes to match.
 
         No other method writes ``_args``, ``_kwargs`` or the ``users`` of any node. First the node
@@ -179,7 +179,7 @@ class Node:
             del node.users[self]
         self._args, self._kwargs = map_arg((args, kwargs), use)
 
-    def replace_input_with(self, old_input: Node, new_input: Any) -> None:
+    def replace_input_with(self, old_input: Node, new_input: Any) -> None:  # step 2
         """Replace ``old_input`` with ``new_input`` wherever it occurs in the arguments.
 
         Args:
@@ -190,7 +190,7 @@ class Node:
         replaced = map_arg(arguments, lambda node: new_input if node is old_input else node)
         self.set_arguments(*replaced)
 
-    def replace_all_uses_with(self, replace_with: Node) -> list[Node]:
+    def replace_all_uses_with(self, replace_with: Node) -> list[Node]:  # step 2
         """Make the users of this node use another node instead, and return those users.
 
         If the other node is one of the users, it becomes a user of itself. This node stays in the
@@ -208,7 +208,7 @@ class Node:
             user.replace_input_with(self, replace_with)
         return users
 
-    def prepend(self, x: Node) -> None:
+    def prepend(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just before this one.
 
         It leaves its old place. Moving a node before itself changes nothing.
@@ -218,7 +218,7 @@ class Node:
             x.prev, x.next = self.prev, self
             x.prev.next = x.next.prev = x
 
-    def append(self, x: Node) -> None:
+    def append(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just after this one.
 
         It leaves its old place. Moving a node after itself changes nothing.
@@ -265,7 +265,7 @@ class NodeList:
     def __len__(self) -> int:  # given
         return sum(1 for _ in self)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # step 3
         """Iterate from the first node, which is the one after the root, to the last."""
         node = self.root.next
         while node is not self.root:
@@ -273,7 +273,7 @@ class NodeList:
                 yield node
             node = node.next
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[Any]:  # step 3
         """Iterate from the last node to the first."""
         node = self.root.prev
         while node is not self.root:
@@ -341,7 +341,7 @@ class Graph:
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
         type_expr: Any = None,
-    ) -> Node:
+    ) -> Node:  # step 3
         """Create a node at the insertion point, and return it.
 
         Args:
@@ -392,14 +392,14 @@ class Graph:
         """Return the output, which is the last node. In torch: ``Graph.output_node``."""
         return self._root.prev
 
-    def inserting_before(self, n: Node) -> AbstractContextManager[None]:
+    def inserting_before(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes before a node until the ``with`` block ends, with or without an error.
 
         The block replaces ``_insert``; afterwards the old function is back.
         """
         return self._inserting(n.prepend)
 
-    def inserting_after(self, n: Node) -> AbstractContextManager[None]:
+    def inserting_after(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes after a node until the ``with`` block ends, with or without an error.
 
         Each new node goes directly after it, so the one created last comes first.
@@ -421,7 +421,7 @@ class Graph:
         finally:
             self._insert = before
 
-    def erase_node(self, to_erase: Node) -> None:
+    def erase_node(self, to_erase: Node) -> None:  # step 4
         """Remove a node without users from the graph, and from the users of its inputs.
 
         If it was erased before, the graph stays as it is. In torch, there is a warning.
@@ -437,7 +437,9 @@ class Graph:
         to_erase.set_arguments((), {})
         to_erase._unlink()
 
-    def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
+    def node_copy(
+        self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x
+    ) -> Node:  # step 5
         """Copy a node of this or another graph to the insertion point, and return the copy.
 
         Args:
@@ -450,7 +452,7 @@ class Graph:
         result.meta = copy.copy(node.meta)
         return result
 
-    def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:
+    def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:  # step 5
         """Copy the nodes of another graph, except its output, to the insertion point.
 
         Args:
@@ -497,7 +499,7 @@ class Graph:
             copies[node] = result.node_copy(node, copies.__getitem__)
         return result
 
-    def lint(self) -> None:
+    def lint(self) -> None:  # step 5
         """Check that every node comes before its users.
 
         Raises:
@@ -510,7 +512,9 @@ class Graph:
                     raise RuntimeError(f"{node} uses {each}, which isn't a node before it")
             seen.add(node)
 
-    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
+    def eliminate_dead_code(
+        self, is_impure_node: Callable[[Node], bool] | None = None
+    ) -> bool:  # step 5
         """Erase unused nodes, and those that this leaves unused; return whether there were any.
 
         Args:

@@ -55,7 +55,7 @@ class CallRecorder(Tracer):
         self.calls = calls
         self.is_leaf = is_leaf
 
-    def record(self) -> list[Any]:
+    def record(self) -> list[Any]:  # steps 1, 4
         """Record all callees; if one fails, leave the graph unchanged.
 
         The calls are recorded in the block of ``patched_modules``. If anything is raised, the added
@@ -74,7 +74,7 @@ class CallRecorder(Tracer):
                     self.graph.erase_node(node)
             raise
 
-    def record_call(self, call: Call) -> Any:
+    def record_call(self, call: Call) -> Any:  # step 1
         """Run one callee with proxies of its node's arguments; add its operations before the node.
 
         Nodes in ``args`` and ``kwargs``, also inside containers, are passed as proxies; other
@@ -103,7 +103,7 @@ class CallRecorder(Tracer):
                     "values are proxies: its code must not branch on, loop over or convert them"
                 ) from error
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
 
         Args:
@@ -117,7 +117,7 @@ class CallRecorder(Tracer):
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
-    ) -> Any:
+    ) -> Any:  # step 1
         """Record a call of ``m`` as ``Tracer`` does, with ``m._check_input_dim`` disabled.
 
         The ``forward`` of a batch norm calls ``_check_input_dim``, which raises an error unless the
@@ -137,7 +137,7 @@ class CallRecorder(Tracer):
             return super().call_module(m, forward, args, kwargs)
 
 
-def replace(call: Node, result: Any) -> None:
+def replace(call: Node, result: Any) -> None:  # steps 1, 3
     """Replace all uses of a call with a result, and erase the call.
 
     If the result is a container, a user ``operator.getitem(call, index)`` is itself replaced with
@@ -194,7 +194,7 @@ def module_calls(gm: GraphModule, target: str | None = None) -> list[Call]:  # g
     return [Call(node, gm.get_submodule(node.target)) for node in nodes]
 
 
-def inline(recorder: CallRecorder) -> GraphModule:
+def inline(recorder: CallRecorder) -> GraphModule:  # step 2
     """Replace all calls of a recorder with what it records, and recompile its module.
 
     The last call is replaced first. A callee may return its argument, so the result of one call may
@@ -210,7 +210,7 @@ def inline(recorder: CallRecorder) -> GraphModule:
     return recorder.gm
 
 
-def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:
+def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:  # step 1
     """Replace one node with the operations that ``fn`` performs on the node's arguments.
 
     ``fn`` receives a proxy for each node in the arguments, and other values unchanged. It may read
@@ -242,7 +242,7 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     return inline(CallRecorder(gm, [call_in(gm, node, fn)], lambda module: True))
 
 
-def inline_module(gm: GraphModule, target: str) -> GraphModule:
+def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
     """Replace every call of one submodule with the operations in its ``forward``.
 
     The submodule is traced as a root would be: leaf modules inside it become ``call_module`` nodes
@@ -279,7 +279,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:
     return inline(CallRecorder(gm, calls, lambda module: module is not callee))
 
 
-def inline_all(gm: GraphModule) -> GraphModule:
+def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     """Replace every call of every submodule, until no ``call_module`` node is left.
 
     Like ``inline_module`` for all submodules at once, but no module is a leaf.

@@ -74,7 +74,7 @@ class Interpreter:
         self.env, self.args_iter = {}, iter(args)
         return self.run_nodes()
 
-    def run_nodes(self) -> Any:
+    def run_nodes(self) -> Any:  # steps 3, 4
         """Execute the nodes in order up to the output, and return its value."""
         for node in self.graph.nodes:
             self.execute(node)
@@ -82,7 +82,7 @@ class Interpreter:
                 return self.env[node]
         return None
 
-    def execute(self, n: Node) -> None:
+    def execute(self, n: Node) -> None:  # step 3
         """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
         If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
@@ -100,7 +100,7 @@ class Interpreter:
         """Add a note to an error that names the node. In torch the message itself is extended."""
         error.add_note(f"While executing {n.format_node()}")
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 2
         """Return the value of a node, from the method that has the name of its opcode.
 
         >>> from torch import fx
@@ -118,35 +118,37 @@ class Interpreter:
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # step 2
         """Return the arguments of a node, with each node in them replaced by its value.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
         return map_arg((n.args, n.kwargs), self.env.__getitem__)
 
-    def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
         return next(self.args_iter, *args)
 
-    def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return an attribute of the module."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+    def call_function(
+        self, target: Callable[..., Any], args: Args, kwargs: Kwargs
+    ) -> Any:  # step 1
         """Call a function."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def call_method(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a method of the first argument with the other arguments."""
         receiver, *rest = args
         return getattr(receiver, target)(*rest, **kwargs)
 
-    def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a submodule."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+    def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the only argument, which is the result of the graph."""
         return args[0]
 
@@ -177,7 +179,7 @@ class Transformer(Interpreter):
         self.new_graph = type(self.graph)()
         self.tracer: Any = GraphAppendingTracer(self.new_graph)
 
-    def transform(self) -> Any:
+    def transform(self) -> Any:  # step 5
         """Record the graph in ``new_graph``, and return a graph module of it.
 
         It is of the same kind as the module that you transform: yours or torch's.
@@ -185,7 +187,7 @@ class Transformer(Interpreter):
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
         return graph_module_class(self.module)(self.module, self.new_graph)
 
-    def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:
+    def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
         """Record a node in the new graph and return its proxy; the tracer creates both."""
         return self.tracer.create_proxy(op, target, args, kwargs)
 
@@ -213,7 +215,7 @@ class ShapeProp(Interpreter):
         """Run the graph with these values of its placeholders; return the value of its output."""
         return self.run(*args)
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 6
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
@@ -234,7 +236,7 @@ def describe(a: Any) -> Any:  # given
 class Profiler(Interpreter):
     """Runs a graph and writes into each node how long it took."""
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Any:  # step 7
         """Run a node, and write its time in seconds into ``meta["seconds"]``."""
         start = time.perf_counter()
         value = super().run_node(n)

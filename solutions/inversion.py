@@ -71,7 +71,7 @@ INVERSES: dict[Function, Function] = {
 }
 
 
-def add_inverse(f: Function, g: Function) -> None:
+def add_inverse(f: Function, g: Function) -> None:  # step 1
     """Register two functions of one argument as inverses of each other.
 
     A later pair replaces an earlier one with the same function. Different functions may have the
@@ -85,7 +85,7 @@ def add_inverse(f: Function, g: Function) -> None:
     INVERSES[g] = f
 
 
-def inverse_of(f: Function) -> Function:
+def inverse_of(f: Function) -> Function:  # step 1
     """Return the registered inverse of a function.
 
     Raises:
@@ -100,7 +100,7 @@ def inverse_of(f: Function) -> Function:
     return INVERSES[f]
 
 
-def find_chain(graph: Graph) -> list[Node]:
+def find_chain(graph: Graph) -> list[Node]:  # step 2
     """Follow the one value of a graph from its placeholder to its output.
 
     Returns:
@@ -144,7 +144,7 @@ UNDONE_BY = {  # reference only
 
 def solve(
     function: Function, operands: Sequence[Any], place: int, result: Any
-) -> tuple[Function, tuple[Any, ...]]:
+) -> tuple[Function, tuple[Any, ...]]:  # step 3
     """Solve ``result = function(*operands)`` for the operand at ``place``.
 
     Args:
@@ -193,7 +193,7 @@ class InverseBuilder:
         self.copies: dict[Node, Node] = {}
         self.values: dict[Node, Any] = {}
 
-    def build(self) -> GraphModule:
+    def build(self) -> GraphModule:  # step 5
         """Undo the steps, starting with the last.
 
         Returns:
@@ -211,7 +211,7 @@ class InverseBuilder:
         self.graph.output(result)
         return GraphModule(self.root, self.graph)
 
-    def copy_constants(self) -> None:
+    def copy_constants(self) -> None:  # step 4
         """Fill ``copies`` and ``values`` with every node that isn't in the chain, in order."""
         chain = set(self.chain)
         for node in self.chain[-1].graph.nodes:
@@ -220,7 +220,7 @@ class InverseBuilder:
                     self.values[node] = self.value_of(node)
                 self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
 
-    def value_of(self, constant: Node) -> Any:
+    def value_of(self, constant: Node) -> Any:  # step 4
         """Return the attribute of ``root`` that a ``get_attr`` node reads.
 
         Raises:
@@ -231,7 +231,7 @@ class InverseBuilder:
             raise NotInvertibleError("a constant must be a number or an attribute of the model")
         return operator.attrgetter(str(constant.target))(self.root)
 
-    def undo(self, step: Node, source: Node, result: Node) -> Node:
+    def undo(self, step: Node, source: Node, result: Node) -> Node:  # step 5
         """Add to ``graph`` the node that computes a step's input from its result.
 
         Args:
@@ -254,7 +254,7 @@ class InverseBuilder:
         copied = tuple(self.copies.get(each, each) for each in arguments)
         return self.graph.call_function(inverse, copied)
 
-    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:
+    def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:  # step 5
         """Return the function that a step calls, and its operands.
 
         Raises:
@@ -264,7 +264,7 @@ class InverseBuilder:
             raise NotInvertibleError(f"no inverse of this {step.op} is known")
         return step.target, step.args
 
-    def check_constant(self, value: Any, inverse: Function) -> None:
+    def check_constant(self, value: Any, inverse: Function) -> None:  # step 4
         """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
 
         Args:

@@ -19,7 +19,7 @@ class PathOfModule:
     # The root that was read last, and the path of each of its modules by the module's id.
     _root_and_paths: tuple[nn.Module | None, dict[int, str]] = (None, {})
 
-    def path_of_module(self, mod: nn.Module) -> str:
+    def path_of_module(self, mod: nn.Module) -> str:  # steps 1, 2
         """Return the dotted path that leads from the root to a module.
 
         Args:

@@ -39,7 +39,7 @@ BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "g
 BINARY += ["and_", "or_", "xor", "lshift", "rshift"]
 
 
-def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # step 1
     """Record a call of a function that has a proxy somewhere among its arguments.
 
     Args:
@@ -103,7 +103,7 @@ class Proxy:
         types: tuple[type, ...],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Any:  # step 2
         """Record a call of a torch function; torch calls this method if an argument has it.
 
         >>> import torch
@@ -114,7 +114,7 @@ class Proxy:
         """
         return record_call(orig_method, *args, **(kwargs or {}))
 
-    def __getattr__(self, attr: str) -> Attribute:
+    def __getattr__(self, attr: str) -> Attribute:  # step 3
         """Return an ``Attribute``: only its use will tell whether it is a method.
 
         >>> from torch.fx import Graph
@@ -124,11 +124,11 @@ class Proxy:
         """
         return Attribute(self, attr)
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # step 4
         """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
         return self.tracer.to_bool(self)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # step 4
         """Return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``.
 
         For ``a, b = x`` you can read the number of elements in the caller's bytecode: it is the
@@ -147,11 +147,11 @@ class Proxy:
             return self.tracer.iter(self)
         return map(self.__getitem__, range(number))
 
-    def __len__(self) -> int:
+    def __len__(self) -> int:  # step 4
         """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
         raise self.refusal(RuntimeError, "the `len` of a proxy is unknown", "take `x.shape[0]`")
 
-    def __index__(self) -> int:
+    def __index__(self) -> int:  # step 4
         """Raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``."""
         raise self.refusal(TypeError, "the value of a proxy is unknown", "index a tensor")
 
@@ -174,13 +174,13 @@ class Attribute(Proxy):
         self._node: Node | None = None
 
     @property
-    def node(self) -> Node:  # type: ignore[override]
+    def node(self) -> Node:  # type: ignore[override]  # step 3
         """The ``getattr`` node, created at the first use."""
         if self._node is None:
             self._node = record_call(getattr, self.root, self.attr).node
         return self._node
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # step 3
         """Record a call of the method."""
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 

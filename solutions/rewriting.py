@@ -36,7 +36,7 @@ class Match(NamedTuple):  # given
     nodes_map: dict[Node, Any]
 
 
-def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:
+def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:  # step 3
     """Find the places where a pattern occurs in a graph and can be replaced.
 
     A match counts if it ``is_contained`` and shares no node with an earlier match that counts. What
@@ -85,7 +85,7 @@ def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
 class Matcher:
     """Compares nodes of a pattern with nodes of a graph."""
 
-    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+    def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether a pattern's node, with all that it is computed from, matches a value.
 
         - A node of the pattern that already matches something matches only the ``same_value``.
@@ -107,7 +107,7 @@ class Matcher:
             is_node(actual) and self.match_call(expected, actual, nodes_map)
         )
 
-    def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:
+    def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether an argument in the pattern matches an argument in the graph.
 
         - A node is compared by ``match_node``.
@@ -160,7 +160,7 @@ def nodes_inside(found: Match) -> list[Node]:  # given
     return [found.nodes_map[each] for each in pattern if each.op not in ("placeholder", "output")]
 
 
-def is_contained(inside: list[Node]) -> bool:
+def is_contained(inside: list[Node]) -> bool:  # step 2
     """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
     They can't if any node but the last has a user that isn't in the list.
@@ -180,7 +180,7 @@ def is_contained(inside: list[Node]) -> bool:
 
 def replace_pattern(
     gm: GraphModule, pattern: Callable[..., Any], replacement: Callable[..., Any]
-) -> list[Match]:
+) -> list[Match]:  # step 4
     """Replace a pattern wherever it occurs, and recompile the module.
 
     The result of one match may be the input of the next: both are replaced.
@@ -214,7 +214,7 @@ def replace_pattern(
     return matches
 
 
-def replace_match(found: Match, replacement: Graph) -> None:
+def replace_match(found: Match, replacement: Graph) -> None:  # step 4
     """Replace one match with a copy of a graph.
 
     Insert the copy before the match's last node. Its inputs are what the pattern's placeholders
@@ -238,7 +238,7 @@ def replace_match(found: Match, replacement: Graph) -> None:
 CONV_BN = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))  # given
 
 
-def fuse(model: nn.Module) -> GraphModule:
+def fuse(model: nn.Module) -> GraphModule:  # step 5
     """Fuse each convolution with the batch norm that follows it.
 
     In eval mode, a batch norm multiplies each channel by a number and adds another. A convolution

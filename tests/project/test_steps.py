@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -15,7 +15,7 @@ from kata import progress, workspace
 from kata.commands.watch import Watch
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
-from kata.steps import next_step, steps_left, steps_of, unwritten
+from kata.steps import functions_of, next_step, steps_left, steps_of, steps_of_functions
 from kata.stubs import stub
 from kata.terminal import open_console
 from tests.project.stage import play, report, solve, verdict
@@ -94,37 +94,10 @@ def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
     assert next_step(verdict(lesson, *waiting, hidden)) == f"next: {place}"
 
 
-# --- a learner who writes the steps in the page's order turns each green before the next
-
-ROW = re.compile(r"^(?:(\d+)\. |\| (\d+) \||\|.*--step (\d+))")
+# --- each step stands alone, whatever the others hold
 
 
-def steps_on_page(lesson: str) -> dict[str, int]:
-    """The step in which each function is written, as the exercise on the page says."""
-    page = (ROOT / f"docs/lessons/{lesson}.md").read_text()
-    exercise = page.partition("\n## The exercise\n")[2].partition("\n## ")[0]
-    said: dict[str, int] = {}
-    for line in exercise.splitlines():
-        if found := ROW.match(line):
-            names = re.findall(r"`([\w.]+)`", line)
-            said |= {
-                name: int(next(filter(None, found.groups()))) for name in names if name not in said
-            }
-    functions = [step.name for step in unwritten(ast.parse(stub(lesson)).body)]
-    short = {each: each.rpartition(".")[2] for each in functions}
-    steps = {each: said.get(each) or said.get(short[each]) for each in functions}
-    return {each: step for each, step in steps.items() if step}
-
-
-def functions_of(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    for each in body:
-        if isinstance(each, ast.ClassDef):
-            yield from functions_of(each.body, f"{owner}{each.name}.")
-        elif isinstance(each, ast.FunctionDef):
-            yield f"{owner}{each.name}", each
-
-
-def core_without(lesson: str, names: set[str]) -> str:
+def core_without(lesson: str, names: Collection[str]) -> str:
     """The core, in which these functions raise what the stub's do."""
     tree = ast.parse((CORES / f"{lesson}.py").read_text())
     for name, function in functions_of(tree.body):
@@ -133,29 +106,84 @@ def core_without(lesson: str, names: set[str]) -> str:
     return ast.unparse(tree)
 
 
-WITH_STEPS = {
-    lesson: steps for lesson in NAMES if len(set((steps := steps_on_page(lesson)).values())) > 1
+@pytest.mark.parametrize("lesson", NAMES)
+def test_each_step_has_functions_of_its_own(lesson: str):
+    written = [step for steps in steps_of_functions(lesson).values() for step in steps]
+    assert set(written) == steps_of(lesson).keys()
+
+
+# Step 4 of `graph`, with helpers that are named like the core's and do something else.
+INSERTING = {
+    "inserting_before": "return self._inserting(n, before=True)",
+    "inserting_after": "return self._inserting(n, before=False)",
+    "erase_node": """if to_erase.users:
+            raise RuntimeError(f"{to_erase} is used by {[*to_erase.users]}")
+        to_erase.set_arguments((), {})
+        to_erase.prev.next, to_erase.next.prev = to_erase.next, to_erase.prev""",
 }
+HELPERS = """
+    @contextlib.contextmanager
+    def _inserting(self, node, *, before):
+        insert, self._insert = self._insert, node.prepend if before else node.append
+        try:
+            yield
+        finally:
+            self._insert = insert
+"""
 
 
-def test_most_pages_say_in_which_step_a_function_is_written():
-    assert len(WITH_STEPS) >= 12, sorted(WITH_STEPS)
+def stub_with(functions: dict[str, str], helpers: str = "") -> str:
+    """The stub of `graph` in which these methods are written."""
+    text = stub("graph").decode().replace("import builtins", "import builtins\nimport contextlib", 1)
+    for name, body in functions.items():
+        todo = re.search(rf"def {name}\(.*?(raise NotImplementedError\(.*?\)\n)", text, re.DOTALL)
+        text = text[: todo.start(1)] + f"{body}\n{helpers}" + text[todo.end(1) :]
+        helpers = ""
+    return text
+
+
+def test_a_step_is_judged_while_the_others_are_stubs_and_the_screen_says_what_is_lent(
+    learner, warm
+):
+    workspace.write(workspace.file_of("graph"), stub_with(INSERTING, HELPERS).encode())
+    played = play("check", "graph", "--step", "4")
+    assert (played.code, played.screen.split()[:4]) == (0, "green graph step 4:".split())
+    assert "of other steps, the reference's: Namespace.create_name," in played.screen
+    assert "erase_node" not in played.screen
+
+
+def test_an_error_in_a_written_step_names_the_line_of_the_learner(learner, warm):
+    wrong = {**INSERTING, "erase_node": "self.nodes.remove(to_erase)"}
+    text = stub_with(wrong, HELPERS)
+    line = text[: text.index(wrong["erase_node"])].count("\n") + 1
+    workspace.write(workspace.file_of("graph"), text.encode())
+    played = play("check", "graph", "--step", "4")
+    assert played.code == 1
+    assert f"lessons/graph.py:{line}, in erase_node" in played.screen
+    assert "solutions/" not in played.screen
+
+
+every_step = pytest.mark.parametrize(
+    ("lesson", "number"), [(lesson, number) for lesson in NAMES for number in steps_of(lesson)]
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lesson", "number"),
-    [
-        (lesson, number)
-        for lesson in WITH_STEPS
-        for number in sorted(set(WITH_STEPS[lesson].values()) & steps_of(lesson).keys())
-    ],
-)
-def test_a_step_is_green_before_the_next_one_is_written(lesson: str, number: int, lessons: Path):
-    later = {name for name, step in WITH_STEPS[lesson].items() if step > number}
-    (lessons / f"{lesson}.py").write_text(core_without(lesson, later))
+@every_step
+def test_a_step_is_green_where_it_alone_is_written(lesson: str, number: int, lessons: Path):
+    others = [name for name, own in steps_of_functions(lesson).items() if number not in own]
+    (lessons / f"{lesson}.py").write_text(core_without(lesson, others))
     judged = judge_folder(lessons, f"tests/test_{lesson}.py", f"--step={number}", "-m", "not slow")
-    section = steps_of(lesson)[number]
-    assert not judged.texts(), section.title
+    assert not judged.texts()
     waiting = [each.nodeid for each in judged.reports if getattr(each, "todo", False)]
-    assert not waiting, f"step {number} ({section.title}) needs a later one"
+    assert not waiting
+
+
+@pytest.mark.slow
+@every_step
+def test_a_step_is_todo_where_it_alone_is_missing(lesson: str, number: int, lessons: Path):
+    own = [name for name, steps in steps_of_functions(lesson).items() if number in steps]
+    (lessons / f"{lesson}.py").write_text(core_without(lesson, own))
+    judged = judge_folder(lessons, f"tests/test_{lesson}.py", f"--step={number}", "-m", "not slow")
+    assert not judged.texts()
+    assert any(getattr(each, "todo", False) for each in judged.reports)

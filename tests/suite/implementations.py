@@ -83,6 +83,11 @@ class Implementation:
         """The siblings that came from the reference."""
         return tuple(self.finder.lent) if self.finder else ()
 
+    @property
+    def completed(self) -> tuple[str, ...]:
+        """The functions of the lesson that came from the reference."""
+        return tuple(self.finder.completed) if self.finder else ()
+
 
 def star_import(module: ModuleType) -> SimpleNamespace:
     """Return what ``from module import *`` brings."""
@@ -119,9 +124,12 @@ class Oracle(ModuleType):
         pytest.skip(f"torch has no {name}")
 
 
-def learners(lesson: str, folder: Path) -> Implementation:
-    """The lesson as written in ``folder``, its unwritten siblings lent from the reference."""
-    finder = LessonFinder(lesson, folder)
+def learners(lesson: str, folder: Path, step: int = 0) -> Implementation:
+    """The lesson as written in ``folder``, its unwritten siblings lent from the reference.
+
+    For a step, what other steps left unwritten in the lesson itself is lent, too.
+    """
+    finder = LessonFinder(lesson, folder, step)
     implementation = Implementation(lesson, folder, finder=finder)
     with only_these_modules(PACKAGE, {}) as modules, finder.installed():
         try:

@@ -59,6 +59,7 @@ class Judged:
 
     impl: str
     folder: Path
+    step: int = 0
 
     @property
     def is_learners(self) -> bool:
@@ -69,7 +70,7 @@ class Judged:
 
     def piece(self, lesson: str) -> Implementation:
         load = {"core": core, "full": reference, "torch": torch_itself}.get(self.impl)
-        return load(lesson) if load else learners(lesson, self.folder)
+        return load(lesson) if load else learners(lesson, self.folder, self.step)
 
     def pieces(self, name: str) -> Implementation:
         if self.impl == "core":
@@ -79,8 +80,8 @@ class Judged:
 
 
 def judged(config: pytest.Config) -> Judged:
-    folder = config.getoption("--lessons")
-    return Judged(config.getoption("--impl"), Path(folder).resolve() if folder else STUBS)
+    impl, folder, step = map(config.getoption, ("--impl", "--lessons", "--step"))
+    return Judged(impl, Path(folder).resolve() if folder else STUBS, step)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -103,7 +103,8 @@ class Events:
             with contextlib.suppress(BaseException):
                 implementation = self.config.stash[LOADER](lesson)
                 lent.update(implementation.lent)
-                pieces += borrowed(lesson, implementation.module)
+                pieces += of_other_steps(implementation.completed)
+                pieces += borrowed(lesson, implementation.module, implementation.completed)
         return sorted(lent), pieces
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -118,11 +119,16 @@ class Events:
         self.write("finish", code=int(exitstatus))
 
 
-def borrowed(lesson: str, module: ModuleType) -> list[str]:
+def of_other_steps(lent: tuple[str, ...]) -> list[str]:
+    """A line that names the functions that the reference lends for other steps, if it does."""
+    return [f"of other steps, the reference's: {', '.join(lent)}"] if lent else []
+
+
+def borrowed(lesson: str, module: ModuleType, lent: tuple[str, ...]) -> list[str]:
     """A line per owner, with the steps of the lesson that are the owner's, by whatever name."""
     found: dict[str, list[str]] = {}
     for step in unwritten(ast.parse(stub(lesson)).body):
-        if owner := owner_of(module, step.name):
+        if step.name not in lent and (owner := owner_of(module, step.name)):
             found.setdefault(owner, []).append(step.name)
     return [f"{owner}: {', '.join(steps)}" for owner, steps in found.items()]
 

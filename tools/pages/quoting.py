@@ -19,7 +19,7 @@ from typing import Any
 from kata.paths import CORES
 from kata.stubs import DEFINITIONS, bound_names, first_line
 
-REMARK = re.compile(r"\s*#\s*(given|reference only|type: ignore|noqa)\b.*$")
+REMARK = re.compile(r"\s*#\s*(given|reference only|steps? \d|type: ignore|noqa)\b.*$")
 
 
 class UnknownNameError(Exception):
