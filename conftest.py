@@ -19,7 +19,7 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--impl``, ``--lessons``, ``--step`` and ``--shuffle``."""
+    """Add ``--impl``, ``--lessons``, ``--yours``, ``--step`` and ``--shuffle``."""
     group = parser.getgroup("fx-kata")
     group.addoption(
         "--impl",
@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lessons",
         metavar="DIR",
         help="where the lessons lie, if not in lessons/",
+    )
+    group.addoption(
+        "--yours",
+        metavar="NAMES",
+        help="the lessons that others import from there, between commas (default: those whose core "
+        "is green, or all that are written in another folder than lessons/)",
     )
     group.addoption(
         "--step",

@@ -1,15 +1,15 @@
 """Lend lessons that aren't written yet: ``lessons.X`` is the learner's, or the reference's.
 
-Lessons import their siblings (``from .graph import Graph``). A sibling that is still its stub, or
-that Python can't compile, is *lent*: the reference's core runs in its place, under its name, so
-that its own imports find the learner's pieces.
+Lessons import their siblings (``from .graph import Graph``). A sibling whose core isn't green as
+it stands now is *lent*: the reference's core runs in its place, under its name, so that its own
+imports find the learner's pieces.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location, spec_from_loader
@@ -63,9 +63,11 @@ def replace_modules(
 
 
 @contextlib.contextmanager
-def lending(folder: Path, own: str = "") -> Iterator[LessonFinder]:
-    """Let ``lessons.*`` be those in a folder, and lend the others; but never ``own``."""
-    finder = LessonFinder(own, folder)
+def lending(
+    folder: Path, own: str = "", yours: Collection[str] | None = None
+) -> Iterator[LessonFinder]:
+    """Let ``lessons.*`` be those in a folder, and lend what isn't the learner's."""
+    finder = LessonFinder(own, folder, yours)
     with only_these_modules(PACKAGE, {}), finder.installed():
         yield finder
 
@@ -76,6 +78,7 @@ class LessonFinder(MetaPathFinder):
     Args:
         own: The lesson that is judged: it is never lent.
         folder: The learner's folder.
+        yours: The siblings that are the learner's; ``None`` for all that are written.
         step: The step for which the lesson that is judged is completed; 0 for none.
 
     Attributes:
@@ -83,9 +86,12 @@ class LessonFinder(MetaPathFinder):
         completed: The functions of the judged lesson that do.
     """
 
-    def __init__(self, own: str, folder: Path, step: int = 0) -> None:
+    def __init__(
+        self, own: str, folder: Path, yours: Collection[str] | None = None, step: int = 0
+    ) -> None:
         self.own = own
         self.folder = folder
+        self.yours = yours
         self.step = step
         self.lent: list[str] = []
         self.completed: list[str] = []
@@ -109,7 +115,8 @@ class LessonFinder(MetaPathFinder):
     def is_lent(self, lesson: str) -> bool:
         """Return whether a module is a sibling that comes from the reference, noting it."""
         is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
-        if not is_sibling or is_written(lesson, self.folder):
+        is_theirs = self.yours is None or lesson in self.yours
+        if not is_sibling or (is_theirs and is_written(lesson, self.folder)):
             return False
         self.lent.append(lesson)
         return True

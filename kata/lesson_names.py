@@ -35,9 +35,9 @@ def near(word: str, known: Collection[str]) -> str:
     return f": did you mean {' or '.join(matches)}?" if matches else f" (known: {', '.join(known)})"
 
 
-def add_step(parser: argparse.ArgumentParser) -> None:
+def add_step(parser: argparse.ArgumentParser, words: str = "this step's tests alone") -> None:
     """Add the option that names a step of one lesson, by its number."""
-    parser.add_argument("--step", type=int, default=0, metavar="N", help="this step's tests alone")
+    parser.add_argument("--step", type=int, default=0, metavar="N", help=words)
 
 
 def check_step(lessons: Collection[str], step: int) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +32,8 @@ class Result:
         state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
         core: How many tests of the core passed.
         stretch: How many of the others.
-        judged: The hash of the file that was judged.
-        green: The hash of the file when its core was last green; empty if it never was.
+        judged: The hash of the code that was judged.
+        green: The hash of the code when its core was last green; empty if it never was.
     """
 
     lesson: str
@@ -81,15 +82,29 @@ def file_of(lesson: str) -> Path:
 
 
 def hash_of(lesson: str) -> str:
-    """Return a hash of what the lesson's file holds now; of all their files for the finale."""
+    """Return a hash of the code in the lesson's file now; in all their files for the finale."""
     files = TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
-    return hashlib.sha256(b"".join(map(workspace.yours, files))).hexdigest()
+    codes = "".join(hash_of_code(workspace.yours(each)) for each in files)
+    return hashlib.sha256(codes.encode()).hexdigest()
+
+
+@cache
+def hash_of_code(source: bytes) -> str:
+    """Return a hash of what Python reads in a file: comments and layout change nothing."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        source = ast.dump(ast.parse(source)).encode()
+    return hashlib.sha256(source).hexdigest()
 
 
 def is_yours(lesson: str) -> bool:
     """Return whether other lessons use the learner's file: its core was green as it is now."""
     result = recall(lesson)
     return result is not None and result.green == hash_of(lesson)
+
+
+def has_changed(lesson: str) -> bool:
+    """Return whether a lesson was green once, and its code is another one now."""
+    return bool(getattr(recall(lesson), "green", "")) and not is_yours(lesson)
 
 
 def siblings_of(lesson: str) -> tuple[str, ...] | None:
@@ -169,7 +184,7 @@ def next_of(rows: list[Standing]) -> Standing | None:
 
 
 def milestone(lesson: str) -> str:
-    """Return what the lessons can do now that this one is green; empty if others are missing."""
+    """Return what the lessons can do now that this one is green, and what of it is lent."""
     # The finale shows what its last lesson does.
     name = FINALE.needs[-1] if lesson == FINALE.name else lesson
     file = ROOT / "examples" / f"{name}.py"
@@ -177,9 +192,9 @@ def milestone(lesson: str) -> str:
         return ""
     script = ast.parse(file.read_text(encoding="utf-8"))
     imported = {need for name in lessons_in(script) for need in (name, *all_needs(name))}
-    if not all(map(is_yours, imported - {lesson})):
-        return ""
-    return f"{ast.get_docstring(script)} To see it: `kata run examples/{name}.py`"
+    lent = [name for name in NEEDS if name in imported - {lesson} and not is_yours(name)]
+    words = f"{ast.get_docstring(script)} To see it: `kata run examples/{name}.py`"
+    return f"{words} (lent by the reference: {', '.join(lent)})" if lent else words
 
 
 def lessons_in(script: ast.Module) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
+from kata.progress import has_changed
 from kata.steps import next_step, steps_of
 from kata.terminal import clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict, cause_of
@@ -165,6 +166,8 @@ def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
         yield from verdict.borrowed
         if verdict.lent:
             yield f"lent by the reference: {', '.join(verdict.lent)}"
+        if changed := [lesson for lesson in verdict.lent if has_changed(lesson)]:
+            yield f"changed since it was green: {', '.join(changed)}; `kata check` judges it"
     if step := next_step(verdict):
         yield step
     if stretch and verdict.state == DONE and verdict.first_failure:

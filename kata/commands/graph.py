@@ -20,7 +20,7 @@ from torch import nn
 from drawing import Panel, Picture
 from drawing.figure import write_page
 from drawing.listing import panel, target_of
-from kata import workspace
+from kata import progress, workspace
 from kata.lending import lending
 from kata.lesson_names import UsageError, near
 from kata.paths import ROOT
@@ -132,7 +132,8 @@ def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
     try:
         if impl == "lessons":
             own = "" if workspace.is_pristine("tracer") else "tracer"
-            with lending(workspace.HERE.lessons, own) as finder:
+            yours = progress.siblings_of("tracer")
+            with lending(workspace.HERE.lessons, own, yours) as finder:
                 graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
             lent = list(dict.fromkeys(finder.lent))
         elif impl == "full":

@@ -1,4 +1,4 @@
-"""The command ``hint``: the hints of a lesson's page, one more each time."""
+"""The command ``hint``: the hints of a lesson's page, or of one step, one more each time."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import argparse
 import contextlib
 import re
 import textwrap
-from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
-from kata.lesson_names import add_lesson
+from kata.lesson_names import add_lesson, add_step, check_step
 from kata.paths import ROOT
 from kata.terminal import open_console, show_prose
 from kata.workspace import write
 
 PAGES = ROOT / "docs" / "lessons"
-HINT = re.compile(r'^\?{3}\+? tip "Hint (\d+): ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)', re.MULTILINE)
+HINT = re.compile(
+    r'^\?{3}\+? tip "Hint (\d+)(?: \(step (\d+)\))?: ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)',
+    re.MULTILINE,
+)
 
 
 class Hint(NamedTuple):
-    """One hint: its level, counted from 1, its title and its text in Markdown."""
+    """One hint.
+
+    Attributes:
+        level: Its number on the page, counted from 1.
+        step: The step that it is about; 0 for the whole lesson.
+        title: Its title.
+        text: Its text, in Markdown.
+    """
 
     level: int
+    step: int
     title: str
     text: str
 
@@ -30,55 +40,64 @@ class Hint(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser)
+    add_step(parser, "a hint for this step")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show the next hint of the lesson."""
-    lesson = arguments.lesson
-    show_prose(open_console(), f"{next_hint(lesson)}\n\n{what_is_left(lesson)}")
+    """Show the next hint of the lesson, or of one of its steps."""
+    check_step([arguments.lesson], arguments.step)
+    show_prose(open_console(), Hints(arguments.lesson, arguments.step).next())
     return 0
 
 
-def hints_of(lesson: str) -> list[Hint]:
-    """The hints on the lesson's page, the gentlest first."""
+def hints_of(lesson: str, step: int = 0) -> list[Hint]:
+    """The hints on the lesson's page, the gentlest first: all, or those about one step."""
     page = (PAGES / f"{lesson}.md").read_text(encoding="utf-8")
-    return [
-        Hint(int(level), title, textwrap.dedent(body).strip())
-        for level, title, body in HINT.findall(page + "\n")
+    hints = [
+        Hint(int(level), int(about or 0), title, textwrap.dedent(body).strip())
+        for level, about, title, body in HINT.findall(page + "\n")
     ]
+    return [hint for hint in hints if step in (0, hint.step)]
 
 
-def next_hint(lesson: str) -> str:
-    """The next hint, which counts as seen from now on, or the last one again."""
-    hints, seen = hints_of(lesson), level_seen(lesson)
-    level = min(seen + 1, len(hints))
-    # The hint is shown even if the memory can't be written.
-    with contextlib.suppress(OSError):
-        write(level_file(lesson), f"{level}\n".encode())
-    again = "There are no more hints. Here is the last one again:\n\n" if seen >= len(hints) else ""
-    hint = hints[level - 1]
-    return f"{again}Hint {hint.level} of {len(hints)}: {hint.title}\n\n{hint.text}"
+class Hints:
+    """The hints that are shown one after the other, and how many were shown so far.
 
+    Args:
+        lesson: The lesson's name.
+        step: The number of the step that they are about; 0 for all of the lesson's.
+    """
 
-def what_is_left(lesson: str) -> str:
-    """Return how many hints are left, or what helps if there is none."""
-    left = len(hints_of(lesson)) - level_seen(lesson)
-    if left > 0:
-        return f"{left} more: `kata hint {lesson}`"
-    return (
-        "That was the last hint. What helps next:\n"
-        f"- the lesson's page: `docs/lessons/{lesson}.md`\n"
-        f"- the reference: `kata solution {lesson} --show-me`"
-    )
+    def __init__(self, lesson: str, step: int) -> None:
+        self.command = f"kata hint {lesson}" + f" --step {step}" * bool(step)
+        self.lesson = lesson
+        self.hints = hints_of(lesson, step)
+        name = f"{lesson}-{step}" if step else lesson
+        self.file = workspace.HERE.memory / "hints" / name
 
+    def next(self) -> str:
+        """The next hint, which counts as shown from now on, or the last one again."""
+        before, count = self.shown(), len(self.hints)
+        number = min(before + 1, count)
+        # The hint is shown even if the memory can't be written.
+        with contextlib.suppress(OSError):
+            write(self.file, f"{number}\n".encode())
+        hint = self.hints[number - 1]
+        again = "There are no more hints. Here is the last one again:\n\n" * (before >= count)
+        left = f"{count - number} more: `{self.command}`" if number < count else self.what_helps()
+        return f"{again}Hint {number} of {count}: {hint.title}\n\n{hint.text}\n\n{left}"
 
-def level_seen(lesson: str) -> int:
-    """Return how many hints of the lesson were shown so far."""
-    try:
-        return max(0, int(level_file(lesson).read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        return 0
+    def what_helps(self) -> str:
+        """Return what to do where there are no more hints."""
+        return (
+            "That was the last hint. What helps next:\n"
+            f"- the lesson's page: `docs/lessons/{self.lesson}.md`\n"
+            f"- the reference: `kata solution {self.lesson} --show-me`"
+        )
 
-
-def level_file(lesson: str) -> Path:
-    return workspace.HERE.memory / "hints" / lesson
+    def shown(self) -> int:
+        """Return how many of these hints were shown so far."""
+        try:
+            return max(0, int(self.file.read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            return 0

@@ -2,13 +2,16 @@
 
     $ kata run mine.py
 
-In the script, ``from lessons.tracer import Tracer`` is your tracer; one that is still its stub is
-the reference's, and a line on standard error says so.
+In the script, ``from lessons.tracer import Tracer`` is your tracer as it stands, once you have
+begun it. What your tracer imports is yours where it is green. The reference lends the rest, and a
+line on standard error says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import contextlib
 import os
 import runpy
 import sys
@@ -16,6 +19,8 @@ from pathlib import Path
 
 from kata import workspace
 from kata.lending import lending
+from kata.lesson_names import NAMES
+from kata.progress import is_yours, lessons_in
 from kata.terminal import open_console
 
 
@@ -32,7 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {file}")
     sys.argv = [str(file), *arguments.arguments]
     sys.path.insert(0, os.fspath(file.resolve().parent))
-    with lending(workspace.HERE.lessons) as finder:
+    with lending(workspace.HERE.lessons, yours=yours_in(file)) as finder:
         try:
             runpy.run_path(str(file), run_name="__main__")
         finally:
@@ -41,3 +46,10 @@ def main(arguments: argparse.Namespace) -> int:
                 console = open_console(stderr=True)
                 console.print(f"lent by the reference: {', '.join(finder.lent)}", style="lent")
     return 0
+
+
+def yours_in(file: Path) -> set[str]:
+    """The lessons that are the learner's in a script: those it imports, and all that are green."""
+    with contextlib.suppress(SyntaxError, ValueError):  # Python tells it better
+        return {*lessons_in(ast.parse(file.read_bytes())), *filter(is_yours, NAMES)}
+    return set()

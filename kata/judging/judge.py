@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -15,9 +15,7 @@ from kata.judging.process import WorkerProcess
 from kata.judging.request import Request, RunFiles
 from kata.judging.running import Running
 from kata.paths import ROOT
-from kata.stubs import stub
 from kata.verdict import Verdict
-from lessons import LESSONS
 
 PARTS = (
     "conftest.py",
@@ -63,8 +61,6 @@ class Judge:
         self.runs += 1
         files = RunFiles(self.folder / f"run-{self.runs}")
         copy_lessons(request.folder, files.lessons)
-        if request.yours is not None:
-            lend_all_but((request.lesson, *request.yours), files.lessons)
         running = Running(request, files, self.worker)
         if not self.fork:
             self.renew_worker()
@@ -141,10 +137,3 @@ def copy_lessons(folder: Path, to: Path) -> None:
     for file in folder.glob("*.py"):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             (to / file.name).write_bytes(file.read_bytes())
-
-
-def lend_all_but(own: Collection[str], folder: Path) -> None:
-    """Turn the other lessons in a copied folder into their stubs, so that the reference's run."""
-    for lesson in LESSONS:
-        if lesson.name not in own:
-            (folder / f"{lesson.name}.py").write_bytes(stub(lesson.name))

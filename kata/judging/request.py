@@ -47,7 +47,7 @@ class Request:
     def from_json(cls, text: str) -> Request:
         content = json.loads(text)
         content.update(folder=Path(content["folder"]), first=tuple(content["first"]))
-        content["yours"] = content["yours"] and tuple(content["yours"])
+        content["yours"] = None if content["yours"] is None else tuple(content["yours"])
         return cls(**content)
 
 

@@ -194,12 +194,14 @@ def without_terminal(*_: object, **__: object) -> NoReturn:
 
 def arguments(run: RunFiles, request: Request) -> list[str]:
     first = [f"--first={nodeid}" for nodeid in request.first]
+    yours = [] if request.yours is None else [f"--yours={','.join(request.yours)}"]
     return [
         f"--lessons={run.lessons}",
         f"--reports={run.events}",
         f"--step={request.step}",
         "-m",
         request.marks,
+        *yours,
         *first,
         *suites(request.lesson),
     ]

@@ -134,7 +134,9 @@ HELPERS = """
 
 def stub_with(functions: dict[str, str], helpers: str = "") -> str:
     """The stub of `graph` in which these methods are written."""
-    text = stub("graph").decode().replace("import builtins", "import builtins\nimport contextlib", 1)
+    text = (
+        stub("graph").decode().replace("import builtins", "import builtins\nimport contextlib", 1)
+    )
     for name, body in functions.items():
         todo = re.search(rf"def {name}\(.*?(raise NotImplementedError\(.*?\)\n)", text, re.DOTALL)
         text = text[: todo.start(1)] + f"{body}\n{helpers}" + text[todo.end(1) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, TracebackType
@@ -124,12 +124,14 @@ class Oracle(ModuleType):
         pytest.skip(f"torch has no {name}")
 
 
-def learners(lesson: str, folder: Path, step: int = 0) -> Implementation:
-    """The lesson as written in ``folder``, its unwritten siblings lent from the reference.
+def learners(
+    lesson: str, folder: Path, yours: Collection[str] | None = None, step: int = 0
+) -> Implementation:
+    """The lesson as written in ``folder``; the reference lends the siblings that aren't ``yours``.
 
     For a step, what other steps left unwritten in the lesson itself is lent, too.
     """
-    finder = LessonFinder(lesson, folder, step)
+    finder = LessonFinder(lesson, folder, yours, step)
     implementation = Implementation(lesson, folder, finder=finder)
     with only_these_modules(PACKAGE, {}) as modules, finder.installed():
         try:

@@ -20,7 +20,8 @@ import pytest
 import torch
 from torch import nn
 
-from kata.paths import ROOT, STUBS
+from kata import progress, workspace
+from kata.paths import ROOT
 from kata.steps import steps_of
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
@@ -59,7 +60,8 @@ class Judged:
 
     impl: str
     folder: Path
-    step: int = 0
+    yours: tuple[str, ...] | None
+    step: int
 
     @property
     def is_learners(self) -> bool:
@@ -70,7 +72,16 @@ class Judged:
 
     def piece(self, lesson: str) -> Implementation:
         load = {"core": core, "full": reference, "torch": torch_itself}.get(self.impl)
-        return load(lesson) if load else learners(lesson, self.folder, self.step)
+        return (
+            load(lesson)
+            if load
+            else learners(lesson, self.folder, self.siblings(lesson), self.step)
+        )
+
+    def siblings(self, lesson: str) -> tuple[str, ...] | None:
+        """The siblings that are the learner's: as the runner says, or by the last results."""
+        is_here = self.yours is None and self.folder == workspace.HERE.lessons
+        return progress.siblings_of(lesson) if is_here else self.yours
 
     def pieces(self, name: str) -> Implementation:
         if self.impl == "core":
@@ -80,8 +91,9 @@ class Judged:
 
 
 def judged(config: pytest.Config) -> Judged:
-    impl, folder, step = map(config.getoption, ("--impl", "--lessons", "--step"))
-    return Judged(impl, Path(folder).resolve() if folder else STUBS, step)
+    impl, folder, yours, step = map(config.getoption, ("--impl", "--lessons", "--yours", "--step"))
+    folder = Path(folder).resolve() if folder else workspace.HERE.lessons
+    return Judged(impl, folder, None if yours is None else tuple(yours.split(",")), step)
 
 
 def pytest_configure(config: pytest.Config) -> None:
