@@ -7,14 +7,14 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kata import workspace
 from kata.paths import ROOT
-from kata.verdict import PASSED, Count, End, Verdict
+from kata.verdict import DONE, PASSED, Count, End, Verdict
 from kata.workspace import is_pristine, write
 from lessons import COURSE, FINALE, TOGETHER, Lesson
 
@@ -61,10 +61,23 @@ def remember(verdict: Verdict, judged: str) -> None:
     core = verdict.count(stretch=False)
     green = judged if core.is_green else getattr(recall(verdict.lesson), "green", "")
     stretch = verdict.count(stretch=True)
-    result = Result(verdict.lesson, verdict.state, core, stretch, judged, green)
-    # The verdict is shown even if the memory can't be written.
+    keep(Result(verdict.lesson, verdict.state, core, stretch, judged, green))
+
+
+def remember_green(verdict: Verdict, judged: str) -> None:
+    """Keep that a core is green, where its stretch didn't run: that part stays as it was."""
+    before = recall(verdict.lesson)
+    core = verdict.count(stretch=False)
+    if not core.is_green:
+        return
+    new = Result(verdict.lesson, DONE, core, Count(), judged, judged)
+    keep(replace(before, green=judged) if before else new)
+
+
+def keep(result: Result) -> None:
+    """Write a result; the verdict is shown even if the memory can't be written."""
     with contextlib.suppress(OSError):
-        write(file_of(verdict.lesson), json.dumps(asdict(result), indent=1).encode())
+        write(file_of(result.lesson), json.dumps(asdict(result), indent=1).encode())
 
 
 def recall(lesson: str) -> Result | None:

@@ -23,6 +23,7 @@ from torch import nn
 from kata import progress, workspace
 from kata.paths import ROOT
 from kata.steps import steps_of
+from kata.verdict import Verdict
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
 from tests.suite import engine, scoreboard, together
@@ -41,6 +42,7 @@ from tests.suite.versions import skip_what_is_newer
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
 LEFT_OUT = pytest.StashKey[int]()
+HASHES = pytest.StashKey[dict[str, str]]()
 NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 NO_GPU = "a machine without a GPU: forks of a process with autograd's threads can't go backward"
@@ -67,6 +69,11 @@ class Judged:
     def is_learners(self) -> bool:
         return self.impl == "lessons"
 
+    @property
+    def is_here(self) -> bool:
+        """Whether these are the lessons whose results the runner keeps."""
+        return self.is_learners and self.yours is None and self.folder == workspace.HERE.lessons
+
     def loader(self) -> Loader:
         return cache(lambda lesson: (self.pieces if lesson in TOGETHER else self.piece)(lesson))
 
@@ -80,8 +87,7 @@ class Judged:
 
     def siblings(self, lesson: str) -> tuple[str, ...] | None:
         """The siblings that are the learner's: as the runner says, or by the last results."""
-        is_here = self.yours is None and self.folder == workspace.HERE.lessons
-        return progress.siblings_of(lesson) if is_here else self.yours
+        return progress.siblings_of(lesson) if self.is_here else self.yours
 
     def pieces(self, name: str) -> Implementation:
         if self.impl == "core":
@@ -352,7 +358,27 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     if judged(config).is_learners:
-        scoreboard.show(terminalreporter, config.stash[LOADER])
+        verdicts = list(scoreboard.verdicts_of(terminalreporter, config.stash[LOADER]))
+        scoreboard.show(terminalreporter, verdicts)
+        remember(verdicts, config)
         left_out = config.stash.get(LEFT_OUT, 0)
         if left_out:
             terminalreporter.line(f"left out: {left_out} slow; `-m slow` runs them")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note what the learner's files hold: who saves during a run isn't judged by it."""
+    lessons = {lesson_of(item) for item in session.items} - {None, *TOGETHER}
+    if judged(session.config).is_here:
+        hashes = {lesson: progress.hash_of(lesson) for lesson in filter(None, lessons)}
+        session.config.stash[HASHES] = hashes
+
+
+def remember(verdicts: list[Verdict], config: pytest.Config) -> None:
+    """Keep which cores are green, if the run was of whole suites: others use these lessons now."""
+    is_part = config.option.keyword or config.option.markexpr or config.getoption("--step")
+    if is_part or any("::" in each for each in config.args):
+        return
+    for verdict in verdicts:
+        if verdict.lesson in config.stash.get(HASHES, {}):
+            progress.remember_green(verdict, config.stash[HASHES][verdict.lesson])

@@ -26,10 +26,9 @@ def replace_pytest_report(config: pytest.Config) -> None:
     config.option.reportchars = ""
 
 
-def show(terminal: pytest.TerminalReporter, load: Callable[[str], Implementation]) -> None:
+def show(terminal: pytest.TerminalReporter, verdicts: list[Verdict]) -> None:
     """Write the failures of each lesson, then the scores."""
     console = open_console(stream=terminal._tw._file, width=terminal._tw.fullwidth)
-    verdicts = list(verdicts_of(terminal, load))
     for verdict in verdicts:
         show_failures(console, verdict)
     if verdicts:

@@ -1,0 +1,70 @@
+"""Whose pieces run: a lesson is the learner's once its core is green as it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from kata import progress, workspace
+from tests.project.stage import play, report, solve, verdict
+from tests.suite.answers import run_suite
+
+CORE = "tests/test_path_of_module.py"
+
+
+def turn_green(lesson: str) -> None:
+    solve(lesson)
+    progress.remember(verdict(lesson, report("passed")), progress.hash_of(lesson))
+
+
+def change(lesson: str, line: str) -> None:
+    with workspace.file_of(lesson).open("a") as file:
+        file.write(line)
+
+
+def test_pytest_remembers_a_core_that_is_green(learner):
+    solve("path_of_module")
+    assert not progress.is_yours("path_of_module")
+    run_suite(CORE)
+    assert progress.is_yours("path_of_module")
+    assert progress.recall("path_of_module").state == "done"
+
+
+@pytest.mark.parametrize("part", [("--step=1", CORE), ("-k", "root", CORE), (f"{CORE}::test_x",)])
+def test_pytest_remembers_nothing_of_a_part(part: tuple[str, ...], learner):
+    solve("path_of_module")
+    run_suite(*part)
+    assert progress.recall("path_of_module") is None
+
+
+def test_pytest_leaves_a_star_as_it_was(learner):
+    turn_green("path_of_module")
+    before = progress.recall("path_of_module")
+    run_suite(CORE)
+    assert progress.recall("path_of_module") == before
+
+
+def test_pytest_and_check_lend_what_is_written_and_was_never_green(learner, warm):
+    solve("code", "interpreter")
+    assert (
+        "code"
+        in run_suite("tests/test_interpreter.py", "--step=1").terminal.partition("lent by")[2]
+    )
+    assert "lent by the reference: code" in play("check", "interpreter", "--step", "1").screen
+
+
+def test_a_comment_leaves_a_lesson_green_and_code_does_not(learner):
+    turn_green("graph")
+    change("graph", "\n\n# a comment\n")
+    assert progress.is_yours("graph")
+    change("graph", "mine = 1\n")
+    assert not progress.is_yours("graph")
+
+
+def test_the_screen_says_of_a_lent_lesson_that_it_was_green_and_has_changed(learner, warm):
+    turn_green("code")
+    solve("interpreter")
+    assert "lent by the reference: code" not in play("check", "interpreter", "--step", "1").screen
+    change("code", "mine = 1\n")
+    screen = play("check", "interpreter", "--step", "1").screen
+    assert "lent by the reference: code" in screen
+    assert "changed since it was green: code; `kata check` judges it" in screen
