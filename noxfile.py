@@ -22,7 +22,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 VENV = ROOT / ".venv"
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 OLDEST_PYTHON = tuple(map(int, PYTHONS[0].split(".")))
 
 nox.needs_version = ">=2025.2.9"
@@ -115,9 +115,9 @@ def lint(session: nox.Session) -> None:
 
 @shared
 def stubs(session: nox.Session) -> None:
-    """Write the stubs of all lessons from the reference: it overwrites what is in lessons/."""
+    """Write the stubs of all lessons from the reference; `-- --force` overwrites your work."""
     python = interpreter(session, "tests")
-    run(session, python, "tools.stubs")
+    run(session, python, "tools.stubs", *session.posargs)
     run(session, python, "tools.notebook")
 
 
@@ -216,20 +216,27 @@ def install(session: nox.Session, python: str, name: str, *wanted: str) -> None:
         return
     if not is_usable(python):
         build(session)
+    elif not has_pip(python):
+        session.run(python, "-m", "ensurepip", external=True)
     pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
     session.run(*pip, "--constraint", str(CONSTRAINTS), *wanted, external=True)
     stamp.write_text(state)
 
 
 def is_usable(python: str) -> bool:
-    """Return whether the environment's Python runs, has pip and isn't too old.
+    """Return whether the environment's Python runs and isn't too old: a removed one is a link."""
+    return Path(python).exists() and runs(
+        python, f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    )
 
-    A system's Python without its venv package, or Ctrl-C at the wrong moment, leaves one without
-    pip; a removed Python leaves a dangling link.
-    """
-    if not Path(python).exists():
-        return False
-    code = f"import pip, sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+
+def has_pip(python: str) -> bool:
+    """Return whether pip is there: uv leaves it out, and so does Ctrl-C at the wrong moment."""
+    return runs(python, "import pip")
+
+
+def runs(python: str, code: str) -> bool:
+    """Return whether this Python runs a line of code without an error."""
     return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
 
 

@@ -73,12 +73,13 @@ def findings() -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    wanted = re.findall(r'^requires-python = ">=([\d.]+)"', project(), re.MULTILINE)[0]
+    pattern = r'^requires-python = ">=([\d.]+),<([\d.]+)"'
+    oldest, too_new = re.findall(pattern, project(), re.MULTILINE)[0]
     here = platform.python_version()
-    if numbers(here) >= numbers(wanted):
+    if numbers(oldest) <= numbers(here) < numbers(too_new):
         return Finding("Python", OK, here)
-    remedy = f"install Python {wanted} or newer, remove .venv, and run `nox -s kata` with it"
-    return Finding("Python", PROBLEM, f"{here} is here, >={wanted} is needed", remedy)
+    remedy = f"install Python {oldest} or newer, remove .venv, and run `nox -s kata` with it"
+    return Finding("Python", PROBLEM, f"{here} is here, >={oldest},<{too_new} is needed", remedy)
 
 
 def packages() -> Iterator[Finding]:

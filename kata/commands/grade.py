@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from kata.grading.container import Container
-from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_html, to_json
+from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
 from kata.lesson_names import NAMES, lesson_name
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=Path("report.html"),
-        help="where to write the page (default: report.html)",
+        help="where to write the page, or a table if it ends in .csv (default: report.html)",
     )
     parser.add_argument(
         "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
@@ -55,7 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
         judge(session, open_console(stderr=True))
     finally:  # if it was interrupted, too
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(to_html(session.summary()), encoding="utf-8")
+        form = to_csv if arguments.out.suffix == ".csv" else to_html
+        arguments.out.write_text(form(session.summary()), encoding="utf-8", newline="")
     tell(session.summary(), console)
     console.print(f"written: {arguments.out}", soft_wrap=True)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 
 from kata import workspace
 from kata.lesson_names import add_lesson
@@ -11,6 +12,9 @@ from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from kata.progress import recall
 from kata.terminal import harmless, open_console, show_prose
 
+# What only one of the two has: marks of definitions, and headings.
+MARK = re.compile(r"\s*# (given|reference only|steps? \d+(, \d+)*)$")
+HEADING = re.compile(r"\s*# --- ")
 STYLES = {"+": "green", "-": "red", "@": "code"}
 
 
@@ -42,9 +46,15 @@ def difference(lesson: str) -> list[str]:
     """Return what is to be changed in yours so that it is the reference."""
     yours, solution = workspace.file_of(lesson), CORES / f"{lesson}.py"
     names = (f"lessons/{lesson}.py" if yours.exists() else "(nothing)", f"solutions/{lesson}.py")
-    mine = yours.read_text("utf-8", "replace").splitlines() if yours.exists() else []
-    theirs = solution.read_text("utf-8").splitlines()
-    return list(difflib.unified_diff(mine, theirs, *names, lineterm=""))
+    mine = yours.read_text("utf-8", "replace") if yours.exists() else ""
+    theirs = solution.read_text("utf-8")
+    return list(difflib.unified_diff(comparable(mine), comparable(theirs), *names, lineterm=""))
+
+
+def comparable(source: str) -> list[str]:
+    """The lines of a lesson, without what cutting the stub from the reference changes."""
+    source = source.replace(">>> from solutions.", ">>> from lessons.")
+    return [MARK.sub("", line) for line in source.splitlines() if not HEADING.match(line)]
 
 
 def stretch(lesson: str) -> list[str]:

@@ -1,7 +1,9 @@
-"""What a report says: people, lessons, grades; as a page, and as JSON."""
+"""What a report says: people, lessons, grades; as a page, as a table, and as JSON."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
@@ -170,7 +172,7 @@ def clipped(text: str) -> str:
     return "\n".join(kept + more)
 
 
-# --- its two forms -------------------------------------------------------------------------------
+# --- its forms -----------------------------------------------------------------------------------
 
 
 def to_json(summary: Summary) -> str:
@@ -188,3 +190,20 @@ def to_html(summary: Summary) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(summary=summary)
+
+
+def to_csv(summary: Summary) -> str:
+    """The report as a table for a spreadsheet: a row per person, a column per lesson."""
+    table = io.StringIO()
+    rows = csv.writer(table)
+    rows.writerow(["name", "done", *(lesson.name for lesson in summary.lessons), "look at"])
+    for person in summary.people:
+        states = [grade.state for grade in person.grades]
+        cells = [person.name, person.count(*GREEN), *states, "; ".join(person.flags)]
+        rows.writerow(map(as_text, cells))
+    return table.getvalue()
+
+
+def as_text(cell: object) -> object:
+    """A cell that a spreadsheet doesn't take for a formula."""
+    return f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell

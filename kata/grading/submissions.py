@@ -25,6 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from kata.lesson_names import NAMES, UsageError
+from kata.paths import CORES
 from kata.stubs import is_stub, stubs
 
 LARGEST_FILE = 512 * 1024
@@ -34,6 +35,7 @@ LONGEST_NAME = 100
 MOST_FLAGS = 20
 # A sentence may speak of solutions; an import, or a path, has a word right after it.
 REFERENCE = re.compile(r"import solutions|\bsolutions[./]\w|['\"]solutions['\"]")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 Opener = Callable[[], IO[bytes]]
 # A folder or an archive: what opens each of its files, by the path in it.
 Members = dict[PurePosixPath, Opener]
@@ -197,10 +199,10 @@ def printable(text: str) -> str:
 
 
 def flags_of(submissions: list[Submission]) -> list[list[str]]:
-    """Return for each submission the lines that take the reference, and its equal files."""
+    """Return for each submission where it takes or is the reference, and its equal files."""
     equal = equal_files(submissions)
     return [
-        [*lines_of(submission), *equal[number]][:MOST_FLAGS]
+        [*lines_of(submission), *copies_in(submission), *equal[number]][:MOST_FLAGS]
         for number, submission in enumerate(submissions)
     ]
 
@@ -211,6 +213,13 @@ def lines_of(submission: Submission) -> Iterator[str]:
         for number, line in enumerate(data.decode(errors="replace").splitlines(), start=1):
             if REFERENCE.search(line):
                 yield f"lessons/{lesson}.py:{number}: the reference"
+
+
+def copies_in(submission: Submission) -> Iterator[str]:
+    """The files that are the reference, whatever their comments, docstrings and layout."""
+    for lesson, data in sorted(submission.files.items()):
+        if meaning(data) == meaning((CORES / f"{lesson}.py").read_bytes()):
+            yield f"lessons/{lesson}.py: the same as the reference"
 
 
 def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
@@ -229,9 +238,13 @@ def equal_files(submissions: list[Submission]) -> dict[int, list[str]]:
 
 
 def meaning(data: bytes) -> str:
-    """Return a file's syntax tree, in which comments and layout don't count, or else its text."""
+    """Return a file's syntax tree without its docstrings, or else its text."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            return ast.dump(ast.parse(data))
+            tree = ast.parse(data)
+        for node in ast.walk(tree):
+            if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                del node.body[0]
+        return ast.dump(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return data.decode(errors="replace")

@@ -6,6 +6,7 @@ import pytest
 
 from kata import progress, workspace
 from kata.commands import check
+from kata.commands.solution import comparable
 from kata.judging import End
 from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.showing import show_rest, show_score
@@ -119,7 +120,7 @@ def test_the_difference_turns_yours_into_the_cores_reference(learner):
     name = reference.relative_to(ROOT)
     assert lines[:2] == [f"--- lessons/{LESSON}.py", f"+++ {name}"]
     added = [line[1:] for line in lines[3:] if line.startswith("+")]
-    assert added == [line.rstrip() for line in reference.read_text().splitlines()]
+    assert added == comparable(reference.read_text())
 
 
 def test_the_stretch_is_shown_on_demand(learner):

@@ -102,7 +102,10 @@ def test_the_container_has_the_first_lesson_open_and_the_readmes_commands():
     opened = container["customizations"]["codespaces"]["openFiles"]
     assert opened == [f"lessons/{LESSONS[0].name}.py", f"docs/lessons/{LESSONS[0].name}.md"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert all(f"$ {each}\n" in readme for each in container["postCreateCommand"].split(" && "))
+    variable, *commands = container["postCreateCommand"].split(" && ")
+    assert variable.startswith("export PIP_EXTRA_INDEX_URL=")
+    assert commands
+    assert all(f"$ {each}\n" in readme for each in commands)
 
 
 # --- version, licence and supported Pythons are the same everywhere
@@ -124,4 +127,6 @@ def test_authors_and_licence_name_the_same_holder():
 def test_the_classifiers_list_the_pythons_that_are_tried():
     classifiers = " ".join(PROJECT["classifiers"])
     assert re.findall(r"Python :: (3\.\d+)", classifiers) == list(noxfile.PYTHONS)
-    assert PROJECT["requires-python"] == f">={noxfile.PYTHONS[0]}"
+    oldest, newest = noxfile.PYTHONS[0], noxfile.PYTHONS[-1]
+    too_new = f"3.{int(newest.partition('.')[2]) + 1}"
+    assert PROJECT["requires-python"] == f">={oldest},<{too_new}"

@@ -65,7 +65,9 @@ def test_a_missing_package_is_a_problem(monkeypatch):
 def test_an_old_python_is_a_problem(monkeypatch):
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.18")
     assert doctor.python().state is PROBLEM
-    assert "3.9.18 is here, >=3.11 is needed" in doctor.python().words
+    assert "3.9.18 is here, >=3.11,<3.15 is needed" in doctor.python().words
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.15.0")
+    assert doctor.python().state is PROBLEM
 
 
 def test_a_child_that_fails_or_dies_is_described_by_its_last_line():

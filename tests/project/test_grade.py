@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import html
+import io
 import os
 import re
 import sys
@@ -24,6 +26,7 @@ from kata.grading.report import (
     Summary,
     clipped,
     grade_of,
+    to_csv,
     to_html,
 )
 from kata.grading.session import Session
@@ -242,6 +245,14 @@ def test_the_page_asks_for_nothing_from_elsewhere():
     assert not {"img", "link", "script", "iframe", "object"} & {name for name, _ in page.tags}
     assert "url(" not in text and "@import" not in text
     assert "default-src 'none'" in text
+
+
+def test_a_table_for_a_spreadsheet_has_a_row_per_person_and_no_formula(tmp_path: Path):
+    header, ada, formula = csv.reader(io.StringIO(to_csv(a_report("Ada", "=1+1"))))
+    assert header == ["name", "done", *NAMES, "look at"]
+    assert ada[:2] == ["Ada", "0"]
+    assert set(ada[2:-1]) <= set(State)
+    assert formula[0] == "'=1+1"
 
 
 def test_each_cell_of_the_map_says_its_state_in_words():

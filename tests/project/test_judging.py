@@ -184,6 +184,14 @@ def test_a_patch_that_stays_harms_no_later_run(judge: Judge, lessons: Path):
     assert judged(judge, lessons).state == "starred"
 
 
+def test_a_run_that_replaces_a_function_of_pytest_is_red(judge: Judge, lessons: Path):
+    head = "import pytest\npytest.Function.runtest = lambda self: None\n"
+    misbehave(lessons, "return ''", head=head)
+    verdict = judged(judge, lessons)
+    assert verdict.state == "red"
+    assert "the lesson's code replaced a function of pytest" in verdict.first_failure.text
+
+
 def test_a_run_that_deletes_tests_harms_no_other_run(judge: Judge, lessons: Path):
     spoil = """
     import pathlib, shutil, tests

@@ -107,9 +107,10 @@ def test_a_missing_environment_is_built(venv: Path):
     assert install[-2:] == ("--editable", ".")
 
 
-def test_an_environment_whose_building_was_cut_short_is_built_anew(venv: Path):
-    build, _ = installed(without_pip(venv))
-    assert build == (sys.executable, "-m", "venv", "--clear", str(venv))
+def test_an_environment_without_pip_gets_it_and_keeps_what_it_has(venv: Path):
+    python = without_pip(venv)
+    completed, _ = installed(python)
+    assert completed == (str(python), "-m", "ensurepip")
 
 
 def test_an_environment_of_a_python_that_is_too_old_is_not_used(monkeypatch):

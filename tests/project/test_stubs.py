@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+import tools.stubs
 from kata.lesson_names import NAMES
 from kata.paths import ROOT, suites
 from kata.stubs import stub_of
@@ -123,6 +124,21 @@ def test_a_clone_on_windows_has_the_same_bytes():
 
 def test_the_stubs_are_fresh():
     assert not stale_in(ROOT / "lessons"), "run `nox -s stubs`"
+
+
+def test_stubs_are_not_written_over_somebodys_work(lessons: Path, monkeypatch, capsys):
+    monkeypatch.setattr(tools.stubs, "STUBS", lessons)
+    file, pristine = lessons / "tracer.py", (lessons / "tracer.py").read_text()
+    file.write_text(pristine.replace("raise NotImplementedError", "return 1  # ", 1))
+    with pytest.raises(SystemExit, match=r"lessons/tracer\.py: Tracer\.trace$"):
+        tools.stubs.main(force=False)
+    assert file.read_text() != pristine
+    tools.stubs.main(force=True)
+    assert file.read_text() == pristine
+    file.write_text("# of an older version\n" + pristine)
+    tools.stubs.main(force=False)
+    assert file.read_text() == pristine
+    assert capsys.readouterr().out == 2 * "lessons/tracer.py written\n"
 
 
 @pytest.mark.parametrize("part", ["core", pytest.param("not core", marks=pytest.mark.slow)])

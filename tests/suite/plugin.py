@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import _pytest.python
+import _pytest.reports
+import _pytest.runner
 import pytest
 import torch
 from torch import nn
@@ -48,6 +51,11 @@ PROJECT = ROOT / "tests" / "project"
 NO_GPU = "a machine without a GPU: forks of a process with autograd's threads can't go backward"
 STRETCH = ROOT / "tests" / "stretch"
 HERE = ("127.", "::1", "localhost")
+# What decides on a test.
+PYTEST: dict[Any, dict[str, Any]] = {
+    owner: {name: each for name, each in vars(owner).items() if callable(each)}
+    for owner in (pytest.Function, pytest.Item, _pytest.python, _pytest.runner, _pytest.reports)
+}
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
 
@@ -253,6 +261,7 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test that leaves ``nn.Module`` patched: the tests after it would name other causes."""
+    nothing_of_pytest_is_replaced()
     try:
         yield
     except Exception as error:
@@ -260,8 +269,22 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             # Its traceback isn't read, and to quote torch's long files in it takes half a second.
             pytest.fail(repr(error), pytrace=False)
         raise
+    nothing_of_pytest_is_replaced()
     if lesson_of(item) is not None:
         nothing_is_patched()
+
+
+def nothing_of_pytest_is_replaced() -> None:
+    """Fail if the judged code has replaced a function of pytest: then no test could be trusted."""
+    for owner, before in PYTEST.items():
+        now = vars(owner)
+        if name := next((name for name in before if now.get(name) is not before[name]), ""):
+            raise mismatch(
+                expected=Words("pytest as it is"),
+                got=Words(f"another `{owner.__name__}.{name}`"),
+                cause="the lesson's code replaced a function of pytest",
+                hint="remove that line, and let the test run",
+            )
 
 
 def nothing_is_patched() -> None:
