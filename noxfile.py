@@ -158,6 +158,12 @@ def bench(session: nox.Session) -> None:
 
 
 @shared
+def latency(session: nox.Session) -> None:
+    """Time what a learner waits for after a save, lesson by lesson: ten saves of each kind."""
+    run(session, interpreter(session, "tests"), "tools.latency", *session.posargs)
+
+
+@shared
 def examples(session: nox.Session) -> None:
     """Run the examples of all pages, and rewrite the outputs that are stale."""
     python = interpreter(session, "tests", "docs")

@@ -1,0 +1,113 @@
+"""Time what a learner waits for: ``python -m tools.latency [--saves N] [LESSON …]``.
+
+Each lesson is saved again and again in a folder of its own, under a real watch: with the first
+function of its first step broken, until the failure is on the screen, and with the whole core,
+until the screen says that it is green.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kata import workspace
+from kata.commands.watch import BUSY, Saves, Watch
+from kata.judging import Judge
+from kata.lesson_names import NAMES
+from kata.paths import CORES
+from kata.steps import steps_of_functions
+from kata.terminal import open_console
+from kata.workspace import Workspace
+from tools.stubs import write
+
+SAVES = 10
+LONGEST = 120.0
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Print the median and the 95th percentile of each lesson, in seconds."""
+    print(f"{'lesson':<16}{'first failure':>18}{'green core':>18}   (p50, p95 in s)")
+    with tempfile.TemporaryDirectory() as folder, Judge() as judge:
+        lessons = Path(folder).resolve() / "lessons"
+        write(lessons)
+        workspace.HERE = Workspace(lessons, lessons.parent / ".kata")
+        for lesson in arguments.lessons or NAMES:
+            with contextlib.closing(Saves(lessons)) as saves:
+                console = open_console(stream=io.StringIO())
+                watch = Watch(judge, console, saves, lesson)
+                until_quiet(watch)
+                red, green = waits(watch, lesson, arguments.saves)
+            print(f"{lesson:<16}{told(red):>18}{told(green):>18}", flush=True)
+
+
+def waits(watch: Watch, lesson: str, saves: int) -> tuple[list[float], list[float]]:
+    """Save a broken and a whole file alternately; return what each of them took."""
+    core = (CORES / f"{lesson}.py").read_text(encoding="utf-8").replace("solutions.", "lessons.")
+    wrong = broken(lesson, core)
+    red, green = [], []
+    for number in range(saves):
+        # Another file each time: the same one would be no change.
+        red.append(wait(watch, f"{wrong}\n# {number}\n", lambda: watch.shown is not None))
+        until_quiet(watch)
+        green.append(wait(watch, f"{core}\n# {number}\n", lambda: watch.is_core_shown))
+        until_quiet(watch)
+    return red, green
+
+
+def broken(lesson: str, core: str) -> str:
+    """The core, in which a function of the first step raises an error."""
+    name = next(name for name, steps in steps_of_functions(lesson).items() if 1 in steps)
+    function = name.rpartition(".")[2]
+    head, definition, rest = core.partition(f"def {function}(")
+    line = next(at for at, each in enumerate(rest.splitlines()) if '"""' in each)
+    lines = rest.splitlines()
+    indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+    lines.insert(line, f"{indent}raise RuntimeError('not yet')")
+    return "\n".join([head + definition + lines[0], *lines[1:]])
+
+
+def wait(watch: Watch, text: str, is_there: Callable[[], bool]) -> float:
+    """Save a lesson, and return how long it takes until something is on the screen."""
+    watch.shown, watch.is_core_shown = None, False
+    began = time.perf_counter()
+    workspace.file_of(watch.only or "").write_text(text, encoding="utf-8")
+    for _ in turns(watch):
+        if is_there():
+            return time.perf_counter() - began
+    raise TimeoutError(f"{watch.only}: nothing on the screen after {LONGEST:.0f} s")
+
+
+def until_quiet(watch: Watch) -> None:
+    """Let the run in progress, and those that wait, come to their end."""
+    for _ in turns(watch):
+        if watch.running is None and not watch.pending:
+            return
+
+
+def turns(watch: Watch) -> Iterator[None]:
+    """Let the watch do what it does again and again."""
+    end = time.monotonic() + LONGEST
+    while time.monotonic() < end:
+        time.sleep(BUSY)
+        watch.notice()
+        watch.follow()
+        yield
+
+
+def told(seconds: list[float]) -> str:
+    p50, p95 = statistics.median(seconds), sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
+    return f"{p50:.2f} {p95:.2f}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("lessons", nargs="*", choices=[*NAMES, []], metavar="LESSON")
+    parser.add_argument("--saves", type=int, default=SAVES, help="of each kind (default: 10)")
+    main(parser.parse_args())
