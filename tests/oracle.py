@@ -57,7 +57,8 @@ def of_torch(lesson: str) -> ModuleType:
     table = [line.split() for line in NAMES.strip().splitlines()]
     for home, *names in (row[1:] for row in table if row[0] == lesson):
         with contextlib.suppress(ImportError), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, which `fuse` needs
+            for category in (DeprecationWarning, FutureWarning):  # of torch.jit: `fuse` needs it
+                warnings.simplefilter("ignore", category)
             theirs = vars(importlib.import_module(home))
             vars(module).update({n: theirs[n if n in theirs else f"_{n}"] for n in names})
     if lesson in ("inlining", "inversion"):

@@ -23,6 +23,10 @@ SECONDS = 120
 OUTSIDE = (ROOT / ".venv").is_dir() and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve()
 ACTIVATE = "activate the project's environment first: `source .venv/bin/activate`"
 INSTALL = "pip install --constraint constraints.txt"
+PLAIN_IMPORT = (
+    "built for another torch, so a plain `import torchvision` fails in your own scripts: start "
+    "them with `kata run`, or import it from `kata.torchvision_compat`"
+)
 # Imports to try: the code, which prints what it found, and the fix.
 IMPORTS = {
     "import torch": (
@@ -31,8 +35,8 @@ IMPORTS = {
         f"{INSTALL} --force-reinstall torch torchvision",
     ),
     "import torchvision": (
-        "from kata.torchvision_compat import torchvision; torchvision.models.resnet18; "
-        "print(torchvision.__version__)",
+        "from kata.torchvision_compat import DECLARED, torchvision; torchvision.models.resnet18; "
+        f"print(torchvision.__version__, {PLAIN_IMPORT!r} * bool(DECLARED))",
         f"{INSTALL} --force-reinstall torchvision",
     ),
     "import lessons": (

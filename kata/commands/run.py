@@ -15,7 +15,11 @@ import contextlib
 import os
 import runpy
 import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from pathlib import Path
+from types import ModuleType
 
 from kata import workspace
 from kata.lending import lending
@@ -37,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {file}")
     sys.argv = [str(file), *arguments.arguments]
     sys.path.insert(0, os.fspath(file.resolve().parent))
-    with lending(workspace.HERE.lessons, yours=yours_in(file)) as finder:
+    with Torchvision(), lending(workspace.HERE.lessons, yours=yours_in(file)) as finder:
         try:
             runpy.run_path(str(file), run_name="__main__")
         finally:
@@ -53,3 +57,26 @@ def yours_in(file: Path) -> set[str]:
     with contextlib.suppress(SyntaxError, ValueError):  # Python tells it better
         return {*lessons_in(ast.parse(file.read_bytes())), *filter(is_yours, NAMES)}
     return set()
+
+
+class Torchvision(MetaPathFinder, Loader):
+    """Let the script's ``import torchvision`` work beside any build of torch, as in the tests."""
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(ValueError):  # it was asked, and is gone
+            sys.meta_path.remove(self)
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        return spec_from_loader(fullname, self) if fullname == "torchvision" else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self.__exit__()
+        from kata.torchvision_compat import torchvision
+
+        return torchvision
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module has run already."""

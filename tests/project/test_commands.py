@@ -128,6 +128,15 @@ def test_what_is_written_is_the_participants_own(learner, tmp_path: Path):
     assert (played.code, played.screen) == (0, "mine ['a', 'b']\n")
 
 
+def test_a_script_imports_torchvision_beside_any_torch(tmp_path: Path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import torchvision\nfrom torchvision.models import resnet18\nprint('both')\n"
+    )
+    done = python("-m", "kata", "run", str(script))
+    assert (done.returncode, done.stdout) == (0, "both\n"), done.stderr
+
+
 def test_a_script_that_is_not_there_is_an_error_in_one_line(learner):
     played = play("run", "nowhere.py")
     assert (played.code, played.screen) == (1, "error: there is no file nowhere.py\n")
