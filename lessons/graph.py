@@ -61,7 +61,7 @@ class Namespace:
         self.used = {*RESERVED}
         self.last_number: Counter[str] = Counter()
 
-    def create_name(self, candidate: str) -> str:
+    def create_name(self, candidate: str) -> str:  # step 1
         """Return a name that is not used yet: the candidate, if possible.
 
         Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
@@ -141,13 +141,13 @@ class Node:
         self.set_arguments(self._args, k)
 
     @property
-    def all_input_nodes(self) -> list[Node]:
+    def all_input_nodes(self) -> list[Node]:  # step 2
         """The nodes in ``args``, then those in ``kwargs``, each of them once."""
         raise NotImplementedError(
             "graph: the nodes in ``args``, then those in ``kwargs``, each of them once"
         )
 
-    def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # step 2
         """Set ``args`` and ``kwargs``, and update the users of other nodes to match.
 
         No other method writes ``_args``, ``_kwargs`` or the ``users`` of any node. First the node
@@ -166,7 +166,7 @@ class Node:
             "graph: set ``args`` and ``kwargs``, and update the users of other nodes to match"
         )
 
-    def replace_input_with(self, old_input: Node, new_input: Any) -> None:
+    def replace_input_with(self, old_input: Node, new_input: Any) -> None:  # step 2
         """Replace ``old_input`` with ``new_input`` wherever it occurs in the arguments.
 
         Args:
@@ -177,7 +177,7 @@ class Node:
             "graph: replace ``old_input`` with ``new_input`` wherever it occurs in the arguments"
         )
 
-    def replace_all_uses_with(self, replace_with: Node) -> list[Node]:
+    def replace_all_uses_with(self, replace_with: Node) -> list[Node]:  # step 2
         """Make the users of this node use another node instead, and return those users.
 
         If the other node is one of the users, it becomes a user of itself. This node stays in the
@@ -194,14 +194,14 @@ class Node:
             "graph: make the users of this node use another node instead, and return those users"
         )
 
-    def prepend(self, x: Node) -> None:
+    def prepend(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just before this one.
 
         It leaves its old place. Moving a node before itself changes nothing.
         """
         raise NotImplementedError("graph: move a node of the same graph to just before this one")
 
-    def append(self, x: Node) -> None:
+    def append(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just after this one.
 
         It leaves its old place. Moving a node after itself changes nothing.
@@ -240,13 +240,13 @@ class NodeList:
     def __len__(self) -> int:  # given
         return sum(1 for _ in self)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # step 3
         """Iterate from the first node, which is the one after the root, to the last."""
         raise NotImplementedError(
             "graph: iterate from the first node, which is the one after the root, to the last"
         )
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[Any]:  # step 3
         """Iterate from the last node to the first."""
         raise NotImplementedError("graph: iterate from the last node to the first")
 
@@ -310,7 +310,7 @@ class Graph:
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
         type_expr: Any = None,
-    ) -> Node:
+    ) -> Node:  # step 3
         """Create a node at the insertion point, and return it.
 
         Args:
@@ -357,7 +357,7 @@ class Graph:
         """Return the output, which is the last node. In torch: ``Graph.output_node``."""
         return self._root.prev
 
-    def inserting_before(self, n: Node) -> AbstractContextManager[None]:
+    def inserting_before(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes before a node until the ``with`` block ends, with or without an error.
 
         The block replaces ``_insert``; afterwards the old function is back.
@@ -366,7 +366,7 @@ class Graph:
             "graph: insert new nodes before a node until the ``with`` block ends, with or without an error"
         )
 
-    def inserting_after(self, n: Node) -> AbstractContextManager[None]:
+    def inserting_after(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes after a node until the ``with`` block ends, with or without an error.
 
         Each new node goes directly after it, so the one created last comes first.
@@ -382,7 +382,7 @@ class Graph:
             "graph: insert new nodes after a node until the ``with`` block ends, with or without an error"
         )
 
-    def erase_node(self, to_erase: Node) -> None:
+    def erase_node(self, to_erase: Node) -> None:  # step 4
         """Remove a node without users from the graph, and from the users of its inputs.
 
         If it was erased before, the graph stays as it is. In torch, there is a warning.
@@ -394,7 +394,9 @@ class Graph:
             "graph: remove a node without users from the graph, and from the users of its inputs"
         )
 
-    def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
+    def node_copy(
+        self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x
+    ) -> Node:  # step 5
         """Copy a node of this or another graph to the insertion point, and return the copy.
 
         Args:
@@ -406,7 +408,7 @@ class Graph:
             "graph: copy a node of this or another graph to the insertion point, and return the copy"
         )
 
-    def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:
+    def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:  # step 5
         """Copy the nodes of another graph, except its output, to the insertion point.
 
         Args:
@@ -448,7 +450,7 @@ class Graph:
             "graph: return a graph with a copy of each node, including the output, for ``copy.deepcopy``"
         )
 
-    def lint(self) -> None:
+    def lint(self) -> None:  # step 5
         """Check that every node comes before its users.
 
         Raises:
@@ -456,7 +458,9 @@ class Graph:
         """
         raise NotImplementedError("graph: check that every node comes before its users")
 
-    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
+    def eliminate_dead_code(
+        self, is_impure_node: Callable[[Node], bool] | None = None
+    ) -> bool:  # step 5
         """Erase unused nodes, and those that this leaves unused; return whether there were any.
 
         Args:
