@@ -36,7 +36,7 @@ class LowerReluTracer(Tracer):
     output output {}
     """
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is one node: never if it is a ReLU.
 
         Args:
@@ -66,10 +66,10 @@ class TaggingTracer(Tracer):
     ['encoder', 'encoder', 'encoder']
     """
 
-    def __init__(self, tag: Any = "foo") -> None:
+    def __init__(self, tag: Any = "foo") -> None:  # step 2
         raise NotImplementedError("custom_tracers: write TaggingTracer.__init__")
 
-    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:  # step 2
         """Create the node as ``Tracer`` does, and put the tag on it.
 
         Args:
@@ -113,7 +113,7 @@ class ModulePathTracer(Tracer):
     current_module_qualified_name: str
     node_to_originating_module: dict[Node, str]
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # step 3
         raise NotImplementedError("custom_tracers: write ModulePathTracer.__init__")
 
     def call_module(
@@ -122,7 +122,7 @@ class ModulePathTracer(Tracer):
         forward: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> Any:  # step 3
         """Call ``m`` as ``Tracer`` does, with its path as the current one.
 
         Afterwards the caller's path is the current one again, even if the call raised an error: a
@@ -144,7 +144,7 @@ class ModulePathTracer(Tracer):
             "custom_tracers: call ``m`` as ``Tracer`` does, with its path as the current one"
         )
 
-    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:
+    def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # step 3
         """Create the proxy as ``Tracer`` does, and record the current path for its node.
 
         Args:

@@ -57,7 +57,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope: dict[str, Scope] = {}
 
-    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:
+    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:  # steps 4, 5, 6
         """Trace ``root`` and return the graph.
 
         Args:
@@ -100,7 +100,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         return Graph()
 
     @contextmanager
-    def patched_modules(self) -> Iterator[None]:
+    def patched_modules(self) -> Iterator[None]:  # step 2
         """Send module calls and attribute reads to this tracer while the block runs.
 
         In the block, calling any module calls ``self.call_module(module, forward, args, kwargs)``.
@@ -133,7 +133,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         forward: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> Any:  # step 3
         """Record a call of a module: one node for a leaf, otherwise the operations inside it.
 
         Args:
@@ -172,7 +172,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         kwargs: dict[str, Any],
         name: str | None = None,
         type_expr: Any = None,
-    ) -> Node:
+    ) -> Node:  # step 3
         """Create a node, and record the module call in which it was created.
 
         Args:
@@ -198,7 +198,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             "tracer: create a node, and record the module call in which it was created"
         )
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is recorded as one node, without running ``m``.
 
         Args:
@@ -216,7 +216,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             "tracer: return whether a call of ``m`` is recorded as one node, without running ``m``"
         )
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+    def getattr(
+        self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]
+    ) -> Any:  # step 3
         """Return what the traced code receives when it reads an attribute of a module.
 
         Args:
@@ -248,7 +250,7 @@ class Scope(NamedTuple):
     module_type: type[nn.Module] | None
 
 
-def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:
+def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step 7
     """Trace ``root`` and return a module that runs the recorded graph.
 
     Args:
