@@ -1,9 +1,9 @@
 """Complete a lesson for one step: what other steps left unwritten is the reference's.
 
-Whoever is stuck in step 2 can go on with step 4: its tests run on the learner's file, in which each
-function of another step that still raises what the stub raised is replaced by the reference's. The
-two are merged in the syntax tree, by qualified names. All lines keep their numbers: the learner's
-in the learner's file, the reference's in the core's.
+A learner who is stuck in step 2 can go on with step 4: its tests run on the learner's file, in
+which each function of another step that still raises what the stub raised is replaced by the
+reference's. The two are merged in the syntax tree, by qualified names. All lines keep their
+numbers: the learner's in the learner's file, the reference's in the core's.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class PythonCode(NamedTuple):
     globals: dict[str, Any]
 
 
-def python_code(graph: Graph) -> PythonCode:
+def python_code(graph: Graph) -> PythonCode:  # step 4
     """Return a function ``forward`` that does what a graph says.
 
     Args:
@@ -54,7 +54,7 @@ def python_code(graph: Graph) -> PythonCode:
     raise NotImplementedError("code: return a function ``forward`` that does what a graph says")
 
 
-def last_uses(graph: Graph) -> dict[Node, list[Node]]:
+def last_uses(graph: Graph) -> dict[Node, list[Node]]:  # step 3
     """Return, for each node, the nodes whose values aren't needed after it.
 
     These are its inputs that no later node takes, in order, and then the node itself if no node
@@ -72,7 +72,7 @@ def last_uses(graph: Graph) -> dict[Node, list[Node]]:
     )
 
 
-def attribute(base: str, path: Any) -> str:
+def attribute(base: str, path: Any) -> str:  # step 1
     """Return an expression for the attribute at a path below another expression.
 
     Args:
@@ -122,7 +122,7 @@ class CodeWriter:
         inputs = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
         self.node_names = {each.strip("*") for each in inputs} | {node.name for node in graph.nodes}
 
-    def reference(self, value: Any) -> str:
+    def reference(self, value: Any) -> str:  # step 1
         """Return an expression for a function, a class, or another object.
 
         If the object's ``__module__`` is torch, or a module inside it, and the object is found
@@ -142,7 +142,7 @@ class CodeWriter:
             "code: return an expression for a function, a class, or another object"
         )
 
-    def argument(self, value: Any) -> str:
+    def argument(self, value: Any) -> str:  # step 2
         """Return an expression for an argument of a node.
 
         Args:
@@ -164,7 +164,7 @@ class CodeWriter:
         by_name = (f"{name} = {self.argument(value)}" for name, value in kwargs.items())
         return ", ".join([*map(self.argument, args), *by_name])
 
-    def expression(self, node: Node) -> str:
+    def expression(self, node: Node) -> str:  # step 4
         """Return an expression for the value of a node.
 
         Args:
@@ -179,7 +179,7 @@ class CodeWriter:
         """
         raise NotImplementedError("code: return an expression for the value of a node")
 
-    def statement(self, node: Node) -> str:
+    def statement(self, node: Node) -> str:  # step 4
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
 
         A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement assigns
@@ -204,7 +204,7 @@ class CodeWriter:
         """Return a name, with the annotation that its node carries."""
         return name if node.type is None else f"{name}{mark}{self.argument(node.type)}"
 
-    def lines(self) -> Iterable[str]:
+    def lines(self) -> Iterable[str]:  # steps 4, 5
         """Yield the lines of the body: each statement, with the code that frees values after it.
 
         Nothing is freed after a ``return``, and unused parameters are kept.
@@ -218,7 +218,7 @@ class CodeWriter:
             "code: yield the lines of the body: each statement, with the code that frees values after it"
         )
 
-    def signature(self) -> str:
+    def signature(self) -> str:  # step 4
         """Return the first line: the parameters, and the annotation of the output.
 
         >>> from torch.fx import symbolic_trace
@@ -230,14 +230,14 @@ class CodeWriter:
             "code: return the first line: the parameters, and the annotation of the output"
         )
 
-    def parameters(self) -> list[str]:
+    def parameters(self) -> list[str]:  # step 4
         """Return the parameters besides ``self``: ``x``, ``x : int``, ``x : int = 2``, ``*x``."""
         raise NotImplementedError(
             "code: return the parameters besides ``self``: ``x``, ``x : int``, ``x : int = 2``, ``*x``"
         )
 
 
-def compiled(generated: PythonCode) -> Callable[..., Any]:
+def compiled(generated: PythonCode) -> Callable[..., Any]:  # step 6
     """Return the function ``forward`` with this source and these globals.
 
     In torch: ``torch.fx.graph_module._exec_with_source``.
@@ -280,7 +280,7 @@ class GraphModule(nn.Module):
 
     def __init__(
         self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
-    ) -> None:
+    ) -> None:  # step 6
         raise NotImplementedError("code: write GraphModule.__init__")
 
     @property
@@ -302,7 +302,7 @@ class GraphModule(nn.Module):
             "code: keep a graph, set its ``owning_module`` to this module, and compile it"
         )
 
-    def recompile(self) -> PythonCode:
+    def recompile(self) -> PythonCode:  # step 6
         """Generate the code from the graph as it is now, and return it.
 
         Afterwards ``code`` is its source, and the module's ``forward`` runs it.
@@ -350,7 +350,7 @@ def graph_module_class(module: nn.Module) -> Any:  # given
     return next(each for each in bases if each.__name__ == "GraphModule")
 
 
-def install(module: nn.Module, target: str, value: Any) -> None:
+def install(module: nn.Module, target: str, value: Any) -> None:  # step 6
     """Put a value at a path inside a module, and create missing modules along the way.
 
     Args:

@@ -25,7 +25,7 @@ class Placeholders:
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
-    ) -> tuple[Callable[..., Any], list[Any]]:
+    ) -> tuple[Callable[..., Any], list[Any]]:  # steps 1, 2, 3, 4
         """Create a function's placeholders, one per parameter; return how to call it with proxies.
 
         Args:
@@ -51,7 +51,7 @@ class Placeholders:
             "placeholders: create a function's placeholders, one per parameter; return how to call it with proxies"
         )
 
-    def proxy_placeholder(self, parameter: Input) -> Any:
+    def proxy_placeholder(self, parameter: Input) -> Any:  # step 1
         """Create a placeholder node, and return its proxy.
 
         Args:
@@ -79,7 +79,7 @@ class Input(NamedTuple):
     annotation: Any
 
 
-def inputs_of(fn: Callable[..., Any]) -> list[Input]:
+def inputs_of(fn: Callable[..., Any]) -> list[Input]:  # step 1
     """Return the parameters of a function in the order in which a call fills its variables.
 
     Args:
@@ -97,7 +97,7 @@ def inputs_of(fn: Callable[..., Any]) -> list[Input]:
     )
 
 
-def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
+def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:  # step 3
     """Return a function that does the same but takes all its parameters by position.
 
     Args:
