@@ -18,6 +18,8 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils._pytree import tree_leaves
 
+from given.code import keep_persistence
+
 from .code import graph_module_class, last_uses
 from .graph import map_arg
 from .proxy import GraphAppendingTracer
@@ -185,7 +187,9 @@ class Transformer(Interpreter):
         It is of the same kind as the module that you transform: yours or torch's.
         """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
-        return graph_module_class(self.module)(self.module, self.new_graph)
+        result = graph_module_class(self.module)(self.module, self.new_graph)
+        keep_persistence(result, self.module)
+        return result
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
         """Record a node in the new graph and return its proxy; the tracer creates both."""

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from given.code import keep_persistence
+
 from .code import GraphModule, graph_module_class
 from .graph import Graph, Node, map_arg
 
@@ -512,6 +514,7 @@ def stitch_graph(
     paths = [node.target for node in graph.find_nodes(op="get_attr")]
     read = {path: operator.attrgetter(path)(m) for path in paths}
     split = graph_module_class(m)(read | called, graph)
+    keep_persistence(split, m)
     split.meta["partition_names"] = set(called)
     return split
 

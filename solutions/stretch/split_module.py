@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, filterfalse, pairwise
@@ -272,6 +273,10 @@ def stitch_graph(
         for partition, submodule in submodules.items()
     }
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
+    codegen = getattr(m.graph, "_codegen", None)
+    if hasattr(codegen, "pytree_info"):
+        split.graph.set_codegen(copy.copy(codegen))  # type: ignore[attr-defined]
+        split.recompile()
     for partition, submodule in submodules.items():
         split.add_module(partition.submod_name, submodule)
     return split
@@ -298,13 +303,13 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
       repeats it at its start (``reentered``), after the autocasts. There is nothing to exit.
 
     Args:
-        graph: The graph to split; it is only read. Each enter has one exit, and no setting is
-            computed by the graph.
+        graph: The graph to split; it is only read. No setting is computed by the graph.
         partitions: What ``assign_nodes`` returned. Their ``reentered`` and ``exited_early`` are
             filled in.
 
     Raises:
-        RuntimeError: Partition numbers go down: code from before a change could run after it.
+        RuntimeError: Partition numbers go down: code from before a change could run after it. Or
+            an autocast is never exited.
 
     In torch: ``autocast_regions`` and ``grad_regions`` inside ``split_module``.
 
@@ -321,7 +326,7 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
     calls = [node for node in graph.nodes if node in partition_of]
     if not any(map(is_mode_change, calls)):
         return
-    exits = {node.args[0]: node for node in calls if node.target is _exit_autocast}
+    exits = _exits(calls)
     autocasts: list[Node] = []
     gradients: list[Node] = []
     for node, following in pairwise(calls):
@@ -337,6 +342,17 @@ def propagate_regions(graph: Graph, partitions: list[Partition]) -> None:
             here.exited_early = [exits[enter] for enter in autocasts]
             # A partition that begins with a change of the gradients needs no earlier one.
             there.reentered = autocasts + gradients * (following.target is not SET_GRAD)
+
+
+def _exits(calls: list[Node]) -> dict[Any, Node]:
+    """Map each call that enters an autocast to the one that exits it."""
+    exits = {node.args[0]: node for node in calls if node.target is _exit_autocast}
+    for node in calls:
+        if node.target is _enter_autocast and node not in exits:
+            raise RuntimeError(
+                f"autocast is entered at `{node}` and never exited: add a call of _exit_autocast"
+            )
+    return exits
 
 
 def _refuse_falling_numbers(here: Partition, there: Partition, node: Node) -> None:

@@ -35,6 +35,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
+from given.code import keep_persistence
+
 from .. import tracer as core
 from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
 from .create_arg import CreateArg
@@ -294,7 +296,9 @@ def symbolic_trace(
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, nn.Module) else root.__name__
-    return _make_graph_module(tracer.root, graph, name)
+    gm = _make_graph_module(tracer.root, graph, name)
+    keep_persistence(gm, tracer.root)
+    return gm
 
 
 # Patches are global: methods of `nn.Module`, functions in the globals of modules. So each name is

@@ -122,10 +122,25 @@ def test_the_result_is_of_the_classes_that_came_in(layer: str, transform: str, o
     torch.testing.assert_close(output[0] if type(output) is tuple else output, Scaled()(x))
 
 
-@pytest.mark.parametrize(
-    ("layer", "trace"),
-    [("core", core.symbolic_trace), ("core", fx.symbolic_trace), ("stretch", fx.symbolic_trace)],
-)
+PAIRS = [
+    ("core", core.symbolic_trace),
+    ("core", fx.symbolic_trace),
+    ("stretch", fx.symbolic_trace),
+]
+
+
+# The graphs that `lower` is for take their state as arguments.
+@pytest.mark.parametrize("transform", [name for name in TRANSFORMS if name != "lower"])
+@pytest.mark.parametrize(("layer", "trace"), PAIRS)
+def test_a_buffer_that_is_not_saved_stays_out_of_the_state(
+    layer: str, trace: Any, transform: str
+) -> None:
+    gm = trace(Scaled())
+    gm._non_persistent_buffers_set.add("weight")
+    assert not TRANSFORMS[transform](LAYERS[layer], gm).state_dict()
+
+
+@pytest.mark.parametrize(("layer", "trace"), PAIRS)
 def test_a_module_is_inlined_into_a_graph_of_ours_and_of_torch(layer: str, trace: Any) -> None:
     gm, x = trace(Scaled()), torch.rand(3)
     assert LAYERS[layer].inlining.inline_module(gm, "activation") is gm

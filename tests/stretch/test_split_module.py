@@ -11,7 +11,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.distributed.pipelining import SplitPoint, pipeline
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import PH, Graph, GraphModule, Node, symbolic_trace
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.split_module import split_module as torch_split_module
 from torch.utils._pytree import tree_leaves
@@ -175,7 +175,58 @@ def test_modules_in_the_graph_are_read_where_they_are_used(lesson):
     holds(split.submod_1.get_submodule("deep.body") is m.deep.body, "the module itself")
 
 
+@pytest.mark.parametrize(("op", "target"), [("call_module", "outer.0.0"), ("get_attr", "scale")])
+def test_a_target_that_is_not_there_is_named(lesson, op, target):
+    m = symbolic_trace(Chain() if op == "call_module" else TwoViews())
+    delattr(m, target.partition(".")[0])
+    with refuses(AttributeError, target, cause="the model was cut nevertheless"):
+        lesson.split_module(m, m, lambda node: 0)
+
+
+def test_a_partition_has_the_names_that_torchs_has(lesson):
+    m = symbolic_trace(Chain())
+    partitions = lesson.assign_nodes(m.graph, numbered(tanh=0, outer_0_0=1, relu=2))
+    lesson.collect_crossings(m, partitions)
+    _, second, third = partitions
+    equal([list(each.dependents) for each in partitions], [[second], [third], []])
+    equal(second.node_names, ["outer_0_0"])
+    lesson.build_submodule(second, m)
+    equal(second.targets, {"outer_0_0": m.get_submodule("outer.0.0")})
+
+
 # --- torch's mistakes
+
+
+class TakesPair(nn.Module):
+    """Reads a buffer that isn't saved; takes two tensors in a dict, and returns them in a tuple."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.ones(2), persistent=False)
+
+    def forward(self, pair):
+        return torch.relu(pair["a"]) + self.table, pair["b"].tanh()
+
+
+@pytest.mark.beyond("torch saves every buffer that the outer graph reads")
+def test_a_buffer_that_is_not_saved_stays_out_of_the_state(lesson):
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.add, (x, graph.get_attr("table"))))
+    m = GraphModule(nn.Module(), Graph())
+    m.register_buffer("table", torch.ones(2), persistent=False)
+    m.graph = graph
+    split = lesson.split_module(m, m, lambda node: 0)
+    equal(list(split.state_dict()), [])
+    holds("table" in dict(split.named_buffers()), "the buffer itself")
+
+
+@pytest.mark.beyond("torch takes the leaves of the arguments, and returns those of the result")
+def test_a_split_model_takes_and_returns_the_structures_of_the_model(lesson):
+    m = symbolic_trace(TakesPair(), concrete_args={"pair": {"a": PH, "b": PH}})
+    split = lesson.split_module(m, m, in_stages(m, 2))
+    pair = {"a": torch.rand(2), "b": torch.rand(2)}
+    same_numbers(split(pair), m(pair))
 
 
 @pytest.mark.beyond("torch asks up to six times if autocast or gradients are switched")
@@ -409,6 +460,15 @@ def test_an_error_names_the_node_where_partition_numbers_go_down_in_a_region(les
         cause="mm_1 was put into a partition from before the switch",
     ):
         lesson.split_module(m, m, callback)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_an_autocast_that_is_never_exited_is_refused(lesson, stages):
+    m = autocast_graph()
+    (leave,) = [node for node in calls(m.graph) if node.target is _exit_autocast]
+    m.graph.erase_node(leave)
+    with refuses((RuntimeError, AssertionError), "exit", cause="the model was cut nevertheless"):
+        lesson.split_module(m, m, in_stages(m, stages))
 
 
 # --- symbolic sizes

@@ -6,7 +6,6 @@ import copy
 import linecache
 import weakref
 from itertools import accumulate, count
-from operator import attrgetter
 from pathlib import Path
 from textwrap import indent
 from traceback import walk_tb
@@ -103,9 +102,6 @@ class GraphModule(core.GraphModule):
         super().__init__(root, graph, class_name)
         if isinstance(root, nn.Module):
             self.training = root.training
-            for node in graph.nodes:
-                if node.op == "get_attr":
-                    keep_persistence(self, root, str(node.target))
 
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
@@ -278,14 +274,6 @@ class LazyGraphModule(GraphModule):
 
 
 # Functions, not methods: a child of the model may be called `state` or `readable`.
-
-
-def keep_persistence(module: nn.Module, root: nn.Module, target: str) -> None:
-    """Leave a buffer out of a module's state if the root does."""
-    path, _, name = target.rpartition(".")
-    owner = attrgetter(path)(root) if path else root
-    if name in getattr(owner, "_non_persistent_buffers_set", ()):
-        module.get_submodule(path)._non_persistent_buffers_set.add(name)
 
 
 def readable(module: GraphModule, name: str, *details: bool) -> str:
