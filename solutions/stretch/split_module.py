@@ -26,6 +26,7 @@ from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule, Node
 
 from .. import split_module as core
+from ..code import graph_module_class
 
 SET_GRAD = torch._C._set_grad_enabled
 
@@ -239,8 +240,7 @@ def build_submodule(
             path = _flat(str(node.target), paths)
             partition.environment[node].target = path
             partition.targets[path] = _found(m, node)
-    (kind,) = (each for each in type(m).__mro__[1:] if each.__name__ == "GraphModule")
-    return kind(partition.targets, graph)
+    return graph_module_class(m)(partition.targets, graph)
 
 
 def _flat(path: str, paths: dict[str, str]) -> str:

@@ -194,6 +194,13 @@ def test_a_partition_has_the_names_that_torchs_has(lesson):
     equal(second.targets, {"outer_0_0": m.get_submodule("outer.0.0")})
 
 
+def test_a_module_may_be_of_a_class_of_the_same_name_as_torchs(lesson):
+    own = type("GraphModule", (GraphModule,), {})
+    model, x = nn.Sequential(nn.ReLU()), torch.tensor([-1.0, 1.0])
+    gm = own(model, symbolic_trace(model).graph)
+    same_numbers(lesson.split_module(gm, gm, lambda node: 0)(x), model(x))
+
+
 # --- torch's mistakes
 
 
