@@ -26,7 +26,6 @@ from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Graph, GraphModule, Node
 
 from .. import split_module as core
-from ..code import graph_module_class
 
 SET_GRAD = torch._C._set_grad_enabled
 
@@ -240,7 +239,7 @@ def build_submodule(
             path = _flat(str(node.target), paths)
             partition.environment[node].target = path
             partition.targets[path] = _found(m, node)
-    return graph_module_class(m)(partition.targets, graph)
+    return core.graph_module_class(m)(partition.targets, graph)  # type: ignore[attr-defined]
 
 
 def _flat(path: str, paths: dict[str, str]) -> str:

@@ -379,6 +379,17 @@ def test_a_non_persistent_buffer_stays_non_persistent(lesson):
     equal(list(module.state_dict()), list(model.state_dict()))
 
 
+@pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
+def test_what_is_no_graph_is_refused_and_the_module_keeps_its_own(lesson, kind):
+    module = getattr(lesson, kind)({}, traced(lambda x: torch.sin(x)))
+    graph = module.graph
+    for other in ("x", None):
+        with refuses((TypeError, AssertionError)):
+            module.graph = other
+    holds(module.graph is graph, "the graph that it had", got=module.graph)
+    same_numbers(module(x := torch.rand(2)), x.sin())
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_module_is_in_the_mode_of_its_root(lesson, training):
     model = nn.Sequential(nn.ReLU()).train(training)

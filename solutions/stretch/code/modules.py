@@ -103,6 +103,22 @@ class GraphModule(core.GraphModule):
         if isinstance(root, nn.Module):
             self.training = root.training
 
+    @property
+    def graph(self) -> Graph:
+        """The graph that the module runs."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        """Keep a graph, and compile it.
+
+        Raises:
+            TypeError: It isn't a graph; the module keeps the one that it has.
+        """
+        if not hasattr(graph, "nodes"):
+            raise TypeError(f"{graph!r} is not a graph")
+        core.GraphModule.graph.fset(self, graph)  # type: ignore[attr-defined]
+
     def recompile(self) -> PythonCode:
         """Generate the code again, and that of graph modules inside."""
         self._graph.owning_module = self  # type: ignore[attr-defined]
