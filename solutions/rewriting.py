@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.nn.utils import fuse_conv_bn_eval
 
+from given.rewriting import can_fuse, uses_of_modules
+
 from .code import GraphModule
 from .graph import Graph, Node, is_node
 from .tracer import Tracer, symbolic_trace
@@ -245,8 +247,11 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
     is linear, so a convolution with other parameters can do both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
+    A pair is left alone if its convolution is used anywhere else (``uses_of_modules``), or if one
+    layer couldn't compute the same (``can_fuse``).
+
     Args:
-        model: A model in eval mode that calls no convolution twice. It isn't changed.
+        model: A model in eval mode. It isn't changed.
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A
@@ -260,9 +265,12 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
     (['input', '0', '2', 'output'], ['0.weight', '0.bias'])
     """
     gm = symbolic_trace(copy.deepcopy(model))
+    uses = uses_of_modules(gm)
     for found in match(CONV_BN, gm.graph):
         conv, bn = nodes_inside(found)
-        gm.set_submodule(str(conv.target), fuse_conv_bn_eval(module_of(conv), module_of(bn)))
-        bn.replace_all_uses_with(conv)
-        gm.graph.erase_node(bn)
+        layer, norm = module_of(conv), module_of(bn)
+        if uses[id(layer)] == 1 and can_fuse(layer, norm):
+            gm.set_submodule(str(conv.target), fuse_conv_bn_eval(layer, norm))
+            bn.replace_all_uses_with(conv)
+            gm.graph.erase_node(bn)
     return GraphModule(gm, gm.graph)  # has only what the graph still calls
