@@ -118,7 +118,11 @@ class Interpreter:
         )
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
+        """Return the next argument of ``run``; if there is none, the default, ``args[0]``.
+
+        Raises:
+            RuntimeError: There is neither; the error names the input.
+        """
         raise NotImplementedError(
             "interpreter: return the next argument of ``run``; if there is none, the default, ``args[0]``"
         )

@@ -216,8 +216,11 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
     is linear, so a convolution with other parameters can do both:
     ``torch.nn.utils.fuse_conv_bn_eval(conv, bn)`` returns it. ``CONV_BN`` is the pattern.
 
+    A pair is left alone if its convolution is used anywhere else (``uses_of_modules``), or if one
+    layer couldn't compute the same (``can_fuse``).
+
     Args:
-        model: A model in eval mode that calls no convolution twice. It isn't changed.
+        model: A model in eval mode. It isn't changed.
 
     Returns:
         A module that computes the same with fewer nodes, and shares no parameters with the model. A

@@ -128,8 +128,15 @@ class Interpreter:
         return map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Return the next argument of ``run``; if there is none, the default, ``args[0]``."""
-        return next(self.args_iter, *args)
+        """Return the next argument of ``run``; if there is none, the default, ``args[0]``.
+
+        Raises:
+            RuntimeError: There is neither; the error names the input.
+        """
+        try:
+            return next(self.args_iter, *args)
+        except StopIteration:
+            raise RuntimeError(f"no value for the input {target}: pass one to `run`") from None
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return an attribute of the module."""

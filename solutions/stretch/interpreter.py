@@ -4,7 +4,7 @@
 - Arguments and results are converted as the graph says: a graph with flat inputs takes containers.
 - ``boxed_run`` takes its arguments out of a list, so that each is freed after its last use.
 - ``*args`` and ``**kwargs`` can be placeholders.
-- An error names the line of the model; a missing argument is named.
+- An error names the line of the model.
 - ``Transformer`` keeps metadata, and asks its tracer which modules are leaves.
 - ``ShapeProp`` runs on fake tensors.
 
@@ -118,19 +118,12 @@ class Interpreter(core.Interpreter):
         return map_arg(args, self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
-        """Return the next argument, or the default; all that are left where the name has a star.
-
-        Raises:
-            RuntimeError: There is neither.
-        """
+        """Return the next argument, or the default; all that are left where the name has a star."""
         if target.startswith("**"):
             return {}
         if target.startswith("*"):
             return tuple(self.args_iter)
-        try:
-            return super().placeholder(target, args, kwargs)
-        except StopIteration:
-            raise RuntimeError(f"no value for the input {target}: pass one to run") from None
+        return super().placeholder(target, args, kwargs)
 
 
 class RecordingTracer(Tracer):

@@ -31,6 +31,18 @@ def keyword_arguments_are_dropped(lesson):
     lesson.Interpreter.call_function = lambda self, target, args, kwargs: target(*args)
 
 
+@wrong(
+    "test_an_argument_that_is_missing_and_has_no_default_is_named",
+    says="`map` and `for` take it for the end",
+)
+def a_missing_argument_ends_the_iteration(lesson):
+    """Leaves it to ``next`` to say that there is no argument."""
+
+    @on(lesson.Interpreter)
+    def placeholder(self, target, args, kwargs):
+        return next(self.args_iter, *args)
+
+
 @wrong("test_an_argument_that_is_missing_has_its_default", says="the default won")
 def the_default_comes_first(lesson):
     """Takes the default of a placeholder wherever there is one."""

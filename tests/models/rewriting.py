@@ -88,6 +88,11 @@ def replaced(lesson: Any, function: Callable, pattern: Any, replacement: Any) ->
     """The function's module after the replacement; its graph is sound."""
     gm = symbolic_trace(function)
     lesson.replace_pattern(gm, pattern, replacement)
+    nodes = set(gm.graph.nodes)
+    lost = [each for node in nodes for each in node.all_input_nodes if each not in nodes]
+    seen = (bool, "a node that was erased with an earlier match is an input of a later one")
+    hint = "replace the last match first; or remember what took the place of what"
+    equal(lost, [], cause=seen, hint=hint)
     gm.graph.lint()
     return gm
 

@@ -84,11 +84,6 @@ def test_arguments_in_a_list_are_freed_after_their_last_use(lesson):
     equal((arguments, seen), ([], [None]))
 
 
-def test_a_missing_argument_without_a_default_is_named(lesson):
-    with refuses(RuntimeError, "width", cause="a value was found"):
-        keeping(lesson, traced(lambda x, width: x)).run(1)
-
-
 # --- values ---------------------------------------------------------------------------------------
 
 
