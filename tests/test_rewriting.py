@@ -11,12 +11,9 @@ from torch import nn
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
-    Regularised,
-    Shared,
     becomes,
     calls,
     fused_right,
-    hooked,
     matched,
     pair,
     places,
@@ -151,14 +148,6 @@ def test_a_pattern_does_not_match_what_differs(lesson, case):
     pattern, function, reason = NO_MATCH[case]
     got = matched(lesson, pattern, function)
     holds(got is None, f"no match: {reason}", got=got)
-
-
-@pytest.mark.beyond("the literals that an input matches are compared by `==`")
-@pytest.mark.parametrize("literals", [(1, 1.0), (1, True), (0, -0.0)], ids=str)
-def test_an_input_that_is_repeated_matches_literals_of_one_type(lesson, literals):
-    pattern = lambda x, y: torch.clamp(x, y, y)
-    got = matched(lesson, pattern, lambda a: torch.clamp(a, *literals))
-    holds(got is None, f"no match: {TYPES}", got=got, hint="compare them with `same_value`")
 
 
 # --- step 2: what may be replaced -----------------------------------------------------------------
@@ -373,26 +362,6 @@ def test_a_batch_norm_without_statistics_stays(lesson):
     conv, _ = pair()
     model = settled(nn.Sequential(conv, nn.BatchNorm2d(3, track_running_stats=False)))
     fused_right(lesson, model, IMAGES, nodes=4)
-
-
-@pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
-def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
-    fused_right(lesson, settled(Shared()), IMAGES)
-
-
-@pytest.mark.beyond("the fused weight is read: wrong numbers")
-@pytest.mark.parametrize("model", [Regularised, lambda: nn.Sequential(Regularised())])
-def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, model):
-    fused_right(lesson, settled(model()), IMAGES)
-
-
-@pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
-@pytest.mark.parametrize(
-    "number, kind",
-    [(0, "register_forward_hook"), (1, "register_forward_hook"), (1, "register_forward_pre_hook")],
-)
-def test_layers_with_hooks_are_not_fused(lesson, number, kind):
-    fused_right(lesson, settled(hooked(number, kind)), IMAGES)
 
 
 def test_training_mode_is_refused(lesson):

@@ -15,9 +15,13 @@ from solutions.stretch import engine
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
+    Regularised,
+    Shared,
     becomes,
     calls,
     fused_right,
+    hooked,
+    matched,
     pair,
     pattern_of,
     pattern_to_plant,
@@ -37,6 +41,8 @@ from tests.suite.versions import INSTALLED, that_run
 def graph_of(function):
     return symbolic_trace(function).graph
 
+
+SAME_TYPE = "equal in Python, and yet they compute different things: compare the types too"
 
 # --- finding --------------------------------------------------------------------------------------
 
@@ -199,6 +205,14 @@ def test_an_argument_of_an_overload_may_be_passed_by_position_or_by_name(lesson)
 def test_a_pattern_that_cannot_be_replaced_is_refused(lesson, pattern):
     with refuses(ValueError, "inputs"):
         lesson.match(pattern, graph_of(relu))
+
+
+@pytest.mark.beyond("the literals that an input matches are compared by `==`")
+@pytest.mark.parametrize("literals", [(1, 1.0), (1, True), (0, -0.0)], ids=str)
+def test_an_input_that_is_repeated_matches_literals_of_one_type(lesson, literals):
+    pattern = lambda x, y: torch.clamp(x, y, y)
+    got = matched(lesson, pattern, lambda a: torch.clamp(a, *literals))
+    holds(got is None, f"no match: {SAME_TYPE}", got=got, hint="compare them with `same_value`")
 
 
 # --- several results ------------------------------------------------------------------------------
@@ -461,6 +475,26 @@ def test_a_layer_and_its_batch_norm_are_one_layer(lesson, kind, options):
 
 def test_two_batch_norms_in_a_row_are_fused(lesson):
     fused_right(lesson, settled(nn.Sequential(*pair(), nn.BatchNorm2d(3))), IMAGES, nodes=3)
+
+
+@pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
+def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
+    fused_right(lesson, settled(Shared()), IMAGES)
+
+
+@pytest.mark.beyond("the fused weight is read: wrong numbers")
+@pytest.mark.parametrize("model", [Regularised, lambda: nn.Sequential(Regularised())])
+def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, model):
+    fused_right(lesson, settled(model()), IMAGES)
+
+
+@pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
+@pytest.mark.parametrize(
+    "number, kind",
+    [(0, "register_forward_hook"), (1, "register_forward_hook"), (1, "register_forward_pre_hook")],
+)
+def test_layers_with_hooks_are_not_fused(lesson, number, kind):
+    fused_right(lesson, settled(hooked(number, kind)), IMAGES)
 
 
 def test_a_module_may_be_called_with_a_number(lesson):

@@ -55,7 +55,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
         if not is_pair(conv, bn):
             continue
         layer, norm = module_of(conv), module_of(bn)
-        if uses[id(layer)] == 1 and can_fuse(layer, norm):
+        if uses[id(layer)] <= 1 and can_fuse(layer, norm):
             gm.set_submodule(str(conv.target), fuse_conv_bn_eval(layer, norm))
             bn.replace_all_uses_with(conv)
             gm.graph.erase_node(bn)
