@@ -152,6 +152,12 @@ class Transformer(core.Transformer, Interpreter):
         self.new_graph.output_node().meta.update(self.graph.output_node().meta)
         return module
 
+    def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:
+        """Record an input; its default stays what it is, even a tensor."""
+        proxy = self.record("placeholder", target, (), kwargs)
+        proxy.node.args = args
+        return proxy
+
     def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:
         """Record a call of a module, or its operations if the tracer says that it isn't a leaf."""
         module = self.fetch_attr(target)

@@ -208,6 +208,13 @@ def test_a_transformer_keeps_metadata_of_placeholders(lesson):
 # --- Transformer ----------------------------------------------------------------------------------
 
 
+def test_a_default_that_is_a_tensor_stays_one(lesson):
+    transformer, default = lesson.Transformer(small()), torch.ones(2)
+    node = transformer.placeholder("scale", (default,), {}).node
+    equal([each.op for each in node.graph.nodes], ["placeholder"])
+    holds(node.args[0] is default, "the default itself", got=node.args)
+
+
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_model_of_the_zoo_is_recorded_as_torch_records_it(lesson, name):
     module, other = (run_of(zoo.SMALL[name]()).module for _ in range(2))
