@@ -12,9 +12,6 @@ from functools import partialmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-from torch.fx.passes.shape_prop import _extract_tensor_metadata
-
 from .code import last_uses
 from .proxy import GraphAppendingTracer
 
@@ -226,11 +223,6 @@ class ShapeProp(Interpreter):
         value with each tensor replaced by its description; otherwise ``meta`` has no such key.
         """
         raise NotImplementedError("interpreter: run a node, and describe the value in its ``meta``")
-
-
-def describe(a: Any) -> Any:  # given
-    """Return a tensor's ``TensorMetadata``, which has its shape; return anything else unchanged."""
-    return _extract_tensor_metadata(a) if isinstance(a, Tensor) else a
 
 
 class Profiler(Interpreter):

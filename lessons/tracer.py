@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
-from torch.fx import _symbolic_trace as torch_fx
 
 from .code import GraphModule
 from .create_arg import CreateArg
@@ -270,12 +269,3 @@ def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step
     raise NotImplementedError(
         "tracer: trace ``root`` and return a module that runs the recorded graph"
     )
-
-
-def tracing_flag() -> tuple[Any, str]:  # given
-    """Return where torch's flag for a running trace is: an object and an attribute name.
-
-    Up to torch 2.13 it is one global for all threads; in newer versions each thread has its own.
-    """
-    own = getattr(torch_fx, "_is_fx_tracing_tls", None)
-    return (torch_fx, "_is_fx_tracing_flag") if own is None else (own, "flag")

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.fx.node import map_aggregate
-from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils._pytree import tree_leaves
 
 from given.code import keep_persistence
+from given.interpreter import describe
 
 from .code import graph_module_class, last_uses
 from .graph import map_arg
@@ -237,11 +237,6 @@ class ShapeProp(Interpreter):
         if any(isinstance(each, Tensor) for each in tree_leaves(value)):
             n.meta["tensor_meta"] = map_aggregate(value, describe)
         return value
-
-
-def describe(a: Any) -> Any:  # given
-    """Return a tensor's ``TensorMetadata``, which has its shape; return anything else unchanged."""
-    return _extract_tensor_metadata(a) if isinstance(a, Tensor) else a
 
 
 class Profiler(Interpreter):

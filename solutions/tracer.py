@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
-from torch.fx import _symbolic_trace as torch_fx
+
+from given.tracer import tracing_flag
 
 from .code import GraphModule
 from .create_arg import CreateArg
@@ -307,15 +308,6 @@ def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step
     graph = tracer.trace(root)
     name = type(root).__name__ if isinstance(root, nn.Module) else root.__name__
     return GraphModule(tracer.root, graph, name)
-
-
-def tracing_flag() -> tuple[Any, str]:  # given
-    """Return where torch's flag for a running trace is: an object and an attribute name.
-
-    Up to torch 2.13 it is one global for all threads; in newer versions each thread has its own.
-    """
-    own = getattr(torch_fx, "_is_fx_tracing_tls", None)
-    return (torch_fx, "_is_fx_tracing_flag") if own is None else (own, "flag")
 
 
 @contextmanager

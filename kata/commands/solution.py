@@ -39,6 +39,8 @@ def main(arguments: argparse.Namespace) -> int:
         style = "heading" if line.startswith(("+++", "---")) else STYLES.get(line[:1])
         console.print(harmless(line), style=style, soft_wrap=True)
     show_prose(console, "\n`--stretch` shows what the stretch adds")
+    if (ROOT / f"given/{lesson}.py").exists():
+        show_prose(console, f"what both import as given is in given/{lesson}.py")
     return 0
 
 

@@ -35,6 +35,8 @@ LONGEST_NAME = 100
 MOST_FLAGS = 20
 # A sentence may speak of solutions; an import, or a path, has a word right after it.
 REFERENCE = re.compile(r"import solutions|\bsolutions[./]\w|['\"]solutions['\"]")
+# Folders of the repository whose files have the names of lessons.
+OTHER_ROOMS = {"given", "solutions", "tests", "docs", "examples"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 Opener = Callable[[], IO[bytes]]
 # A folder or an archive: what opens each of its files, by the path in it.
@@ -162,7 +164,7 @@ def lessons_root(paths: list[PurePosixPath]) -> PurePosixPath:
     A clone of the whole repository holds files of the same names elsewhere; ``lessons`` wins.
     """
     files = filter(is_lesson, paths)
-    own = [path.parent for path in files if not {"solutions", "tests", "docs"} & {*path.parts}]
+    own = [path.parent for path in files if not OTHER_ROOMS & {*path.parts}]
     near = [root for root in own if len(root.parts) <= 1 or root.name == "lessons"]
     if not near:
         held = ", ".join(map(str, paths)) or "nothing"

@@ -36,9 +36,10 @@ from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
 from given.code import keep_persistence
+from given.tracer import tracing_flag
 
 from .. import tracer as core
-from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR, tracing_flag
+from ..tracer import ORIGINAL_CALL, ORIGINAL_GETATTR
 from .create_arg import CreateArg
 from .path_of_module import PathOfModule
 from .placeholders import Placeholders

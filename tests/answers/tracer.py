@@ -11,7 +11,8 @@ from unittest import mock
 
 from torch import fx, nn
 
-from solutions.tracer import Scope, tracing_flag
+from given.tracer import tracing_flag
+from solutions.tracer import Scope
 from tests.suite.answers import around, on, right, wrong
 
 CALL, GETATTR = nn.Module.__call__, nn.Module.__getattr__

@@ -129,6 +129,10 @@ def test_the_stretch_is_shown_on_demand(learner):
     assert (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()[-1] in screen
 
 
+def test_the_solution_says_where_the_given_code_is(learner):
+    assert "given/graph.py" in play("solution", "graph", "--show-me").screen
+
+
 def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, warm):
     learner.memory.write_text("a file stands where the folder should be")
     (learner.lessons / f"{LESSON}.py").write_text(NAMES_THE_LAST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,9 @@ ARROWS = {
 }
 
 
+GIVEN = [file for file in sorted((ROOT / "given").glob("*.py")) if file.stem != "__init__"]
+
+
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_has_every_file_and_its_line_in_every_table(lesson: str):
     missing = [each.format(lesson) for each in FILES if not is_there(ROOT / each.format(lesson))]
@@ -63,7 +67,7 @@ def is_there(path: Path) -> bool:
     return path.exists() or (path.with_suffix("") / "__init__.py").exists()
 
 
-@pytest.mark.parametrize("pattern", FILES)
+@pytest.mark.parametrize("pattern", [*FILES, "given/{}.py"])
 def test_no_folder_holds_what_is_no_lesson(pattern: str):
     folder, prefix = (ROOT / pattern).parent, (ROOT / pattern).stem.format("")
     found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
@@ -95,6 +99,15 @@ def test_imports_run_one_way(folder: str):
     for file in (ROOT / folder).rglob("*.py"):
         foreign = imported_packages(file) & packages - ARROWS[folder]
         assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+@pytest.mark.parametrize("file", GIVEN, ids=lambda file: file.stem)
+def test_what_is_given_says_what_it_does_and_knows_torch_only(file: Path):
+    statements = ast.parse(file.read_text(encoding="utf-8")).body
+    definitions = [each for each in statements if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    silent = [each.name for each in definitions if not ast.get_docstring(each)]
+    assert not [name for name in silent if not name.startswith("_")]
+    assert imported_packages(file) <= {*sys.stdlib_module_names, "torch"}
 
 
 def imported_packages(file: Path) -> set[str]:

@@ -123,6 +123,8 @@ def with_files(text: str, lesson: str) -> str:
 def files_of(lesson: str) -> str:
     """Return the two tabs, and the command that times the learner's code."""
     stub = FILE.format(box="example", label="the stub", path=f"lessons/{lesson}.py")
+    if (ROOT / f"given/{lesson}.py").exists():
+        stub += FILE.format(box="example", label="what is given", path=f"given/{lesson}.py")
     solution = "".join(
         FILE.format(box="success", label=f"`{path.relative_to('solutions')}`", path=path)
         for path in paths_of(lesson)
