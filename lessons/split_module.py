@@ -77,7 +77,7 @@ def split_module(
     qualname_map: dict[str, str] | None = None,
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
-) -> GraphModule:
+) -> GraphModule:  # step 6
     """Cut a traced model into submodules, and return the model that calls them in turn.
 
     The callback returns a number for each call in the graph. Calls with the number 3 become the
@@ -132,7 +132,7 @@ def split_module(
 
 def assign_nodes(
     graph: Graph, split_callback: Callable[[Node], Any], kind: Any = Partition
-) -> list[Any]:
+) -> list[Any]:  # step 1
     """Group the calls of a graph by the callback's answers.
 
     A call computes something: it is a ``call_function``, ``call_method`` or ``call_module`` node.
@@ -157,7 +157,7 @@ def assign_nodes(
     raise NotImplementedError("split_module: group the calls of a graph by the callback's answers")
 
 
-def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
+def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:  # step 2
     """Find the values that enter each partition, and those that leave it.
 
     Below, ``first`` computes ``mul``, and ``second`` uses it. So ``mul`` is an output of ``first``
@@ -186,7 +186,7 @@ def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:
     )
 
 
-def order_partitions(partitions: list[Part]) -> list[Part]:
+def order_partitions(partitions: list[Part]) -> list[Part]:  # step 3
     """Sort partitions so that each runs after those it depends on.
 
     Of several that could run next, take the one that is first in the list. So if you cut a model
@@ -225,7 +225,7 @@ def copy_nodes(
     graph: Graph,
     environment: dict[Node, Node],
     keep_original_node_name: bool = False,
-) -> None:
+) -> None:  # step 4
     """Add copies of nodes to a graph.
 
     If you copied ``add`` below with its own arguments, the copy would use ``y`` of the old graph.
@@ -255,7 +255,7 @@ def copy_nodes(
     raise NotImplementedError("split_module: add copies of nodes to a graph")
 
 
-def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:
+def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:  # step 4
     """Build the graph of a partition, as if it were a function.
 
     Its inputs are the parameters: placeholders with the names and types of the values, copies of
@@ -288,7 +288,7 @@ def build_graph(partition: Partition, keep_original_node_name: bool = False) -> 
 
 def build_submodule(
     partition: Partition, m: GraphModule, keep_original_node_name: bool = False
-) -> GraphModule:
+) -> GraphModule:  # step 4
     """Build a module that runs the graph of a partition.
 
     The module is flat. If the model calls ``layers.first``, the submodule has the same module as
@@ -319,7 +319,7 @@ def build_submodule(
     raise NotImplementedError("split_module: build a module that runs the graph of a partition")
 
 
-def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
+def values_of(call: Node, partition: Partition) -> dict[Node, Node]:  # step 5
     """Return, for each output of a partition, the node that has it after a call of the partition.
 
     A call of a partition with one output is that output. With two outputs it is a tuple, and each
@@ -341,18 +341,18 @@ def values_of(call: Node, partition: Partition) -> dict[Node, Node]:
 
 def with_calls(
     graph: Graph, partitions: Iterable[Part], call: Callable[[Graph, Part, Any], Node | None]
-) -> Graph:
+) -> Graph:  # step 5
     """Copy a graph, with calls in place of some of its partitions.
 
-    Below, the partition of ``relu`` and ``neg`` becomes a call, and ``add`` remains: a node that is
-    to stay as it is, is a partition of its own. So one order covers them all.
+    Below, the partition of ``add`` and ``neg`` becomes a call. A node that stays as it is, is a
+    partition of its own, so that one order covers them all.
 
     Args:
         graph: The graph; it is only read. Each of its calls is in one of the partitions.
         partitions: The partitions, in an order in which they can run.
         call: Takes the new graph, a partition, and a tuple of the partition's inputs in the new
-            graph. It adds the node of a call to the graph and returns it; or it returns ``None``,
-            and the partition's nodes are copied.
+            graph. Adds the node of a call, and returns it; or returns ``None`` if the partition's
+            nodes are to be copied.
 
     Returns:
         The new graph, of the same class. All placeholders and ``get_attr`` nodes come first. Nodes
@@ -384,7 +384,7 @@ def stitch_graph(
     submodules: Mapping[Part, torch.nn.Module],
     keep_original_order: bool = False,
     keep_original_node_name: bool = False,
-) -> GraphModule:
+) -> GraphModule:  # step 5
     """Build the outer model: it calls each submodule, even if nothing uses the result.
 
     Args:

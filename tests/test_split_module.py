@@ -787,7 +787,7 @@ def test_keep_original_node_name_names_the_arguments_after_their_nodes(lesson):
     )
 
 
-# --- The whole: split_module, beside torch's own
+# --- Step 6: split_module, beside torch's own
 
 
 def test_the_example_is_cut_as_printed(lesson):
