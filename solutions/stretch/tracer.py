@@ -26,7 +26,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import fx, nn
 from torch.fx import Graph, GraphModule, Proxy
@@ -305,9 +305,25 @@ def symbolic_trace(
 # Patches are global: methods of `nn.Module`, functions in the globals of modules. So each name is
 # patched once, even if several traces run, and the last trace to end restores all of them.
 
+
+class Patch(NamedTuple):
+    """A name that has another value while traces run, and the value that it had before."""
+
+    owner: Owner
+    name: str
+    before: Any
+
+
+class Recorders(NamedTuple):
+    """What a module call and an attribute read are sent to."""
+
+    call: Callable[..., Any]
+    get: Callable[[nn.Module, str], Any]
+
+
 LOCK = threading.RLock()  # for changes of these two
 TRACES: list[TracerOfAnyGraph] = []
-PATCHES: dict[tuple[int, str], tuple[Owner, str, Any]] = {}  # owner, name, value before
+PATCHES: dict[tuple[int, str], Patch] = {}  # by the owner's id and the name
 
 # A subclass may make our own proxies in the place of torch's.
 PROXIES = Proxy, OwnProxy
@@ -315,8 +331,9 @@ PROXIES = Proxy, OwnProxy
 # The value of a name that doesn't exist.
 MISSING = object()
 
-# What a module call and an attribute read are sent to in this thread.
-RECORDERS = ContextVar("RECORDERS", default=(ORIGINAL_CALL, ORIGINAL_GETATTR))
+UNTRACED = Recorders(ORIGINAL_CALL, ORIGINAL_GETATTR)
+# Those of this thread.
+RECORDERS = ContextVar("RECORDERS", default=UNTRACED)
 
 
 @contextmanager
@@ -331,7 +348,7 @@ def recording(tracer: TracerOfAnyGraph) -> Iterator[None]:
     def get(module: nn.Module, name: str) -> Any:
         return tracer.getattr(name, ORIGINAL_GETATTR(module, name), proxies)
 
-    token = RECORDERS.set((call, get))
+    token = RECORDERS.set(Recorders(call, get))
     with LOCK:
         TRACES.append(tracer)
     try:
@@ -342,8 +359,8 @@ def recording(tracer: TracerOfAnyGraph) -> Iterator[None]:
         with LOCK:
             TRACES.remove(tracer)
             if not TRACES:
-                for owner, name, before in PATCHES.values():
-                    assign(owner, name, before)
+                for each in PATCHES.values():
+                    assign(each.owner, each.name, each.before)
                 PATCHES.clear()
 
 
@@ -361,12 +378,12 @@ def patch_everything() -> None:
 
 def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """Replace ``nn.Module.__call__``."""
-    return RECORDERS.get()[0](module, *args, **kwargs)
+    return RECORDERS.get().call(module, *args, **kwargs)
 
 
 def getattr_of_module(module: nn.Module, name: str) -> Any:
     """Replace ``nn.Module.__getattr__``."""
-    return RECORDERS.get()[1](module, name)
+    return RECORDERS.get().get(module, name)
 
 
 def wrap(namespace: dict[str, Any], name: str) -> None:
@@ -402,7 +419,7 @@ def patch(owner: Owner, name: str, value: Any) -> None:
         if (id(owner), name) not in PATCHES:
             values = owner if isinstance(owner, dict) else vars(owner)
             before = values.get(name, MISSING)
-            PATCHES[id(owner), name] = owner, name, before
+            PATCHES[id(owner), name] = Patch(owner, name, before)
             assign(owner, name, value)
 
 

@@ -85,7 +85,9 @@ def test_a_page_shows_the_files_of_its_lesson_folded_up(lesson, page):
     shown = signposted(f"# {lesson.title}\n{page.text}")
     labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
     files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
-    expected = ["the stub", *(f"`{file.relative_to(CORES).as_posix()}`" for file in files)]
+    given = ["what is given"] * (ROOT / f"given/{lesson.name}.py").exists()
+    shown_of_reference = (f"`{file.relative_to(CORES).as_posix()}`" for file in files)
+    expected = ["the stub", *given, *shown_of_reference]
     assert labels[: len(expected)] == expected
     assert set(labels[len(expected) :]) <= {"`stretch/_paths.py`"}
 

@@ -69,23 +69,26 @@ class PyTreeCodeGen(CodeGen):
         self.pytree_info = pytree_info
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        names, spec = self.pytree_info.orig_args, self.pytree_info.in_spec
-        first = super().gen_fn_def(names, maybe_return_annotation)
-        annotated = [each for each in free_vars if ":" in each]
+        names = self.pytree_info.orig_args
+        lines = [super().gen_fn_def(names, maybe_return_annotation)]
+        if not free_vars:
+            return lines[0]
         # Python allows no annotations in `x, y = …`, so each is a statement of its own.
-        annotations = f"\n    {''.join(f'{each}; ' for each in annotated)}\n" if annotated else ""
+        if annotations := "".join(f"{each}; " for each in free_vars if ":" in each):
+            lines.append(f"{annotations}\n")
         own = ["self"] if names[:1] == ["self"] else []
         leaves = ", ".join(each.split(":")[0] for each in [*own, *free_vars])
-        if not free_vars:
-            return first
-        inputs = f"[{', '.join(names)}]"
-        if has_keywords(spec, names):
-            number = spec.child(0).num_children
-            pairs = zip(spec.child(1).context, names[number:], strict=True)
-            by_name = ", ".join(f"{key!r}:{name}" for key, name in pairs)
-            inputs = f"([{', '.join(names[:number])}], {{{by_name}}})"
-        flattened = f"fx_pytree.tree_flatten_spec({inputs}, self._in_spec)"
-        return f"{first}{annotations}\n    {leaves}, = {flattened}"
+        lines.append(f"{leaves}, = fx_pytree.tree_flatten_spec({self.containers()}, self._in_spec)")
+        return "\n    ".join(lines)
+
+    def containers(self) -> str:
+        """Return an expression for the arguments, in the structure that ``in_spec`` describes."""
+        names, spec = self.pytree_info.orig_args, self.pytree_info.in_spec
+        if not has_keywords(spec, names):
+            return f"[{', '.join(names)}]"
+        number = spec.child(0).num_children
+        by_name = ", ".join(f"{name!r}:{name}" for name in names[number:])
+        return f"([{', '.join(names[:number])}], {{{by_name}}})"
 
     def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
         if not self.pytree_info.out_spec:
