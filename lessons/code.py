@@ -156,6 +156,8 @@ class CodeWriter:
         >>> x = Graph().placeholder("x")
         >>> CodeWriter(x.graph).argument([1, (x,), slice(x, 2), {"dtype": torch.int8}, torch.add])
         "[1, (x,), slice(x, 2, None), {'dtype': torch.int8}, torch.add]"
+        >>> CodeWriter(x.graph).argument(torch.ones(2))
+        'torch_Tensor'
         """
         raise NotImplementedError("code: return an expression for an argument of a node")
 

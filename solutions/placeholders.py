@@ -71,6 +71,11 @@ class Placeholders:
         annotation as ``type_expr``. Then assign the default to the node's ``args``:
         ``create_proxy`` would turn a tensor into a node, but a default is evaluated before any
         node runs. In torch: ``Tracer._proxy_placeholder``.
+
+        >>> import torch
+        >>> tracer = type("Mine", (Placeholders, torch.fx.Tracer), {})()
+        >>> list(tracer.trace(lambda x, scale=torch.ones(2): x * scale).nodes)
+        [x, scale, mul, output]
         """
         proxy = self.create_proxy(  # type: ignore[attr-defined]  # TracerBase's
             "placeholder", parameter.target, (), {}, type_expr=parameter.annotation

@@ -71,6 +71,8 @@ class Placeholders(core.Placeholders):
         named = [name for name in names if not name.startswith("*")]
         stars = names[len(named) :]
         refuse_to_unpack(root_fn, stars)
+        if is_module and not named:
+            concrete_args = None  # the core refuses a `forward` without `self`
         if isinstance(concrete_args, tuple):
             takes_any = any(not name.startswith("**") for name in stars)
             if concrete_args and takes_any and len(named) < 2:

@@ -114,6 +114,15 @@ def test_a_tuple_says_how_many_arguments_there_are(lesson, build, concrete):
     same_trace(lesson, build, concrete_args=concrete)
 
 
+def test_a_forward_of_any_number_of_arguments_without_self_is_refused(lesson):
+    class WithoutSelf(nn.Module):
+        def forward(*args):
+            return args[1]
+
+    with refuses(RuntimeError, "self"):
+        plugged(lesson).trace(WithoutSelf(), (PH, PH))
+
+
 @pytest.mark.unasked
 def test_one_of_any_number_of_arguments_has_the_attributes_of_its_placeholder(lesson):
     graph = plugged(lesson).trace(AnyNumber(), (PH, PHWithMeta("key")))
