@@ -31,7 +31,7 @@ class CreateArg:
         |---|---|
         | proxy | its node |
         | number, string, dtype, enum, function, … | itself |
-        | tuple, list, dict, slice, range | a new one of the same type, every element converted |
+        | tuple, list, dict, slice, range | a new one, every element converted |
         | named tuple, dataclass | a ``call_function`` node of its class |
         | parameter, buffer, module, tensor attribute | a ``get_attr`` node for its path |
         | any other tensor | a ``get_attr`` node for a new attribute of the root |

@@ -17,10 +17,11 @@ value.
 from __future__ import annotations
 
 import operator
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch.utils._pytree import tree_leaves
+
+from given.proxy import call_that_makes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,6 +231,9 @@ class TracerBase:  # given
         """Return ``a`` with each proxy in it replaced by its node."""
         if isinstance(a, Proxy):
             return a.node
+        if (call := call_that_makes(a)) is not None:  # this node makes one when the graph runs
+            args, kwargs = map(self.create_arg, call)
+            return self.create_node("call_function", type(a), args, kwargs)
         if isinstance(a, tuple | list):
             elements = map(self.create_arg, a)
             return type(a)(*elements) if hasattr(a, "_fields") else type(a)(elements)
@@ -240,9 +244,6 @@ class TracerBase:  # given
                 if isinstance(each, Proxy):
                     raise each.refusal(RuntimeError, "a proxy can't be a key", "use a str")
             return {key: self.create_arg(value) for key, value in a.items()}
-        if is_dataclass(a) and not isinstance(a, type):  # this node makes one when the graph runs
-            kwargs = {each.name: self.create_arg(getattr(a, each.name)) for each in fields(a)}
-            return self.create_node("call_function", type(a), (), kwargs)
         return a
 
     def to_bool(self, obj: Proxy) -> bool:

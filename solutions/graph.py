@@ -36,6 +36,8 @@ RESERVED = {*keyword.kwlist, *vars(builtins), "torch", "device", "inf", "nan"}
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
     """Return a copy of an argument, with ``fn(node)`` in place of each node in it.
 
+    The copy has plain tuples, lists and dicts: it keeps no subclass but that of a named tuple.
+
     Args:
         a: A node, or a value that holds nodes at any depth: in tuples, lists, slices and the values
             of dicts. A ``torch.fx.Node`` counts too, so you can copy one of torch's graphs.

@@ -5,6 +5,7 @@ path counts only if it leads to the value right now. Parameters, buffers and mod
 registered late are found, too. If there are several paths to a tensor attribute, the last counts,
 as in torch.
 
+A list or a dict of a class of its own, such as ``OrderedDict``, keeps its class: a node makes one.
 Script objects are constants as well, and so are specs of containers and instances of a
 ``ProxyableClassMeta`` class. Most arguments are proxies or plain values: they are converted before
 anything else is asked.
@@ -21,6 +22,8 @@ from torch._C import ScriptObject
 from torch.fx import Proxy
 from torch.fx._symbolic_trace import _proxyable_classes
 from torch.utils._pytree import TreeSpec
+
+from given.proxy import call_that_makes
 
 from .. import create_arg as core
 from ._paths import module_at, value_at
@@ -67,12 +70,20 @@ class CreateArg(core.CreateArg):
             return super(core.CreateArg, self).create_arg(a)  # type: ignore[misc]  # TracerBase's
         prefix = prefix_of(a)
         if prefix is None:
-            return super().create_arg(a)
+            return self.create_container(a)
         path = self.path_of_value(a)
         if path is None:
             path = self._tensor_paths[a] = self.get_fresh_qualname(prefix)
             setattr(self.root, path, a)
         return self.create_node("get_attr", path, (), {})  # type: ignore[attr-defined]
+
+    def create_container(self, a: Any) -> Argument:
+        """Return a node that makes ``a``, if its class is one that a plain argument would lose."""
+        call = call_that_makes(a)
+        if call is None:
+            return super().create_arg(a)
+        args, kwargs = map(self.create_arg, call)
+        return self.create_node("call_function", type(a), args, kwargs)  # type: ignore[attr-defined]
 
     def path_of_value(self, value: Any) -> str | None:
         """Return the path at which the root holds a value right now, or ``None``.

@@ -9,8 +9,10 @@ import math
 import operator
 import pickle
 import traceback
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from threading import Event
@@ -50,6 +52,72 @@ from tests.suite.implementations import reference_of
 @pytest.mark.parametrize("seed", random_models.SEEDS)
 def test_a_random_tree_with_ties_and_containers_gives_the_graph_of_torch(lesson, seed):
     same_trace(lesson, lambda: random_models.tree(seed).model)
+
+
+class Boxes(list):
+    """A list of a class of its own."""
+
+
+class Options(dict):
+    """A dict of a class of its own, which can't be made from another dict."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+
+
+@dataclass
+class Record(OrderedDict):
+    """A dataclass that is a dict, such as the outputs of some libraries."""
+
+    first: object = None
+    second: object = None
+
+    def __post_init__(self):
+        self.update(vars(self))
+
+
+CONTAINERS = {
+    "OrderedDict": lambda x: OrderedDict(a=x, b=[x + 1]),
+    "defaultdict": lambda x: defaultdict(list, a=[x]),
+    "a list": lambda x: Boxes([x, x + 1]),
+    "inside others": lambda x: {"a": [OrderedDict(b=x), Boxes([1])]},
+    "a dataclass": lambda x: Record(x, x + 1),
+}
+
+
+def described(value):
+    """A value with the classes of the containers in it."""
+    if isinstance(value, dict):
+        return type(value), [(key, described(each)) for key, each in value.items()]
+    if isinstance(value, list):
+        return type(value), [described(each) for each in value]
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.beyond("each becomes a plain list or dict")
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_of_a_class_of_its_own_keeps_its_class(lesson, name):
+    x = torch.ones(2)
+    got, expected = lesson.symbolic_trace(CONTAINERS[name])(x), CONTAINERS[name](x)
+    equal(described(got), described(expected))
+
+
+@pytest.mark.beyond("it becomes a plain dict")
+def test_a_function_is_called_with_a_dict_of_its_class(lesson):
+    def function(x):
+        return torch.utils._pytree.tree_map(torch.neg, x) if isinstance(x, OrderedDict) else x
+
+    tracer = lesson.Tracer()
+    graph = tracer.trace(lambda x: tracer.create_proxy("call_function", function, ({"a": x},), {}))
+    equal(len(graph.nodes), 3, hint="a plain dict needs no node")
+    ordered = lambda x: tracer.create_proxy("call_function", function, (OrderedDict(a=x),), {})
+    graph = tracer.trace(ordered)
+    equal(lesson.GraphModule(tracer.root, graph)(torch.ones(2))["a"].tolist(), [-1.0, -1.0])
+
+
+def test_a_dict_whose_class_takes_other_arguments_is_a_plain_one(lesson):
+    got = lesson.symbolic_trace(lambda x: Options(a=x))(torch.ones(2))
+    equal(type(got), dict)
 
 
 @pytest.mark.gpu
