@@ -64,8 +64,12 @@ def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
     That class is yours or torch's. A pattern has to be compared with a graph of its own class, and
     a replacement has to be copied into one.
     """
-    tracer = Tracer()
-    tracer.new_graph = type(graph)  # type: ignore[method-assign]
+
+    class LikeTracer(Tracer):
+        def new_graph(self) -> Graph:
+            return type(graph)()
+
+    tracer = LikeTracer()
     result = tracer.trace(function)
     result.owning_module = tracer.root
     return result

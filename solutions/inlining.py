@@ -203,9 +203,9 @@ def inline(recorder: CallRecorder) -> GraphModule:  # step 2
     Returns:
         The recorder's module.
     """
-    results = recorder.record()
-    for call in reversed(recorder.calls):
-        replace(call.node, results.pop())
+    pairs = zip(recorder.calls, recorder.record(), strict=True)
+    for call, result in reversed(list(pairs)):
+        replace(call.node, result)
     recorder.gm.recompile()
     return recorder.gm
 
