@@ -19,8 +19,9 @@ from torch import nn
 
 from drawing import Panel, Picture
 from drawing.figure import write_page
-from drawing.listing import panel, target_of
+from drawing.listing import panel
 from kata import progress, workspace
+from kata.comparing import first_difference, rows
 from kata.lending import lending
 from kata.lesson_names import UsageError, near
 from kata.paths import ROOT
@@ -96,21 +97,16 @@ def alone(title: str, says: str, graph: Any) -> Shown:
 
 def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
     """Both graphs, the first difference marked, unless they are the same: then one is enough."""
-    pairs = zip_longest(map(line, ours.nodes), map(line, theirs.nodes))
-    differing = ((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
-    position, our, their = next(differing, (-1, "", ""))
-    if position < 0:
+    table = list(zip_longest(our_rows := rows(ours), their_rows := rows(theirs), fillvalue=""))
+    difference = first_difference(our_rows, their_rows)
+    if difference is None:
         return alone(title, f"{title}: the same graph as torch's, {len(ours.nodes)} nodes", ours)
+    position, _ = difference
+    our, their = table[position]
     says = f"{title}: differs from torch's graph from node {position} on"
     panels = (marked(ours, position, whose), marked(theirs, position, "torch"))
     picture = Picture(title, f"{says}.", panels)
     return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
-
-
-def line(node: Any) -> str:
-    """A node in one line: two graphs may be of two libraries, so their own texts differ."""
-    arguments = [*map(repr, node.args), *(f"{key}={value!r}" for key, value in node.kwargs.items())]
-    return f"{node.name} = {node.op} {target_of(node)}({', '.join(arguments)})"
 
 
 def marked(graph: Any, position: int, heading: str) -> Panel:

@@ -32,6 +32,16 @@ LOOKS_INTO_RELU = """
         def is_leaf_module(self, module, path):
             return not isinstance(module, torch.nn.ReLU) and super().is_leaf_module(module, path)
 """
+CHANGES_ANNOTATIONS = """
+    import torch
+
+
+    class Tracer(torch.fx.Tracer):
+        def create_node(self, *arguments, **options):
+            node = super().create_node(*arguments, **options)
+            node.type = int
+            return node
+"""
 RAISES = """
     import torch
 
@@ -110,6 +120,13 @@ def test_the_first_difference_is_marked_in_both_graphs(graph, write_tracer, tmp_
         "relu",
         "block_relu",
     ]
+
+
+def test_a_difference_that_the_suite_sees_is_one_here_too(graph, write_tracer):
+    write_tracer(CHANGES_ANNOTATIONS)
+    code, says, _ = graph(SMALL, "--against", "torch")
+    assert code == 1
+    assert "differs from torch's graph from node 0 on" in says
 
 
 @pytest.mark.parametrize(

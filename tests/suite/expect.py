@@ -18,7 +18,6 @@ enough, and an error of the learner's own code is shown with its line alone.
 from __future__ import annotations
 
 import contextlib
-import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -27,10 +26,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten
 
+from kata.comparing import ADDRESS
 from tests.suite.todo import is_todo
 
 WIDTH = 80
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Seen = tuple[Callable[[Any], object] | bool, str]
 Cause = str | Seen | Sequence[Seen]

@@ -15,10 +15,11 @@ from types import ModuleType
 import pytest
 import torch
 
+from kata.comparing import ADDRESS
 from kata.paths import ROOT
 from kata.stubs import stub
 from lessons import LESSONS as COURSE
-from tests.suite.expect import ADDRESS, WIDTH, Mismatch, is_misspelling, labelled
+from tests.suite.expect import WIDTH, Mismatch, is_misspelling, labelled
 
 LINES = 25
 LESSONS = ("lessons.", "solutions.")
