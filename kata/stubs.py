@@ -105,6 +105,8 @@ class Source:
         if isinstance(statement, ast.If):
             inner = self.used(statement.body, used)
             return f"{self.lines[statement.lineno - 1]}\n{inner}" if inner else ""
+        if isinstance(statement, ast.ImportFrom) and str(statement.module).startswith("given."):
+            return self.text(statement)  # what is given is there to be called
         if isinstance(statement, ast.Import | ast.ImportFrom) and not names <= used:
             return import_of(statement, used)
         if isinstance(statement, ast.Assign | ast.AnnAssign) and names.isdisjoint(used):

@@ -146,8 +146,8 @@ LESSONS = (
         name="unflatten",
         part="below the modules",
         title="A flat graph gets its modules back",
-        minutes=150,
-        needs=("graph", "interpreter"),
+        minutes=120,
+        needs=("graph", "interpreter", "split_module"),
         summary="give a flat exported graph its module tree back",
     ),
     Lesson(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
+from given.code import keep_persistence
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 

@@ -12,6 +12,9 @@ from functools import partialmethod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from given.code import keep_persistence
+from given.interpreter import describe
+
 from .code import last_uses
 from .proxy import GraphAppendingTracer
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from given.rewriting import can_fuse, uses_of_modules
+
 from .code import GraphModule
 from .graph import Graph, Node
 from .tracer import Tracer

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from given.code import keep_persistence
+
 from .code import GraphModule
 from .graph import Graph, Node
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 
+from given.tracer import tracing_flag
+
 from .code import GraphModule
 from .create_arg import CreateArg
 from .graph import Graph

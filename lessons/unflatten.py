@@ -1,27 +1,43 @@
-"""Give a flat exported graph its module tree back.
+"""Give a flat graph its module tree back.
 
-``torch.export`` records a model as one flat graph: no modules, every parameter an input. But each
-node remembers which module calls it was recorded in, so a call is a slice of the graph. You cut
-these slices out and turn each into a module, with the name that it had in the eager model.
+``capture`` and ``torch.export`` record a model as one flat graph: no modules, and every parameter
+is an input. But each node remembers the module calls that it was recorded in. So a call is a slice
+of the graph. You take the slices out, the innermost first, and leave one node in the place of each:
+inlining, run backwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Any
 
 from torch import nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
-from torch.utils import _pytree as pytree
 
-from .graph import Graph, Node, map_arg
+from given.capture import Attribute, Flat
+from given.unflatten import (
+    NO_MODULE,
+    ROOT,
+    Level,
+    check_inputs,
+    flat_of,
+    in_order,
+    is_below,
+    levels_of,
+    reading_state,
+    register,
+    relative_to,
+)
+
+from .graph import Graph, Node
+from .split_module import Partition, build_graph
 
 
-def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
-    """Turn an exported program into a tree of modules.
+def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
+    """Turn a flat graph into a tree of modules.
 
     The tree shares no tensors with the program, and the program isn't changed.
 
@@ -35,129 +51,33 @@ def unflatten(module: ExportedProgram) -> UnflattenedModule:  # given
     >>> torch.equal(tree(torch.ones(1, 2)), model(torch.ones(1, 2)))
     True
     """
-    root = outline(module.graph)
-    infer_inputs(root, state_names(module))
-    infer_outputs(root)
-    tree = UnflattenedModule(module)
-    make_modules(root, tree)
-    attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
-    share_equal_bodies(root)
-    for call in root.walk():
-        call.module.finalize()
+    flat = flat_of(program)
+    outliner = Outliner(flat)
+    outliner.take_out_all()
+    tree = UnflattenedModule(outliner, flat)
+    modules = make_modules(tree, outliner.calls)
+    attach(modules, copied(flat.state), flat.paths)
+    for name in ["", *outliner.calls]:
+        modules[name].finalize()
     return tree
 
 
-class Level(NamedTuple):  # given
-    """One entry of a node's module stack: one call, by number, of the module at ``path``."""
-
-    path: str
-    call: int
-    type_name: str | None
-
-
 @dataclass(eq=False)
-class ModuleCall:  # given
-    """One call of one module: a slice of the flat graph.
+class ModuleCall(Partition):  # given
+    """The partition of the nodes that were recorded in one call of a module: see ``Level``."""
 
-    ``outline`` makes it, and the later steps fill in the rest.
-
-    Attributes:
-        path: The module's fully qualified name; empty for the root.
-        index: The number of the call, 0 for the module's first.
-        type_name: The class of the eager module.
-        first: The first node of the slice.
-        body: The nodes and the calls that the module itself makes, in order.
-        inputs: Values made before the call, which the caller passes in.
-        state: Values that the module reads from itself, and their names below it.
-        outputs: Values made in the call and used after it.
-        module: The module that runs the call.
-        caller: The call that makes this one, and ``call_node``, the node in its graph that does so.
-    """
-
-    path: str
-    index: int
-    type_name: str | None
-    first: Node
-    body: list[Node | ModuleCall]
-    inputs: list[Node] = field(default_factory=list)
-    state: dict[Node, str] = field(default_factory=dict)
-    outputs: list[Node] = field(default_factory=list)
-    module: InterpreterModule = field(init=False, repr=False)
-    caller: ModuleCall = field(init=False, repr=False)
-    call_node: Node = field(init=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """The name of this call: ``path`` for the first, then ``path@1``, ``path@2``, and so on."""
-        return f"{self.path}@{self.index}" if self.index else self.path
-
-    @property
-    def last(self) -> Node:
-        """The last node of the slice."""
-        end = self.body[-1]
-        return end.last if isinstance(end, ModuleCall) else end
-
-    @property
-    def calls(self) -> list[ModuleCall]:
-        """The calls that this one makes directly."""
-        return [item for item in self.body if isinstance(item, ModuleCall)]
-
-    def walk(self) -> Iterator[ModuleCall]:
-        """Yield every call below this one, then this one: callees before callers."""
-        for call in self.calls:
-            yield from call.walk()
-        yield self
-
-    def redirect(self, index: int) -> None:
-        """Make the caller's graph call the module of the call with this index."""
-        self.index = index
-        self.call_node.target = relative_to(self.caller.path, self.name)
+    level: Level = ROOT
 
 
-def is_below(path: str, ancestor: str) -> bool:  # given
-    """Return whether the name ``path`` is below the module ``ancestor``.
+def stacks_of(graph: Graph) -> dict[Node, tuple[Level, ...]]:  # step 1
+    """Return the calls that each node was recorded in, from the root to the innermost.
 
-    >>> is_below("encoder.0", "encoder"), is_below("encoder2", "encoder"), is_below("fc", "")
-    (True, False, True)
-    """
-    return bool(path) and (not ancestor or path.startswith(f"{ancestor}."))
+    ``node.meta["nn_module_stack"]`` has them, in export's form; ``levels_of`` reads it. Only the
+    nodes that compute something were recorded in a call: placeholders, ``get_attr`` nodes and the
+    output aren't in the result.
 
-
-def relative_to(ancestor: str, path: str) -> str:  # given
-    """Return the name that ``path`` has inside the module ``ancestor``.
-
-    Raises:
-        ValueError: ``path`` isn't below ``ancestor``.
-
-    >>> relative_to("encoder", "encoder.0.weight"), relative_to("", "fc")
-    ('0.weight', 'fc')
-    """
-    if not is_below(path, ancestor):
-        raise ValueError(f"{path!r} isn't below the module {ancestor!r}, which calls it")
-    return path.removeprefix(f"{ancestor}.")
-
-
-# What export writes on a node that a pass inserted: its module is unknown.
-NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
-
-
-def outline(graph: Graph) -> ModuleCall:
-    """Read the tree of module calls off a flat graph.
-
-    ``node.meta["nn_module_stack"]`` lists the calls that a node was recorded in, outermost first:
-    ``{key: (path, class)}``. If the stacks of neighbouring nodes agree up to some depth, the nodes
-    are in the same call at that depth.
-
-    - The first path is empty: the root.
-    - The key of a module's second call ends in ``@1``, and so on. If a path ends like that too, cut
-      the ``@1`` off.
-    - A path that isn't below the one before it ends the stack: the node belongs to the caller.
-    - Placeholders don't belong to any call, and the ``output`` node belongs to the root.
-    - A node with the key ``NO_MODULE`` belongs to the same call as the node before it, or to the
-      root if it is the first.
-
-    Returns:
-        The root's call.
+    A pass over the graph may have inserted a node. If its stack has the key ``NO_MODULE``, the node
+    belongs to the same calls as the node before it. The first node belongs to the ``ROOT`` then.
 
     Raises:
         RuntimeError: A node has no ``nn_module_stack``, or an empty one. The message names the node
@@ -165,207 +85,178 @@ def outline(graph: Graph) -> ModuleCall:
 
     >>> import torch
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
-    >>> root = outline(program.graph)
-    >>> [call.name for call in root.calls], [node.name for node in root.calls[0].body]
-    (['0'], ['relu'])
+    >>> for node, stack in stacks_of(program.graph).items():
+    ...     print(node, [level.path for level in stack])
+    relu ['', '0']
     """
-    raise NotImplementedError("unflatten: read the tree of module calls off a flat graph")
+    raise NotImplementedError(
+        "unflatten: return the calls that each node was recorded in, from the root to the innermost"
+    )
 
 
-def infer_inputs(root: ModuleCall, names: Mapping[str, Sequence[str]]) -> None:
-    """Fill in the ``inputs`` and the ``state`` of every call.
+def find_borders(call: ModuleCall) -> None:  # step 2
+    """Fill in the ``inputs`` and the ``outputs`` of a call.
 
-    A call needs the earlier values that its nodes use, and the earlier values that calls inside it
-    take as inputs. List each of them once, in the order of first use. Such a value is *state* if
-    one of its names is below the call's path: the module reads it from itself, under the rest of
-    the first such name. Otherwise it is an *input*. The inputs of the root are those of the
-    program: all placeholders that have no names, used or not, in the graph's order.
+    Inputs are the values that its nodes use and that it doesn't compute, in the order of first use.
+    Outputs are the values that it computes and that another node uses, in the order of the graph.
+    Both are dicts, as in the lesson ``split_module``; the values don't matter here.
 
-    Args:
-        root: The outline.
-        names: The result of ``state_names``: for the placeholder of each parameter, buffer or
-            constant, the fully qualified names of that tensor.
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> first = graph.call_function(abs, (x,))
+    >>> second = graph.call_function(max, (first, x))
+    >>> output = graph.output(second)
+    >>> call = ModuleCall("block", [first, second])
+    >>> find_borders(call)
+    >>> list(call.inputs), list(call.outputs)
+    ([x], [max_1])
+    """
+    raise NotImplementedError("unflatten: fill in the ``inputs`` and the ``outputs`` of a call")
+
+
+def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
+    """Return all names of each tensor, by each of its names.
+
+    If two layers share a weight, the flat graph has it under one name, but each knows its own.
+
+    >>> weight = nn.Parameter(nn.Linear(2, 2).weight)
+    >>> tied = {name: Attribute("parameter", weight) for name in ("first.weight", "last.weight")}
+    >>> all_names(tied)["last.weight"]
+    ['first.weight', 'last.weight']
+    """
+    raise NotImplementedError("unflatten: return all names of each tensor, by each of its names")
+
+
+def graph_key(graph: Graph) -> Hashable:  # step 4
+    """Return a key for what a graph does: graphs that do the same thing have equal keys.
+
+    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
+    in the arguments. Names of nodes, of placeholders, and metadata don't count. But 1, 1.0 and True
+    are different arguments, although they are equal in Python.
 
     >>> import torch
-    >>> model = nn.Sequential(nn.Linear(2, 2))
-    >>> root = outline(torch.export.export(model, (torch.ones(1, 2),)).graph)
-    >>> infer_inputs(root, {"p_0_weight": ["0.weight"], "p_0_bias": ["0.bias"]})
-    >>> root.calls[0].inputs, list(root.calls[0].state.values()), root.inputs
-    ([input], ['weight', 'bias'], [input])
-    """
-    raise NotImplementedError("unflatten: fill in the ``inputs`` and the ``state`` of every call")
-
-
-def state_values(program: ExportedProgram) -> dict[str, Any]:  # given
-    """Return everything the eager model owned, by fully qualified name, in the model's order."""
-    return {**program.state_dict, **program.constants}
-
-
-def state_names(program: ExportedProgram) -> dict[str, list[str]]:
-    """Return all names of each placeholder that is state.
-
-    The first name is the ``target`` of the placeholder's input spec in the program's
-    ``graph_signature``. Then come all names that the same object has in ``state_values``, so the
-    target is there twice. The name of the placeholder is ``spec.arg.name``.
-
-    >>> import torch
-    >>> tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    >>> tied[1].weight = tied[0].weight
-    >>> program = torch.export.export(tied, (torch.ones(1, 2),))
-    >>> state_names(program)["p_0_weight"]
-    ['0.weight', '0.weight', '1.weight']
-    """
-    raise NotImplementedError("unflatten: return all names of each placeholder that is state")
-
-
-def unflatten_plain(program: ExportedProgram) -> Callable[..., Any]:  # given
-    """Return a function that runs a plain program call by call, with only the first two steps.
-
-    It makes two assumptions that the later steps drop: each module is called once, and returns its
-    last value. The function takes the leaves of the arguments and returns a tuple of leaves.
-
-    >>> import torch
-    >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    >>> plain = unflatten_plain(torch.export.export(model, (torch.ones(1, 2),)))
-    >>> torch.equal(plain(torch.ones(1, 2))[0], model(torch.ones(1, 2)))
+    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
+    >>> graph_key(one.graph) == graph_key(other.graph)
     True
     """
-    root = outline(program.graph)
-    infer_inputs(root, state_names(program))
-    return partial(_run_plain, root, state_values(program))
+    raise NotImplementedError(
+        "unflatten: return a key for what a graph does: graphs that do the same thing have equal keys"
+    )
 
 
-def _run_plain(call: ModuleCall, state: Mapping[str, Any], *inputs: Any) -> Any:  # given
-    values = dict(zip(call.inputs, inputs, strict=True))
-    values |= {node: state[f"{call.path}.{name}".lstrip(".")] for node, name in call.state.items()}
-    for item in call.body:
-        if isinstance(item, ModuleCall):
-            values[item.last] = _run_plain(item, state, *map(values.__getitem__, item.inputs))
-        else:
-            args, kwargs = map_arg((item.args, item.kwargs), values.__getitem__)
-            function: Any = item.target
-            values[item] = args[0] if item.op == "output" else function(*args, **kwargs)
-    return values[call.last]
+class Outliner:
+    """Takes the calls of modules out of a flat graph, one by one.
 
-
-def infer_outputs(root: ModuleCall) -> None:
-    """Fill in the ``outputs`` of every call.
-
-    A call returns each value that a node after the call's last one uses, if the call's own nodes
-    made it or a call inside it returned it. The values are in the order in which they were made.
-
-    >>> import torch
-    >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
-    >>> root = outline(program.graph)
-    >>> infer_outputs(root)
-    >>> root.calls[0].outputs, root.outputs
-    ([relu], [])
-    """
-    raise NotImplementedError("unflatten: fill in the ``outputs`` of every call")
-
-
-class CallGraph:
-    """Builds ``graph``, the graph of one call: its inputs and state, its body, its outputs.
-
-    Raises:
-        RuntimeError: The call needs a value that it neither makes nor receives.
-
-    >>> import torch
-    >>> root = outline(torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),)).graph)
-    >>> infer_inputs(root, {})
-    >>> infer_outputs(root)
-    >>> list(CallGraph(root.calls[0]).graph.nodes), list(CallGraph(root).graph.nodes)
-    ([input_1, relu, output], [input_1, _0, output])
-    """
-
-    def __init__(self, call: ModuleCall) -> None:  # given
-        self.call = call
-        self.graph = type(call.first.graph)()
-        self.copies: dict[Node, Node] = {}
-        self.add_inputs()
-        for item in call.body:
-            if isinstance(item, ModuleCall):
-                self.add_call(item)
-            else:
-                self.copies[item] = self.graph.node_copy(item, self.value)
-        if call.path:  # the root's body ends with an output node of its own
-            self.add_output()
-
-    def value(self, node: Node) -> Node:  # given
-        """Return the node of this graph that stands for a node of the flat one."""
-        if node not in self.copies:
-            raise RuntimeError(
-                f"the call {self.call.name!r} needs {node.name!r}, but neither makes nor receives "
-                "it: it is missing among the call's inputs and state, or among a callee's outputs"
-            )
-        return self.copies[node]
-
-    def add_inputs(self) -> None:
-        """Add the nodes for the call's inputs and state, and note them in ``copies``.
-
-        First add a placeholder for each input, with the ``name`` and ``type`` of the value; then a
-        ``get_attr`` for each piece of state. Each node has a copy of the value's ``meta``.
-        """
-        raise NotImplementedError(
-            "unflatten: add the nodes for the call's inputs and state, and note them in ``copies``"
-        )
-
-    def add_call(self, callee: ModuleCall) -> None:
-        """Add a ``call_module`` node for a call in the body.
-
-        The target is the callee's name below this call's path, and the arguments are its inputs. If
-        the callee has a single output, the node itself has its value. If it has several, they
-        are a list: add a node for each item. These nodes need no ``meta``. The node becomes
-        the callee's ``call_node``, and this call its ``caller``.
-        """
-        raise NotImplementedError("unflatten: add a ``call_module`` node for a call in the body")
-
-    def add_output(self) -> None:
-        """Add the ``output`` node: a single output as it is, none or several as a list."""
-        raise NotImplementedError(
-            "unflatten: add the ``output`` node: a single output as it is, none or several as a list"
-        )
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """The value that one name of the eager model's state had, and how it was registered.
+    After each of them, ``graph`` still computes the same. At the end it is the root's graph.
 
     Attributes:
-        kind: ``InputKind.PARAMETER``, ``BUFFER``, or anything else for a plain attribute.
-        value: A copy of the value.
-        persistent: Whether a buffer belongs to the ``state_dict``.
+        graph: A copy of the flat graph in which state isn't a placeholder, but a ``get_attr`` node.
+        stacks: The calls that each node of ``graph`` was recorded in: the result of ``stacks_of``.
+        names: For the name of each attribute, all names of the same tensor: see ``all_names``.
+        calls: The calls whose graphs are kept, by the name of the module that runs them.
+        bodies: For the path of each module, the keys of its graphs, and the name that runs each.
     """
 
-    kind: InputKind
-    value: Any
-    persistent: bool = True
+    def __init__(self, flat: Flat) -> None:  # given
+        self.graph = reading_state(flat)
+        self.stacks = stacks_of(self.graph)
+        self.names = all_names(flat.state)
+        self.calls: dict[str, ModuleCall] = {}
+        self.bodies: dict[str, dict[Hashable, str]] = defaultdict(dict)
+        self.type_name = next((root.type_name for root, *_ in self.stacks.values()), None)
 
-    def register(self, module: nn.Module, name: str) -> None:
-        """Register the value on a module under a name, as its ``kind``."""
+    def take_out_all(self) -> None:  # given
+        """Take out all calls: a callee before its callers."""
+        for depth in range(max(map(len, self.stacks.values()), default=0) - 1, 0, -1):
+            for call in self.calls_at(depth):
+                self.take_out(call)
+        for node in self.graph.find_nodes(op="get_attr"):
+            if not node.users:  # only callees read it
+                self.graph.erase_node(node)
+
+    def take_out(self, call: ModuleCall) -> None:  # given
+        """Move the nodes of a call into a graph of its own, and let one node call it."""
+        find_borders(call)
+        for node in build_graph(call, keep_original_node_name=True).find_nodes(op="call_module"):
+            node.target = relative_to(call.level.path, str(node.target))
+        self.read_state(call)
+        self.replace(call, self.name_of(call))
+
+    def calls_at(self, depth: int) -> list[ModuleCall]:  # step 1
+        """Return the calls at a depth, each with its ``nodes``, in the order of the graph.
+
+        The root has depth 0, and the modules that it calls have depth 1. A call has all nodes that
+        were recorded in it, those of its callees too, if they are still in ``graph``.
+
+        The nodes of a call are neighbours, because a module's operations are recorded while it
+        runs. Two calls of one module have different numbers, so their levels differ. If a pass put
+        a caller's node into the middle of a call, each half is a call of its own: no node may move
+        past another one, because either may write a buffer that the other reads.
+
+        >>> import torch
+        >>> model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Tanh()), nn.Tanh())
+        >>> outliner = Outliner(flat_of(torch.export.export(model, (torch.ones(1),))))
+        >>> [(call.name, call.nodes) for call in outliner.calls_at(1)]
+        [('0', [relu, tanh]), ('1', [tanh_1])]
+        >>> [(call.name, call.nodes) for call in outliner.calls_at(2)]
+        [('0.0', [relu]), ('0.1', [tanh])]
+        """
         raise NotImplementedError(
-            "unflatten: register the value on a module under a name, as its ``kind``"
+            "unflatten: return the calls at a depth, each with its ``nodes``, in the order of the graph"
         )
 
+    def read_state(self, call: ModuleCall) -> None:  # step 2
+        """Let the graph of a call read what its module owns.
 
-def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
-    """Copy everything the eager model owned.
+        For ``build_graph``, the parameter ``block.linear.weight`` is an input like any other. But
+        ``block.linear`` owns it, because one of its ``names`` is below the call's path. No caller
+        has to pass it: it leaves the ``inputs``, and instead of its placeholder, the call's graph
+        has a ``get_attr`` node with the same ``meta``. The target is the first such name, as the
+        module knows it. Add the node after all placeholders, and note it in ``environment``.
 
-    Every name of ``state_values`` is restored, used or not, in that order. A tensor with two
-    names remains one tensor. No copy shares memory with the program, and ``requires_grad`` is kept.
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(2, 2))
+        >>> outliner = Outliner(flat_of(torch.export.export(model, (torch.ones(1, 2),))))
+        >>> (call,) = outliner.calls_at(1)
+        >>> find_borders(call)
+        >>> graph = build_graph(call)
+        >>> outliner.read_state(call)
+        >>> [(node.op, node.target) for node in call.graph.nodes][:3]
+        [('placeholder', 'input_1'), ('get_attr', 'weight'), ('get_attr', 'bias')]
+        """
+        raise NotImplementedError("unflatten: let the graph of a call read what its module owns")
 
-    Each of the program's ``graph_signature.input_specs`` has a name as its ``target``, the ``kind``
-    of that name, and whether a buffer is ``persistent``. A name that isn't the target of any is a
-    parameter if its value is one. Otherwise it is a buffer if it is in the ``state_dict``, and a
-    constant (``InputKind.CONSTANT_TENSOR``) if not.
+    def replace(self, call: ModuleCall, name: str) -> Node:  # step 3
+        """Put one node in the place of a call's nodes, and return it.
 
-    >>> import torch
-    >>> linear = nn.Linear(2, 2, bias=False).requires_grad_(False)
-    >>> weight = restore_state(torch.export.export(linear, (torch.ones(1, 2),)))["weight"]
-    >>> weight.kind.name, weight.value.requires_grad, weight.value is linear.weight
-    ('PARAMETER', False, False)
-    """
-    raise NotImplementedError("unflatten: copy everything the eager model owned")
+        It is a ``call_module`` node with the target ``name``, and its arguments are the call's
+        inputs. ``values_of`` of the lesson ``split_module`` adds a node for each output. Use these
+        wherever the outputs were used, then erase the call's nodes. The new nodes belong to the
+        calls around this one: note their ``stacks``.
+
+        >>> import torch
+        >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),))
+        >>> outliner = Outliner(flat_of(program))
+        >>> (call,) = outliner.calls_at(1)
+        >>> find_borders(call)
+        >>> outliner.replace(call, "0").format_node()
+        '%_0 : [num_users=1] = call_module[target=0](args = (%input_1,), kwargs = {})'
+        >>> list(outliner.graph.nodes)
+        [input_1, _0, output]
+        """
+        raise NotImplementedError(
+            "unflatten: put one node in the place of a call's nodes, and return it"
+        )
+
+    def name_of(self, call: ModuleCall) -> str:  # step 4
+        """Return the name of the module that runs a call.
+
+        If an earlier call of the module does the same, its module runs this call, too: in
+        ``bodies``, look for the ``graph_key`` of the call's graph. If there isn't one, note the
+        call in ``calls`` and its key in ``bodies`` under a new name: the first body of a module has
+        the path as its name, the next ``path@1``, then ``path@2``, and so on.
+        """
+        raise NotImplementedError("unflatten: return the name of the module that runs a call")
 
 
 class InterpreterModule(nn.Module):
@@ -379,22 +270,15 @@ class InterpreterModule(nn.Module):
     In torch: the class of the same name; there, a module owns what its graph reads.
 
     >>> import torch
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> output = graph.output(graph.call_function(torch.add, (x, x)))
-    >>> double = InterpreterModule(graph)
+    >>> double = InterpreterModule(torch.fx.symbolic_trace(lambda x: x + x).graph)
     >>> double.finalize()
     >>> double(torch.tensor(2)), double(x=torch.tensor(3))
     (tensor(4), tensor(6))
     """
 
-    graph: Graph
-    arg_names: list[str]
-
     def __init__(self, graph: Graph, ty: str | None = None, owner: Any = None) -> None:  # given
         super().__init__()
-        self.graph = graph
-        self._ty = ty
+        self.graph, self._ty = graph, ty
         # In a tuple: nn.Module would register the owner itself as a child.
         self._owners = (self if owner is None else owner,)
 
@@ -406,18 +290,21 @@ class InterpreterModule(nn.Module):
         """Return the class of the eager module, as export recorded it."""
         return self._ty
 
-    def finalize(self) -> None:
-        """Check the graph, and note its parameters.
+    def finalize(self) -> None:  # given
+        """Check the graph, and note its parameters. Call it again after editing the graph."""
+        self.graph.owning_module = self._owner  # type: ignore[assignment]
+        self.graph.lint()
+        self.arg_names = [str(node.target) for node in self.graph.find_nodes(op="placeholder")]
+        parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in self.arg_names]
+        self._signature = Signature(parameters)
 
-        The graph's ``owning_module`` becomes ``self._owner``, the graph is linted, and
-        ``arg_names`` lists the targets of its placeholders. Call it again after editing the graph.
-        """
-        raise NotImplementedError("unflatten: check the graph, and note its parameters")
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
         """Run the graph with a value for each placeholder, passed by position or by name.
 
-        Take submodules and state from ``self._owner``.
+        Submodules and state come from ``self._owner``.
+
+        Raises:
+            TypeError: A value is missing, or is one too many; the message names it.
         """
         raise NotImplementedError(
             "unflatten: run the graph with a value for each placeholder, passed by position or by name"
@@ -427,23 +314,17 @@ class InterpreterModule(nn.Module):
 class UnflattenedModule(InterpreterModule):
     """The root of the tree: it takes the eager model's arguments and returns its results.
 
-    ``_signature`` says how the program is called: ``in_spec`` is the structure of
-    ``(args, kwargs)``, ``out_spec`` that of the result.
+    ``in_spec`` is the structure of ``(args, kwargs)``, ``out_spec`` that of the result.
     """
 
-    def __init__(self, export_module: ExportedProgram) -> None:  # given
-        super().__init__(type(export_module.graph)())
-        self._signature = export_module.module_call_graph[0].signature
-        self.range_constraints = export_module.range_constraints
+    def __init__(self, outliner: Outliner, flat: Flat) -> None:  # given
+        super().__init__(outliner.graph, outliner.type_name)
+        self.in_spec, self.out_spec, self.ranges = flat.in_spec, flat.out_spec, flat.ranges
 
-    def module_for(self, call: ModuleCall, owner: nn.Module | None) -> InterpreterModule:  # given
-        """Return a new module that runs the graph of a call on the attributes of ``owner``."""
-        return InterpreterModule(CallGraph(call).graph, call.type_name, owner)
-
-    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[pytree.KeyPath, Any]]:
+    def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:  # step 5
         """Return the leaves of the arguments, with their paths.
 
-        Keywords may come in any order: ``torch.export._tree_utils.reorder_kwargs``.
+        Keywords may come in any order: ``in_order`` sorts them.
 
         Raises:
             TypeError: The structure of the arguments isn't ``in_spec``.
@@ -451,83 +332,55 @@ class UnflattenedModule(InterpreterModule):
         """
         raise NotImplementedError("unflatten: return the leaves of the arguments, with their paths")
 
-    def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
-        """Return the leaves of the arguments, and refuse those that the program can't take.
+    def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:  # given
+        """Return the leaves of the arguments, and refuse those that the program can't take."""
+        leaves = self.input_leaves(args, kwargs)
+        check_inputs(self.graph, leaves, self.ranges)
+        return [leaf for _, leaf in leaves]
 
-        ``torch._export.utils._check_input_constraints_for_graph`` checks them. It takes the
-        placeholders of the graph, the leaves with their paths, and the range constraints.
-
-        Raises:
-            RuntimeError: A shape or value that the program wasn't exported for.
-        """
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
+        """Run the graph on ``flat_inputs``, and give the result the structure ``out_spec``."""
         raise NotImplementedError(
-            "unflatten: return the leaves of the arguments, and refuse those that the program can't take"
-        )
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph on the leaves, and give the result its structure."""
-        raise NotImplementedError(
-            "unflatten: run the graph on the leaves, and give the result its structure"
+            "unflatten: run the graph on ``flat_inputs``, and give the result the structure ``out_spec``"
         )
 
 
-def make_modules(root: ModuleCall, tree: UnflattenedModule) -> None:
-    """Give every call a module with its graph and type name; the root's is the tree.
+def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 6
+    """Return the tree under the name ``""``, and a module for each call under the call's name.
 
-    ``tree.module_for`` makes each module.
-
-    The module of the first call in the graph owns the state that its graph reads. The ``index`` of
-    that call becomes 0: export also counts calls that left no node, so it may be 1. The module of a
-    later call owns nothing; its ``owner`` is the first call's module. Make the modules of callees
-    before those of their callers, because a caller's graph names its callees.
+    The module at ``path`` owns the state. ``path@1`` runs another graph on the same state, so the
+    module at ``path`` is its ``owner``. In ``calls``, ``path`` comes before ``path@1``.
     """
     raise NotImplementedError(
-        "unflatten: give every call a module with its graph and type name; the root's is the tree"
+        'unflatten: return the tree under the name ``""``, and a module for each call under the call\'s name'
     )
 
 
-def attach(root: ModuleCall, state: Mapping[str, Attribute], paths: Iterable[str]) -> None:
-    """Register all modules and all state below the tree, ``root.module``.
+def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
+    """Return a copy of all state, so that training the tree doesn't change the program.
 
-    Register each call's module under the ``name`` of the call. If a name in ``paths`` has no call,
-    or a parent is missing, register a plain ``nn.Module``. Register children in the order of
-    ``paths``, and then those that aren't listed.
+    A tensor with two names remains one tensor, and ``requires_grad`` is kept.
 
-    Args:
-        root: The outline, with a module for every call.
-        state: What to register, by fully qualified name.
-        paths: The modules of the eager model, in its order. Names with an ``@`` come from export:
-            leave them out.
+    >>> weight = nn.Linear(2, 2).weight
+    >>> state = copied({name: Attribute("parameter", weight) for name in ("first", "second")})
+    >>> state["first"].value is state["second"].value, state["first"].value is weight
+    (True, False)
     """
     raise NotImplementedError(
-        "unflatten: register all modules and all state below the tree, ``root.module``"
+        "unflatten: return a copy of all state, so that training the tree doesn't change the program"
     )
 
 
-def graph_key(graph: Graph) -> Hashable:
-    """Return a key for what a graph does: graphs that do the same thing have equal keys.
+def attach(  # step 6
+    modules: dict[str, Any], state: Mapping[str, Attribute], paths: Iterable[str]
+) -> None:
+    """Register all modules and all state below the tree, ``modules[""]``.
 
-    Such graphs agree node by node: in the operation, in the function, attribute or submodule, and
-    in the arguments, where 1, 1.0 and True are different. Names of nodes and metadata don't count.
-
-    >>> import torch
-    >>> one, other = torch.fx.symbolic_trace(nn.ReLU()), torch.fx.symbolic_trace(nn.ReLU())
-    >>> graph_key(one.graph) == graph_key(other.graph)
-    True
+    ``paths`` are the modules of the eager model. Register children in their order, and then those
+    that aren't listed. A path without a call, such as a list of layers, gets a plain ``nn.Module``,
+    and so does a missing parent. Leave out paths with an ``@``: these are calls.
+    ``register`` registers state.
     """
     raise NotImplementedError(
-        "unflatten: return a key for what a graph does: graphs that do the same thing have equal keys"
-    )
-
-
-def share_equal_bodies(root: ModuleCall) -> None:
-    """Let calls of one module that do the same thing share a module.
-
-    They do the same thing if their graphs have equal keys. Keep the earliest module. Remove a later
-    one from the tree, give its call the earliest module, and redirect the call to that module's
-    index. Start with the callees: then callers that differed only in which of two equal bodies
-    they call have become equal.
-    """
-    raise NotImplementedError(
-        "unflatten: let calls of one module that do the same thing share a module"
+        'unflatten: register all modules and all state below the tree, ``modules[""]``'
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+from itertools import groupby
 
 from torch import nn
 from torch.fx.node import map_arg
@@ -11,27 +11,78 @@ from torch.utils import _pytree as pytree
 
 from tests.suite.answers import around, on, right, wrong
 
-# --- the outline
+# --- which call?
 
 
 @wrong("test_two_calls_of_a_module_stay_separate", says="were taken for one")
 def loses_the_number_of_the_call(lesson):
     """Groups by the path alone."""
-    levels = lesson._levels
-    lesson._levels = lambda entries: tuple(each._replace(call=0) for each in levels(entries))
+
+    @around(lesson)
+    def stacks_of(original, graph):
+        return {
+            node: tuple(level._replace(call=0) for level in stack)
+            for node, stack in original(graph).items()
+        }
 
 
 @wrong(
-    "test_a_node_belongs_to_the_innermost_call_that_it_was_recorded_in",
-    says="put into the call of an outer module",
+    "test_the_nodes_of_a_call_are_those_that_were_recorded_in_it",
+    says="the nodes of a callee were left out",
 )
-def looks_at_the_outermost_module_only(lesson):
-    """Groups once, not level by level."""
-    levels = lesson._levels
-    lesson._levels = lambda entries: levels(entries)[:1]
+def groups_by_the_whole_stack(lesson):
+    """Leaves the nodes of callees out of a call."""
+
+    @on(lesson.Outliner)
+    def calls_at(self, depth):
+        nodes = (node for node in self.graph.nodes if node in self.stacks)
+        return [
+            lesson.ModuleCall(stack[-1].path, list(group), level=stack[-1])
+            for stack, group in groupby(nodes, self.stacks.__getitem__)
+            if len(stack) == depth + 1
+        ]
 
 
-# --- inputs and outputs
+@wrong("test_a_call_that_is_interrupted_is_two_calls", says="the halves were joined")
+def joins_the_halves_of_an_interrupted_call(lesson):
+    """Collects a call's nodes by name, whatever is between them."""
+
+    @on(lesson.Outliner)
+    def calls_at(self, depth):
+        calls = {}
+        for node in self.graph.nodes:
+            stack = self.stacks.get(node, ())[: depth + 1]
+            if len(stack) > depth:
+                call = lesson.ModuleCall(stack[-1].path, level=stack[-1])
+                calls.setdefault(stack, call).nodes.append(node)
+        return list(calls.values())
+
+
+# --- borders and state
+
+
+@wrong(
+    "test_several_outputs_are_in_the_order_in_which_they_were_made",
+    says="no other node uses is an output",
+)
+def returns_every_value(lesson):
+    """Takes each value that a call computes for an output."""
+
+    @around(lesson)
+    def find_borders(original, call):
+        original(call)
+        call.outputs = dict.fromkeys(call.nodes)
+
+
+@wrong("test_inputs_are_found_anywhere_among_the_arguments", says="in a list, or a keyword")
+def looks_at_positional_arguments_only(lesson):
+    """Overlooks values in lists and keywords."""
+
+    @around(lesson)
+    def find_borders(original, call):
+        original(call)
+        seen = {value for node in call.nodes for value in node.args if hasattr(value, "users")}
+        call.inputs = {value: None for value in call.inputs if value in seen}
 
 
 @wrong("test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in")
@@ -44,53 +95,77 @@ def reads_only_what_is_registered_on_the_module_itself(lesson):
         return original(path, ancestor) and (not ancestor or "." not in rest)
 
 
-@wrong("test_a_name_that_only_begins_like_the_path_isnt_below_it", says="path and a dot")
+@wrong(
+    "test_a_name_that_only_begins_like_the_path_isnt_below_it",
+    says="'lower.weight' isn't below the module 'low'",
+)
 def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
     """Compares names without the dot."""
     lesson.is_below = lambda path, ancestor: bool(path) and path.startswith(ancestor)
 
 
-# --- the graph of a call
+@wrong(
+    "test_a_tied_parameter_is_read_under_the_name_that_the_module_knows",
+    says="only one name was looked at",
+)
+def knows_one_name_of_a_tensor(lesson):
+    """Looks at the name that the graph reads, and at no other."""
+    lesson.all_names = lambda state: {name: [name] for name in state}
 
 
-@wrong("test_several_results_are_returned_as_a_list", says="the caller picks its items")
-def returns_the_first_of_several(lesson):
-    """Returns one value, whatever the number of outputs."""
-
-    @on(lesson.CallGraph)
-    def add_output(self):
-        self.graph.output([self.value(value) for value in self.call.outputs[:1]])
+# --- one node
 
 
-# --- state
+@wrong("test_one_node_takes_the_place_of_a_calls_nodes", says="still in the graph")
+def leaves_the_nodes_of_the_call_in_the_graph(lesson):
+    """Lets later nodes use the call, and doesn't erase what it replaces."""
+
+    @around(lesson.Outliner)
+    def replace(original, self, call, name):
+        kept, self.graph.erase_node = self.graph.erase_node, lambda node: None
+        try:
+            return original(self, call, name)
+        finally:
+            self.graph.erase_node = kept
 
 
-@wrong("test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
-def copies_every_name(lesson):
-    """Clones the tensor of each name separately."""
-    lesson.restore_state = lambda program: lesson.as_registered(
-        program, {name: copy.deepcopy(each) for name, each in lesson.state_values(program).items()}
-    )
+@wrong("test_the_new_nodes_belong_to_the_calls_around", says="belongs to the call that it makes")
+def records_the_call_node_in_its_own_call(lesson):
+    """Gives the new node the stack of the nodes that it replaces."""
+
+    @around(lesson.Outliner)
+    def replace(original, self, call, name):
+        stack = self.stacks[call.nodes[0]]
+        node = original(self, call, name)
+        self.stacks[node] = stack
+        return node
 
 
-@wrong("test_the_copies_share_no_memory_with_the_program", says="training the tree would change it")
-def registers_the_programs_own_tensors(lesson):
-    """Doesn't copy."""
-    lesson.restore_state = lambda program: lesson.as_registered(
-        program, lesson.state_values(program)
-    )
+# --- sharing
 
 
-@wrong("test_an_attribute_is_registered_as_its_kind", says="register_buffer with")
-def saves_every_buffer(lesson):
-    """Registers a buffer without looking at ``persistent``."""
-    register = lesson.Attribute.register
-    lesson.Attribute.register = lambda self, module, name: register(
-        dataclasses.replace(self, persistent=True), module, name
-    )
+@wrong("test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
+def compares_by_name(lesson):
+    """Takes the text of a graph for what it does."""
+    lesson.graph_key = str
 
 
-# --- modules
+@wrong("test_calls_that_do_different_things_have_different_names", says="an earlier one does")
+def compares_with_the_call_before(lesson):
+    """Looks at the last body only."""
+
+    @around(lesson.Outliner)
+    def name_of(original, self, call):
+        bodies, path = self.bodies[call.level.path], call.level.path
+        last, key = list(bodies)[-1:], lesson.graph_key(call.graph)
+        if not bodies or key in [each[0] for each in last]:
+            return bodies.setdefault((key, 0), path if not bodies else bodies[last[0]])
+        bodies[key, len(bodies)] = name = f"{path}@{len(bodies)}"
+        self.calls[name] = call
+        return name
+
+
+# --- modules and state
 
 
 @wrong("test_a_module_runs_its_graph", says="to placeholders by name, in any order")
@@ -111,25 +186,23 @@ def flattens_keywords_in_the_order_of_the_call(lesson):
         return pytree.tree_flatten_with_path((args, kwargs))[0]
 
 
-@wrong(
-    "test_it_runs_like_the_eager_model", says="every path of the module call graph, in its order"
-)
+@wrong("test_two_names_of_one_tensor_hold_one_copy", says="a separate copy")
+def copies_every_name(lesson):
+    """Clones the tensor of each name separately."""
+    lesson.copied = lambda state: {name: copy.deepcopy(each) for name, each in state.items()}
+
+
+@wrong("test_the_copies_share_no_memory_with_the_program", says="training the tree would change it")
+def registers_the_programs_own_tensors(lesson):
+    """Doesn't copy."""
+    lesson.copied = dict
+
+
+@wrong("test_it_runs_like_the_eager_model", says="every path of the eager model, in its order")
 def registers_in_the_order_of_the_calls(lesson):
     """Registers a module when it is first called."""
     attach = lesson.attach
-    lesson.attach = lambda root, state, paths: attach(root, state, [])
-
-
-# --- sharing
-
-
-@wrong("test_equal_graphs_have_equal_keys", says="replace nodes with numbers")
-def compares_by_name(lesson):
-    """Takes the text of a graph for what it does."""
-    lesson.graph_key = str
-
-
-# --- mutations
+    lesson.attach = lambda modules, state, paths: attach(modules, state, [])
 
 
 @wrong("test_a_functional_program_does_the_same", says="the program's graph was edited")
@@ -141,64 +214,91 @@ def edits_the_programs_graph(lesson):
 # --- right
 
 
+@right
+def walks_the_stacks_like_brackets(lesson):
+    """Opens a call where a stack grows, and closes it where a stack shrinks."""
+
+    @on(lesson.Outliner)
+    def calls_at(self, depth):
+        calls, around = [], ()
+        for node in self.graph.nodes:
+            if node in self.stacks:
+                stack = self.stacks[node][: depth + 1]
+                if len(stack) > depth:
+                    if stack != around:
+                        calls.append(lesson.ModuleCall(stack[-1].path, level=stack[-1]))
+                    calls[-1].nodes.append(node)
+                around = stack
+        return calls
+
+
+@right
+def numbers_the_nodes(lesson):
+    """Decides by position what was made before a call, and what is used after it."""
+
+    @on(lesson)
+    def find_borders(call):
+        position = {node: at for at, node in enumerate(call.nodes[0].graph.nodes)}
+        first, last = position[call.nodes[0]], position[call.nodes[-1]]
+        for node in call.nodes:
+            for value in node.all_input_nodes:
+                if position[value] < first:
+                    call.inputs[value] = None
+        call.outputs = {
+            node: None for node in call.nodes if any(position[user] > last for user in node.users)
+        }
+
+
+@right(core_only=True)
+def replaces_before_the_first_node(lesson):
+    """Puts the call before the nodes that it replaces, and updates each user."""
+
+    @on(lesson.Outliner)
+    def replace(self, call, name):
+        with self.graph.inserting_before(call.nodes[0]):
+            node = self.graph.call_module(name, tuple(call.inputs))
+            values = lesson.values_of(node, call)
+        around = self.stacks[call.nodes[0]][:-1]
+        for new in {node, *values.values()}:
+            self.stacks[new] = around
+        for value, new in values.items():
+            for user in list(value.users):
+                user.replace_input_with(value, new)
+        while call.nodes:
+            self.graph.erase_node(call.nodes.pop())
+        return node
+
+
 @right(core_only=True)
 def copies_by_identity(lesson):
     """Keeps a table from the ``id`` of each original to its copy."""
 
     @on(lesson)
-    def restore_state(program):
+    def copied(state):
         copies = {}
-        for value in lesson.state_values(program).values():
+        for value in (each.value for each in state.values()):
             if id(value) not in copies:
                 data = value.detach().clone()
                 if isinstance(value, nn.Parameter):
                     data = nn.Parameter(data)
                 copies[id(value)] = data.requires_grad_(value.requires_grad)
-        values = lesson.state_values(program)
-        return lesson.as_registered(
-            program, {name: copies[id(value)] for name, value in values.items()}
-        )
-
-
-def do_the_same(one, other) -> bool:
-    """Compares the graphs of two calls node for node."""
-    left, right = one.module.graph, other.module.graph
-    ours, theirs = {}, {}
-    for number, (mine, its) in enumerate(zip(left.nodes, right.nodes)):
-        ours[mine] = theirs[its] = f"result {number}"
-        named = mine.op not in ("placeholder", "output")
-        if mine.op != its.op or (named and mine.target != its.target):
-            return False
-        if arguments(mine, ours) != arguments(its, theirs):
-            return False
-    return len(left.nodes) == len(right.nodes)
-
-
-def arguments(node, results) -> str:
-    return repr(map_arg((node.args, node.kwargs), results.__getitem__))
-
-
-def join(root, call, earliest) -> None:
-    """Lets the earlier module of two run both calls."""
-    parent, _, name = call.name.rpartition(".")
-    delattr(root.module.get_submodule(parent), name)
-    call.module = earliest.module
-    call.redirect(earliest.index)
+        return {name: each._replace(value=copies[id(each.value)]) for name, each in state.items()}
 
 
 @right
-def shares_after_comparing_pairs(lesson):
-    """Compares each body with those before it."""
+def describes_a_graph_as_text(lesson):
+    """Writes each node of a graph on a line, with numbers in place of names."""
 
     @on(lesson)
-    def share_equal_bodies(root):
-        calls = list(root.walk())
-        for position, call in enumerate(calls):
-            for earlier in calls[:position]:
-                another = earlier.path == call.path and earlier.module is not call.module
-                if another and do_the_same(call, earlier):
-                    join(root, call, earlier)
-                    break
+    def graph_key(graph):
+        numbers = {node: f"result {number}" for number, node in enumerate(graph.nodes)}
+        lines = []
+        for node in graph.nodes:
+            target = "" if node.op == "placeholder" else (id(node.target), node.target)
+            lines.append(
+                (node.op, str(target), repr(map_arg((node.args, node.kwargs), numbers.get)))
+            )
+        return str(lines)
 
 
 @right
@@ -207,6 +307,6 @@ def runs_generated_code(lesson):
 
     @on(lesson.InterpreterModule)
     def forward(self, *args, **kwargs):
-        named = [kwargs[name] for name in self.arg_names[len(args) :]]
+        inputs = self._signature.bind(*args, **kwargs).args
         self._generate()
-        return type(self.graph_module).forward(self._owner, *args, *named)
+        return type(self.graph_module).forward(self._owner, *inputs)

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 
+from given.unflatten import flat_of
 from tests import zoo
 from tests.suite import same_numbers
-from tests.suite.programs import Case, export, exported
+from tests.suite.programs import Case, export, exported, program_of
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -186,27 +187,51 @@ class CountedTwice(nn.Module):
         return self.counter(self.linear(self.counter(x))) + self.counter.count
 
 
-def outlined(call) -> object:
-    """An outline as nested lists: the names of nodes, and ``(name of a call, its body)``."""
-    return [
-        item.name if isinstance(item, torch.fx.Node) else (item.name, outlined(item))
-        for item in call.body
-    ]
+def outlined(lesson, program: ExportedProgram):
+    """The outliner of a program, before any call is taken out."""
+    return lesson.Outliner(flat_of(program))
 
 
-def settled(lesson, program: ExportedProgram) -> dict:
-    """The calls of a program by name, with their inputs settled."""
-    root = lesson.outline(program.graph)
-    lesson.infer_inputs(root, lesson.state_names(program))
-    return {call.name: call for call in root.walk()}
+def calls_in(lesson, program: ExportedProgram, name: str, depth: int = 1) -> tuple:
+    """The outliner of a program, and one call with its borders found and its state read."""
+    outliner = outlined(lesson, program)
+    (call,) = (each for each in outliner.calls_at(depth) if each.name == name)
+    lesson.find_borders(call)
+    lesson.build_graph(call)
+    outliner.read_state(call)
+    return outliner, call
 
 
-def shown_state(call) -> dict[str, str]:
-    return {value.name: name for value, name in call.state.items()}
+def calls_of(lesson, program: ExportedProgram, reads: bool = False) -> dict:
+    """All calls of a program by name, with their borders; they have read their state or not."""
+    outliner = outlined(lesson, program)
+    calls = [call for depth in (1, 2, 3) for call in outliner.calls_at(depth)]
+    for call in calls:
+        lesson.find_borders(call)
+        lesson.build_graph(call)
+        if reads:
+            outliner.read_state(call)
+    return {call.name: call for call in calls}
 
 
-def shown_values(values: list) -> list[str]:
-    return [value.name for value in values]
+def shown(calls: list) -> list[tuple[str, list[str]]]:
+    """The names of calls and of their nodes."""
+    return [(call.name, [node.name for node in call.nodes]) for call in calls]
+
+
+def shown_state(call) -> list[str]:
+    """What a call reads from its module."""
+    return [node.target for node in call.graph.find_nodes(op="get_attr")]
+
+
+def interrupted_program(make) -> ExportedProgram:
+    """A program in which a node of the root interrupts the first call of three steps."""
+    program = program_of(make, x())
+    relu, tanh, sigmoid = list(program.graph.nodes)[1:4]
+    stack = dict(list(relu.meta["nn_module_stack"].items())[:2])
+    relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
+    tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
+    return program
 
 
 class HandsOn(nn.Module):
@@ -283,17 +308,6 @@ class LooksLikeTheOwner(nn.Module):
         return self.low(x, self.lower["weight"])
 
 
-def numbered_paths(program: ExportedProgram) -> ExportedProgram:
-    """The program, with the number of the call at the end of each path, too: ``block@1``."""
-    for node in program.graph.nodes:
-        stack = node.meta.get("nn_module_stack", {})
-        node.meta["nn_module_stack"] = {
-            key: ("".join([path, *key.partition("@")[1:]]), kind)
-            for key, (path, kind) in stack.items()
-        }
-    return program
-
-
 def without_unused_specs(program: ExportedProgram) -> ExportedProgram:
     """The program, whose signature lists only what the graph uses: as strict export writes it."""
     specs = program.graph_signature.input_specs
@@ -301,30 +315,22 @@ def without_unused_specs(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def prepared(lesson, program: ExportedProgram) -> dict:
-    """The calls of a program by name, with their inputs and outputs settled."""
-    calls = settled(lesson, program)
-    lesson.infer_outputs(calls[""])
-    return calls
-
-
-def uncalled_root(lesson, program: ExportedProgram) -> nn.Module:
-    """The root of a tree with its graph, and nothing below it."""
-    graph = lesson.CallGraph(prepared(lesson, program)[""]).graph
-    root = lesson.UnflattenedModule(program)
-    root.graph = graph
+def root_of(lesson, program: ExportedProgram) -> nn.Module:
+    """The root of the tree of a program that calls no modules."""
+    flat = flat_of(program)
+    root = lesson.UnflattenedModule(lesson.Outliner(flat), flat)
     root.finalize()
     return root
 
 
-def shown_nodes(graph: torch.fx.Graph) -> list[tuple[str, str]]:
-    return [(node.op, str(node.target)) for node in graph.nodes]
-
-
-def returned(lesson, program: ExportedProgram) -> dict[str, list[str]]:
-    root = lesson.outline(program.graph)
-    lesson.infer_outputs(root)
-    return {call.name: shown_values(call.outputs) for call in root.walk()}
+def subtraction(lesson) -> nn.Module:
+    """A module that subtracts ``right`` from ``left``."""
+    graph = torch.fx.Graph()
+    left, right = graph.placeholder("left"), graph.placeholder("right")
+    graph.output(graph.call_function(torch.sub, (left, right)))
+    module = lesson.InterpreterModule(graph)
+    module.finalize()
+    return module
 
 
 class Several(nn.Module):

@@ -18,7 +18,7 @@ NODES_OF_A_CORE = {
     "inversion": 780,
     "rewriting": 580,
     "capture": 2080,
-    "unflatten": 2150,
+    "unflatten": 1210,
     "backend": 3400,  # half of it is written by the learner; the rest is given, or a table
     "exec_order": 590,
     "split_module": 1080,

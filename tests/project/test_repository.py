@@ -43,7 +43,7 @@ ARROWS = {
     "lessons": {"lessons", "given"},
     "drawing": {"drawing"},
     "kata": {"kata", "drawing", "lessons", "solutions"},
-    "tools": {"tools", "kata", "drawing", "lessons", "solutions"},
+    "tools": {"tools", "kata", "drawing", "lessons", "solutions", "given"},
 }
 
 

@@ -12,8 +12,10 @@ import pytest
 import torch
 from torch import nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
+from given.unflatten import flat_of, levels_of, register, relative_to
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -33,12 +35,15 @@ from tests.models.unflatten import (
     Subtract,
     Tied,
     UsesSeveral,
+    interrupted_program,
     like_eager,
     names,
     one_block,
     one_tanh,
+    subtraction,
     three_and_one,
     training_norms,
+    without_unused_specs,
     x,
 )
 from tests.suite import equal, holds, is_value, lines_run, refuses, same_numbers
@@ -79,16 +84,6 @@ class ThreeTwice(nn.Module):
         return self.steps(self.steps(x))
 
 
-def interrupted_program(make) -> ExportedProgram:
-    """A program in which a node of the root interrupts the first call of three steps."""
-    program = program_of(make, x())
-    relu, tanh, sigmoid = list(program.graph.nodes)[1:4]
-    stack = dict(list(relu.meta["nn_module_stack"].items())[:2])
-    relu.meta["nn_module_stack"] = sigmoid.meta["nn_module_stack"] = stack
-    tanh.meta["nn_module_stack"] = dict(list(stack.items())[:1])
-    return program
-
-
 @pytest.mark.beyond("torch replaces the first part of the call by the second")
 @pytest.mark.parametrize("make", [three_and_one, ThreeTwice])
 def test_a_program_with_an_interrupted_call_runs(lesson, make):
@@ -96,7 +91,7 @@ def test_a_program_with_an_interrupted_call_runs(lesson, make):
 
 
 def test_views_of_one_storage_stay_views_of_one_storage(lesson):
-    state = lesson.restore_state(program_of(Aliased, x()))
+    state = lesson.copied(flat_of(program_of(Aliased, x())).state)
     state["memory"].value[0] = 42
     equal([state["even"].value[0].item(), state["even"].value.stride()], [42.0, (2,)])
 
@@ -104,7 +99,7 @@ def test_views_of_one_storage_stay_views_of_one_storage(lesson):
 def test_objects_and_sparse_tensors_are_restored(lesson):
     program, sparse = program_of(Owner, x()), torch.eye(3).to_sparse()
     program.constants.update({"object": object(), "sparse": sparse, "same": sparse})
-    values = {name: each.value for name, each in lesson.restore_state(program).items()}
+    values = {name: each.value for name, each in lesson.copied(flat_of(program).state).items()}
     equal(
         [values["object"] is program.constants["object"], values["same"] is values["sparse"]],
         [True, True],
@@ -733,8 +728,6 @@ def core_test(name: str, **options: object) -> object:
 @pytest.mark.parametrize(
     "test",
     [
-        core_test("test_state_keeps_the_models_order", model=Tied, strict=True),
-        core_test("test_each_value_is_restored_with_its_kind", strict=True),
         core_test("test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model", strict=True),
         *(
             core_test("test_it_runs_like_the_eager_model", model=model, strict=True)
@@ -786,6 +779,66 @@ def test_more_real_models_come_back(lesson, name):
 
 @pytest.mark.unasked  # it is given
 @pytest.mark.parametrize(("path", "ancestor"), [("1", "0"), ("first2", "first"), ("", "first")])
-def test_a_path_outside_of_a_module_has_no_relative_name(lesson, path, ancestor):
+def test_a_path_outside_of_a_module_has_no_relative_name(path, ancestor):
     with refuses(ValueError, repr(path), repr(ancestor)):
-        lesson.relative_to(ancestor, path)
+        relative_to(ancestor, path)
+
+
+@pytest.mark.unasked  # it is given
+@pytest.mark.parametrize("strict", [False, True], ids=["", "strict"])
+def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
+    """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
+    program = without_unused_specs(program_of(Owner, x(), strict=strict))
+    state = flat_of(program).state
+    equal(list(state), [*program.state_dict, *program.constants])
+    equal(
+        {name: (each.kind, each.is_saved) for name, each in sorted(state.items())},
+        {
+            "buffer": ("buffer", True),
+            "constant": ("constant", True),
+            "frozen": ("parameter", True),
+            "passing": ("buffer", False),
+            "unused": ("parameter", True),
+            "unused_buffer": ("buffer", True),
+        },
+    )
+
+
+@pytest.mark.unasked  # it is given
+def test_a_value_is_registered_as_what_it_was(lesson):
+    module, state = nn.Module(), flat_of(program_of(Owner, x())).state
+    for name, attribute in state.items():
+        register(module, name, attribute)
+    equal(
+        [[name for name, _ in module.named_buffers()], list(module.state_dict())],
+        [["buffer", "unused_buffer", "passing"], ["frozen", "unused", "buffer", "unused_buffer"]],
+    )
+    holds(module.constant is state["constant"].value, "the constant as a plain attribute")
+
+
+@pytest.mark.unasked  # it is given
+def test_a_stack_may_have_numbered_paths_and_ends_where_a_path_isnt_below():
+    entries = {"": ("", "Root"), "0@1": ("0@1", "Steps"), "1": ("1", "Tanh")}
+    equal([level[:2] for level in levels_of(entries)], [("", 0), ("0", 1)])
+
+
+@pytest.mark.unasked  # it is given
+def test_a_joint_graph_is_refused():
+    program = program_of(Block, x())
+    program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
+    with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
+        flat_of(program)
+
+
+@pytest.mark.unasked  # it is given
+def test_edited_graphs_are_checked(lesson):
+    graph = torch.fx.Graph()
+    graph.output(graph.create_node("get_attr", "nowhere"))
+    with refuses(Exception, "nowhere", cause="the graph names an attribute that isn't there"):
+        lesson.InterpreterModule(graph).finalize()
+
+
+@pytest.mark.beyond("torch drops them")
+def test_positional_values_that_are_too_many_are_refused(lesson):
+    with refuses(TypeError, cause="the module ignored a value"):
+        subtraction(lesson)(1, 2, 3)

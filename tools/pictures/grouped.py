@@ -14,10 +14,12 @@ from torch import Tensor
 from drawing import Panel, Picture
 from drawing.layout import INSIDE
 from drawing.listing import panel
+from given.unflatten import flat_of
 from solutions.backend import Kernel, kernels, lower
 from solutions.capture import capture
 from solutions.code import GraphModule
-from solutions.unflatten import infer_inputs, infer_outputs, outline, state_names
+from solutions.graph import Node
+from solutions.unflatten import Outliner, find_borders
 from tools.pictures.changed import Moves, Steps, forward_of, line_in
 from tools.pictures.models import Exported, Layer
 from tools.pictures.recorded import lines_captured, source_of
@@ -26,9 +28,9 @@ from tools.pictures.recorded import lines_captured, source_of
 def slices() -> Picture:
     """Each call of a module as a slice of the flat list, and the values that cross its ends."""
     program = torch.export.export(Exported(), (torch.ones(1, 3),))
-    root = outline(program.graph)  # type: ignore[arg-type]
-    infer_inputs(root, state_names(program))
-    infer_outputs(root)
+    flat = flat_of(program)
+    placeholders = {name: node for node, name in flat.names.items()}
+    outliner, owned = Outliner(flat), set[Node]()
     source = "\n".join(map(forward_of, (Layer, Exported)))
     homes: dict[str, str] = {}
     steps = Steps()
@@ -38,17 +40,22 @@ def slices() -> Picture:
         steps.add(says, Panel(tuple(replace(node, module="") for node in listed)), line)
 
     step("the flat list, and which value each node uses", {})
-    *calls, _ = root.walk()
-    for call in calls:
-        body = {node.name for node in program.graph.nodes if call.path in paths_of(node)}
-        for name in body:
-            homes[name] = INSIDE.join(filter(None, (call.path, homes.get(name))))
-        line = line_in(source, call.last)  # type: ignore[arg-type]
+    for call in (*outliner.calls_at(2), *outliner.calls_at(1)):
+        find_borders(call)
+        outliner.read_state(call)
+        for node in call.nodes:
+            homes[node.name] = INSIDE.join(filter(None, (call.name, homes.get(node.name))))
+        line = line_in(source, call.nodes[-1])  # type: ignore[arg-type]
         (value,), (result,) = call.inputs, call.outputs
-        marks = {each.name: f"its {name}" for each, name in call.state.items()}
-        says = f"the call of {call.path} is a slice: {value}, from before it, goes in"
+        marks = {
+            placeholders[str(read.target)]: f"its {node.target}"
+            for read, node in call.environment.items()
+            if read not in owned
+        }
+        owned |= set(call.environment)
+        says = f"the call of {call.name} is a slice: {value}, from before it, goes in"
         step(says, {**marks, value.name: "goes in"}, line)
-        says = f"{result}, which is used after the slice, is a result of {call.path}"
+        says = f"{result}, which is used after the slice, is a result of {call.name}"
         step(says, {result.name: "goes out"}, line)
     return steps.picture(
         "Each call of a module is a slice of the flat list",
@@ -58,10 +65,6 @@ def slices() -> Picture:
         "bracket that is used after it goes out.",
         source,
     )
-
-
-def paths_of(node: torch.fx.Node) -> list[str]:
-    return [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
 
 
 def function(x: Tensor, w: Tensor) -> Tensor:

@@ -4,7 +4,7 @@
   need no tokens.
 - Preserved signatures (``signatures``): a module takes and returns what the eager one did, so that
   it can be swapped, also where it is called several times.
-- ``calls``: interrupted calls, and the branches of ``torch.cond``.
+- ``calls``: shapes of calls, arguments by name, and the branches of ``torch.cond``.
 - ``modules``: trees can be compiled, copied, traced and printed, and take adapters. Names of one
   tensor are recognised by its memory, as programs from a file need it.
 """
@@ -12,45 +12,43 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from typing import Any
 
 from torch.export import ExportedProgram, FlatArgsAdapter
 from torch.fx import Graph
 
-from ...unflatten import (
-    ModuleCall,
-    attach,
-    infer_inputs,
-    infer_outputs,
-    make_modules,
-    share_equal_bodies,
-)
-from .calls import CallGraph, attach_branches, outline
+from given.capture import Flat
+from given.unflatten import flat_of
+
+from ...unflatten import attach
+from .calls import Outliner, attach_branches
 from .functional import remove_tokens, restore_mutations
 from .modules import (
     InterpreterModule,
     InterpreterModuleDispatcher,
     UnflattenedModule,
+    copied,
     dispatch,
-    restore_state,
-    state_names,
+    make_modules,
+    tied,
 )
-from .signatures import preserve_signatures, refuse_detours
+from .signatures import preserve_signatures
 
 __all__ = [
-    "CallGraph",
     "FlatArgsAdapter",
     "InterpreterModule",
     "InterpreterModuleDispatcher",
+    "Outliner",
     "UnflattenedModule",
-    "outline",
-    "restore_state",
-    "state_names",
+    "copied",
+    "make_modules",
     "unflatten",
 ]
 
 
 def unflatten(
-    module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
+    module: Flat | ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
 ) -> UnflattenedModule:
     """Make a tree of modules of an exported program, with the names of the eager model.
 
@@ -76,38 +74,35 @@ def unflatten(
     >>> [name for name, _ in tree.named_modules()]
     ['', '0', '1']
     """
-    root = prepare_calls(module)
-    tree = UnflattenedModule(module, flat_args_adapter)
-    make_modules(root, tree)
-    attach(root, restore_state(module), [entry.fqn for entry in module.module_call_graph])
-    attach_branches(root, module.graph_module)
-    share_equal_bodies(root)
-    dispatch(root, {entry.fqn for entry in module.module_call_graph if entry.signature})
-    for call in root.walk():
-        call.module.finalize()
+    flat = tied(flat_of(module))
+    entries = getattr(module, "module_call_graph", [])
+    preserved = {entry.fqn: entry.signature for entry in entries[1:] if entry.signature}
+    flat.graph = prepared(flat.graph, getattr(module, "graph_signature", None), preserved)
+    outliner = Outliner(flat, preserved)
+    outliner.take_out_all()
+    tree = UnflattenedModule(outliner, flat)
+    tree.describe(module, flat_args_adapter)
+    modules = make_modules(tree, outliner.calls)
+    attach(modules, copied(flat.state), flat.paths)
+    attach_branches(modules, module)
+    for path in ["", *outliner.calls]:
+        modules[path].finalize()
+    for path, names in outliner.turns().items():
+        dispatch(modules, path, names, flat.state)
     return tree
 
 
-def prepare_calls(program: ExportedProgram) -> ModuleCall:
-    """Return the root's call of a program, and in each call what it takes and returns."""
-    signature = program.graph_signature
-    preserved = {
-        each.fqn: each.signature for each in program.module_call_graph[1:] if each.signature
-    }
-    functional = len(signature.output_specs) > len(signature.user_outputs)
-    graph = _copied(program.graph) if preserved or functional else program.graph
+def prepared(graph: Graph, signature: Any, preserved: Mapping[str, Any]) -> Graph:
+    """Return a flat graph that mutates in place, and whose calls have the preserved signatures."""
+    functional = signature and len(signature.output_specs) > len(signature.user_outputs)
+    if preserved or functional:
+        graph = _copied(graph)
     if functional:
         restore_mutations(graph, signature)
         remove_tokens(graph, signature)
     if preserved:
         preserve_signatures(graph, preserved)
-    root = outline(graph)
-    infer_inputs(root, state_names(program))
-    infer_outputs(root)
-    for call in root.walk():
-        if call.name in preserved:
-            refuse_detours(call)
-    return root
+    return graph
 
 
 def _copied(graph: Graph) -> Graph:

@@ -10,7 +10,7 @@ from torch._higher_order_ops.effects import with_effects
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import Graph, Node
 
-from ...unflatten import NO_MODULE
+from given.unflatten import NO_MODULE
 
 
 def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
-from torch.export import ExportedProgram, FlatArgsAdapter
-from torch.export._tree_utils import reorder_kwargs
+from torch.export import FlatArgsAdapter
 from torch.fx import GraphModule, Node
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.graph_module import _print_readable
 from torch.utils import _pytree as pytree
 
+from given.capture import Attribute, Flat
+from given.unflatten import in_order
+
 from ... import unflatten as core
-from ...unflatten import Attribute, ModuleCall, as_registered, state_values
-from .calls import CallGraph
+from ...unflatten import ModuleCall
 
 
 class InterpreterModule(core.InterpreterModule):
@@ -72,10 +73,6 @@ class InterpreterModule(core.InterpreterModule):
 class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
     """Unlike the core's: it keeps the program's metadata, and can be traced and exported.
 
-    Args:
-        export_module: The program; the module keeps its signature and its constraints.
-        flat_args_adapter: What to do with arguments of another structure.
-
     Attributes:
         graph_signature: The program's signature.
         module_call_graph: The program's module calls.
@@ -85,20 +82,21 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
             ``"unflattened_module"``.
     """
 
-    def __init__(
-        self, export_module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
-    ) -> None:
-        super().__init__(export_module)
-        self.graph_signature = export_module.graph_signature
-        self.module_call_graph = export_module.module_call_graph
+    check_input_constraints = True
+    flat_args_adapter: FlatArgsAdapter | None = None
+
+    def describe(self, program: Any, flat_args_adapter: FlatArgsAdapter | None) -> None:
+        """Keep what a program says about itself, and what to do with arguments of other structures.
+
+        A ``Flat`` says nothing about itself.
+        """
+        self.graph_signature = getattr(program, "graph_signature", None)
+        self.module_call_graph = getattr(program, "module_call_graph", [])
+        self.range_constraints = self.ranges
         self.flat_args_adapter = flat_args_adapter
         self.equality_constraints: list[Any] = []
-        self.check_input_constraints = True
-        self.meta = {**export_module.graph_module.meta, "unflattened_module": self}
-
-    def module_for(self, call: ModuleCall, owner: nn.Module | None) -> InterpreterModule:
-        """Return a new module that runs the graph of a call on the attributes of ``owner``."""
-        return InterpreterModule(CallGraph(call).graph, call.type_name, owner)
+        meta = getattr(getattr(program, "graph_module", None), "meta", {})
+        self.meta = {**meta, "unflattened_module": self}
 
     @property
     def input_placeholders(self) -> list[Node]:
@@ -109,7 +107,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         """Return the leaves of the arguments, checked unless they are proxies or exported anew."""
         if is_fx_symbolic_tracing():
             # The structure and the shapes of proxies can't be checked.
-            return pytree.tree_leaves((args, reorder_kwargs(kwargs, self._signature.in_spec)))
+            return pytree.tree_leaves((args, in_order(kwargs, self.in_spec)))
         # A program that is exported anew has its own ranges.
         if self.check_input_constraints and not torch.compiler.is_exporting():
             return self._checked(args, kwargs)
@@ -133,7 +131,7 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
     def _adapted(
         self, adapter: FlatArgsAdapter, args: Any, kwargs: Any
     ) -> list[tuple[pytree.KeyPath, Any]]:
-        wanted = self._signature.in_spec
+        wanted = self.in_spec
         leaves, given = pytree.tree_flatten((args, kwargs))
         values = adapter.adapt(
             target_spec=wanted, input_spec=given, input_args=leaves, metadata=self.meta, obj=args
@@ -148,7 +146,8 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
         """Copy the tree, but not the signatures: torch warns when a tree spec is copied."""
-        memo.update((id(each.signature), each.signature) for each in self.module_call_graph)
+        kept = [each.signature for each in self.module_call_graph]
+        memo.update((id(each), each) for each in [*kept, self.in_spec, self.out_spec])
         return super().__deepcopy__(memo)
 
 
@@ -201,31 +200,40 @@ class InterpreterModuleDispatcher(nn.Module):
 _REGISTRIES = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
 
 
-def dispatch(root: ModuleCall, paths: set[str]) -> None:
+def make_modules(tree: UnflattenedModule, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:
+    """Return the tree and a module for each call, by name."""
+    modules: dict[str, Any] = {"": tree}
+    for name, call in calls.items():
+        owner = modules.get(call.level.path)
+        modules[name] = InterpreterModule(call.graph, call.level.type_name, owner)
+    return modules
+
+
+def dispatch(
+    modules: Mapping[str, Any], path: str, names: Sequence[str], state: Mapping[str, Attribute]
+) -> None:
     """Put a dispatcher where a module with a preserved signature is called several times.
 
-    A module with a preserved signature can be swapped for another one, so all its calls must go to
-    one attribute. There the first module is replaced by a dispatcher, which runs the modules of
-    the calls in order, and every call node calls it. The modules are removed from the tree.
+    A module with a preserved signature can be swapped for another one, so all its calls go to one
+    attribute. There the first module is replaced by a dispatcher, which runs the modules of the
+    calls in order. They are removed from the tree.
 
     Args:
-        root: The outline, with its modules in the tree.
-        paths: The modules whose signatures are preserved.
+        modules: The modules of the tree, by name.
+        path: The module whose signature is preserved.
+        names: The names of the modules that run its calls, in the order of the calls.
+        state: What the tree owns: the dispatcher has the module's constants, too.
 
     In torch: ``UnflattenedModule._dispatch_modules``.
     """
-    calls: dict[str, list[ModuleCall]] = defaultdict(list)
-    for call in root.walk():
-        if call.path in paths:
-            calls[call.path].append(call)
-    for path, repeated in calls.items():
-        if len(repeated) > 1:
-            for later in {call.name for call in repeated} - {path}:
-                core.remove_module(root.module, later)
-            modules: list[Any] = [call.module for call in repeated]
-            root.module.set_submodule(path, InterpreterModuleDispatcher(set(), modules))
-            for call in repeated:
-                call.redirect(0)
+    if len(names) > 1:
+        for later in set(names) - {path}:
+            parent, _, name = later.rpartition(".")
+            delattr(modules[parent], name)
+        owned = (name.rpartition(".") for name, each in state.items() if each.kind == "constant")
+        constants = {name for parent, _, name in owned if parent == path}
+        dispatcher = InterpreterModuleDispatcher(constants, [modules[name] for name in names])
+        modules[""].set_submodule(path, dispatcher)
 
 
 # --- what the modules own
@@ -247,19 +255,17 @@ def identity(value: Any) -> Hashable:
     return id(value)
 
 
-def state_names(program: ExportedProgram) -> dict[str, list[str]]:
-    """Return all names of each placeholder that is state; names of one memory go together."""
-    values = state_values(program)
-    names: dict[Hashable, list[str]] = defaultdict(list)
-    for name, value in values.items():
-        names[identity(value)].append(name)
-    return {
-        placeholder: [target, *names[identity(values[target])]]
-        for placeholder, (target, *_) in core.state_names(program).items()
+def tied(flat: Flat) -> Flat:
+    """Return a flat graph's description in which all names of one memory hold one object."""
+    first: dict[Hashable, Any] = {}
+    state = {
+        name: each._replace(value=first.setdefault(identity(each.value), each.value))
+        for name, each in flat.state.items()
     }
+    return replace(flat, state=state)
 
 
-def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
+def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:
     """Copy everything the eager model owned, views and aliases as they were.
 
     Views of one storage must see each other's mutations. Custom objects are handed on as they are.
@@ -267,11 +273,8 @@ def restore_state(program: ExportedProgram) -> dict[str, Attribute]:
     In torch: in the middle of ``UnflattenedModule.__init__``, which copies views and aliased
     constants one by one, so that they no longer see each other's mutations.
     """
-    return as_registered(program, _copied(state_values(program)))
-
-
-def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    tensors = {identity(each): each for each in values.values() if isinstance(each, torch.Tensor)}
+    values = [each.value for each in state.values()]
+    tensors = {identity(each): each for each in values if isinstance(each, torch.Tensor)}
     # One deepcopy for all data: it copies each storage once.
     copies = copy.deepcopy([tensor.detach() for tensor in tensors.values()])
     data = dict(zip(tensors, copies, strict=True))
@@ -280,4 +283,7 @@ def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
             data[key] = nn.Parameter(data[key], tensor.requires_grad)
         else:
             data[key].requires_grad_(tensor.requires_grad)
-    return {name: data.get(identity(value), value) for name, value in values.items()}
+    return {
+        name: each._replace(value=data.get(identity(each.value), each.value))
+        for name, each in state.items()
+    }

@@ -10,7 +10,8 @@ signatures.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,8 +24,9 @@ from torch.types import py_sym_types
 from torch.utils import _pytree as pytree
 from torch.utils._pytree import TreeSpec
 
-from ...unflatten import ModuleCall
-from .calls import outline
+from given.unflatten import Level
+
+from ...unflatten import ModuleCall, stacks_of
 
 
 def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> None:
@@ -41,10 +43,11 @@ def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignatu
     In torch: ``_ModuleFrame.remap_input`` and ``_generate_flatten_spec``.
     """
     copy_sizes(graph)
-    nodes = {node.name: node for node in graph.nodes}
-    calls = reversed(list(outline(graph).walk()))  # callers before callees
+    named = {node.name: node for node in graph.nodes}
     borders = [
-        Border(call, signatures[call.name], nodes) for call in calls if call.name in signatures
+        Border(level, nodes, signatures[call_name(level)], named)
+        for level, nodes in slices_of(graph).items()
+        if call_name(level) in signatures
     ]
     for border in borders:
         border.read_what_was_written()
@@ -52,6 +55,20 @@ def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignatu
         border.pack()
     for border in borders:
         border.unpack()
+
+
+def slices_of(graph: Graph) -> dict[Level, list[Node]]:
+    """Return the nodes that were recorded in each call, callers before callees."""
+    slices: dict[Level, list[Node]] = defaultdict(list)
+    for node, stack in stacks_of(graph).items():
+        for level in stack[1:]:
+            slices[level].append(node)
+    return slices
+
+
+def call_name(level: Level) -> str:
+    """Return the name that export gives a call: ``path``, ``path@1`` for the second, and so on."""
+    return f"{level.path}@{level.call}" if level.call else level.path
 
 
 def copy_sizes(graph: Graph) -> None:
@@ -92,7 +109,7 @@ def refuse_detours(call: ModuleCall) -> None:
     for value in [*entering, *leaving]:
         raise RuntimeError(
             f"the value {value.name!r} ({value.target}) goes around the signature of "
-            f"{call.name!r}: it is neither an argument nor a result of that call; pass it, "
+            f"{call.level.path!r}: it is neither an argument nor a result of that call; pass it, "
             "return it, or don't preserve the signature of this module"
         )
 
@@ -101,30 +118,36 @@ class Border:
     """The border of a call in the flat graph, which only arguments and results may cross.
 
     Args:
-        call: The call.
+        level: The call.
+        recorded: The nodes that were recorded in it.
         signature: How the eager module was called.
         nodes: The nodes of the graph by name; a leaf that isn't among them is ``None``.
     """
 
     def __init__(
-        self, call: ModuleCall, signature: ModuleCallSignature, nodes: Mapping[str, Node]
+        self,
+        level: Level,
+        recorded: Sequence[Node],
+        signature: ModuleCallSignature,
+        nodes: Mapping[str, Node],
     ) -> None:
         def leaf(argument: Any) -> Any:
             if isinstance(argument, ConstantArgument):
                 return argument.value
             return nodes.get(argument.name)
 
-        self.call, self.signature, self.graph = call, signature, call.first.graph
+        self.first, self.last = recorded[0], recorded[-1]
+        self.signature, self.graph = signature, self.first.graph
         self.arguments = [leaf(argument) for argument in signature.inputs]
         self.results = [leaf(argument) for argument in signature.outputs]
-        stack = list(call.first.meta["nn_module_stack"].items())
-        depth = [path for _, (path, _) in stack].index(call.path)
+        stack = list(self.first.meta["nn_module_stack"].items())
+        depth = [path.partition("@")[0] for _, (path, _) in stack].index(level.path)
         self.inside = dict(stack[: depth + 1])
         self.outside = dict(stack[:depth])
 
     def contains(self, node: Node) -> bool:
         """Return whether a node belongs to the call, or to one that it makes."""
-        return self.call.first <= node <= self.call.last
+        return self.first <= node <= self.last
 
     def read_what_was_written(self) -> None:
         """Beyond the border, read what an in-place operation wrote, in the place of its result."""
@@ -140,9 +163,9 @@ class Border:
 
         These two nodes keep track of the leaves while other borders are unpacked.
         """
-        with self.graph.inserting_before(self.call.first):
+        with self.graph.inserting_before(self.first):
             self.packed = self._add(self.outside, _pack(self.signature.in_spec), self.arguments)
-        with self.graph.inserting_after(self.call.last):
+        with self.graph.inserting_after(self.last):
             self.returned = self._add(self.inside, _pack(self.signature.out_spec), self.results)
         self.returned.meta["returned"] = True
 

@@ -1,0 +1,175 @@
+"""Given for ``unflatten``: names of modules, what torch's exported programs say, and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch._export.utils import _check_input_constraints_for_graph
+from torch.export import ExportedProgram
+from torch.export._tree_utils import reorder_kwargs
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from .capture import Attribute, Flat
+
+# --- names of modules
+
+
+def is_below(path: str, ancestor: str) -> bool:
+    """Return whether the name ``path`` is below the module ``ancestor``.
+
+    >>> is_below("encoder.0", "encoder"), is_below("encoder2", "encoder"), is_below("fc", "")
+    (True, False, True)
+    """
+    return bool(path) and (not ancestor or path.startswith(f"{ancestor}."))
+
+
+def relative_to(ancestor: str, path: str) -> str:
+    """Return the name that ``path`` has inside the module ``ancestor``.
+
+    Raises:
+        ValueError: ``path`` isn't below ``ancestor``.
+
+    >>> relative_to("encoder", "encoder.0.weight"), relative_to("", "fc")
+    ('0.weight', 'fc')
+    """
+    if not is_below(path, ancestor):
+        raise ValueError(f"{path!r} isn't below the module {ancestor!r}, which calls it")
+    return path.removeprefix(f"{ancestor}.")
+
+
+# --- module stacks
+
+# The key that export gives the stack of a node that a pass inserted: its module is unknown.
+NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
+
+
+class Level(NamedTuple):
+    """One entry of a node's module stack: one call, by number, of the module at ``path``.
+
+    ``type_name`` is the class of the module. The root's path is empty.
+    """
+
+    path: str
+    call: int
+    type_name: str | None
+
+
+ROOT = Level("", 0, None)
+
+
+def levels_of(entries: Mapping[str, tuple[str, str]]) -> tuple[Level, ...]:
+    """Return the entries of a node's ``nn_module_stack`` as levels, outermost first.
+
+    The key of a module's second call ends in ``@1``, and sometimes the path does, too. Strict
+    export sometimes writes a path that isn't below the one before it: there the stack ends.
+
+    >>> levels_of({"L__self__": ("", "Model"), "L__self__block@1": ("block", "Block")})[1]
+    Level(path='block', call=1, type_name='Block')
+    """
+    levels: list[Level] = []
+    for key, (name, type_name) in entries.items():
+        path = name.partition("@")[0]
+        if levels and not is_below(path, levels[-1].path):
+            break
+        levels.append(Level(path, int(key.rpartition("@")[2]) if "@" in key else 0, type_name))
+    return tuple(levels)
+
+
+# --- programs
+
+KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}
+
+
+def flat_of(program: Flat | ExportedProgram) -> Flat:
+    """Return an exported program as a ``Flat``; a ``Flat`` is returned as it is.
+
+    A name that the program's signature doesn't list is a parameter if its value is one. Otherwise
+    it is a buffer if it is in the ``state_dict``, and a constant if not.
+
+    Raises:
+        ValueError: The program is a joint graph.
+    """
+    if isinstance(program, Flat):
+        return program
+    signature = program.graph_signature
+    if getattr(signature, "backward_signature", None) is not None:
+        raise ValueError(
+            "this program is a joint graph: it also computes gradients, and no module of the model "
+            "does that; unflatten the program of the forward pass"
+        )
+    values = {**program.state_dict, **program.constants}
+    specs = {spec.target: spec for spec in signature.input_specs if spec.target in values}
+
+    def attribute(name: str, value: Any) -> Attribute:
+        if name in specs:
+            spec = specs[name]
+            return Attribute(KINDS.get(spec.kind, "constant"), value, spec.persistent is not False)
+        kind = "buffer" if name in program.state_dict else "constant"
+        return Attribute("parameter" if isinstance(value, nn.Parameter) else kind, value)
+
+    called: Any = program.module_call_graph[0].signature
+    return Flat(
+        program.graph,
+        {spec.arg.name: str(target) for target, spec in specs.items()},
+        {name: attribute(name, value) for name, value in values.items()},
+        [entry.fqn for entry in program.module_call_graph],
+        called.in_spec,
+        called.out_spec,
+        program.range_constraints,
+    )
+
+
+def reading_state(flat: Flat) -> Any:
+    """Return a copy of a flat graph that reads its state.
+
+    The arguments come first. Then each placeholder of a parameter, buffer or constant is a
+    ``get_attr`` node with the name of the attribute as its target.
+    """
+    graph = type(flat.graph)()
+    copies: dict[Any, Any] = {}
+    for node in sorted(flat.graph.nodes, key=lambda node: _rank(node, flat)):
+        if node.name in flat.names:
+            copies[node] = graph.create_node("get_attr", flat.names[node.name])
+            copies[node].meta.update(node.meta)
+        else:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    return graph
+
+
+def _rank(node: Any, flat: Flat) -> int:
+    """The arguments first, then the state, then the rest of the graph."""
+    return 2 if node.op != "placeholder" else int(node.name in flat.names)
+
+
+# --- what a tree owns and takes
+
+
+def register(module: nn.Module, name: str, attribute: Attribute) -> None:
+    """Register a value on a module: as a parameter, as a buffer, or as a plain attribute."""
+    if attribute.kind == "parameter":
+        module.register_parameter(name, attribute.value)
+    elif attribute.kind == "buffer":
+        module.register_buffer(name, attribute.value, persistent=attribute.is_saved)
+    else:
+        setattr(module, name, attribute.value)
+
+
+def in_order(kwargs: dict[str, Any], in_spec: pytree.TreeSpec) -> dict[str, Any]:
+    """Return keyword arguments in the order in which a program takes them.
+
+    Raises:
+        ValueError: A keyword is missing, or the program doesn't have it.
+    """
+    return reorder_kwargs(kwargs, in_spec) if kwargs else kwargs
+
+
+def check_inputs(graph: Any, leaves: list[tuple[pytree.KeyPath, Any]], ranges: Any) -> None:
+    """Compare the leaves of the arguments, with their paths, with a graph's placeholders.
+
+    Raises:
+        RuntimeError: A shape or value that the graph wasn't made for, or a size out of range.
+    """
+    _check_input_constraints_for_graph(list(graph.find_nodes(op="placeholder")), leaves, ranges)
