@@ -272,13 +272,20 @@ def stitch_graph(
         for partition, submodule in submodules.items()
     }
     split = core.stitch_graph(m, stand_ins, keep_original_order, keep_original_node_name)
-    codegen = getattr(m.graph, "_codegen", None)
-    if hasattr(codegen, "pytree_info"):
+    codegen: Any = getattr(m.graph, "_codegen", None)
+    # `torch.distributed.pipelining` cuts exported models, and expects the flat results.
+    if hasattr(codegen, "pytree_info") and not _is_exported(codegen.pytree_info.in_spec):
         split.graph.set_codegen(copy.copy(codegen))  # type: ignore[attr-defined]
         split.recompile()
     for partition, submodule in submodules.items():
         split.add_module(partition.submod_name, submodule)
     return split
+
+
+def _is_exported(spec: Any) -> bool:
+    """Return whether a structure of arguments is ``(args, kwargs)``, as export writes it."""
+    types = [spec.child(each).type for each in range(spec.num_children)]
+    return spec.type is tuple and types == [tuple, dict]
 
 
 # --- Step 6: autocast and gradient switches affect later partitions

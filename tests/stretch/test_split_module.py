@@ -236,6 +236,12 @@ def test_a_split_model_takes_and_returns_the_structures_of_the_model(lesson):
     same_numbers(split(pair), m(pair))
 
 
+def test_a_cut_of_an_exported_model_returns_what_the_graph_returns(lesson):
+    m = torch.export.export(nn.Linear(2, 3), (x := torch.rand(2),)).module()
+    split = lesson.split_module(m, m, lambda node: 0)
+    same_numbers(split(x), (m(x),))
+
+
 @pytest.mark.beyond("torch asks up to six times if autocast or gradients are switched")
 def test_the_callback_is_called_once_per_node_even_in_an_autocast_region(lesson):
     m, asked = autocast_graph(), Counter()
