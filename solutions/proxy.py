@@ -134,8 +134,10 @@ class Proxy:
 
         For ``a, b = x`` you can read the number of elements in the caller's bytecode: it is the
         argument of ``UNPACK_SEQUENCE``, the instruction that the caller's frame is executing
-        (``f_lasti``). For ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` the number is
-        unknown. Don't use ``yield`` in this method: its body would run too late.
+        (``f_lasti``). There may be more than 255 names, so the byte after the opcode isn't enough:
+        ``dis`` knows the whole number. For ``for y in x``, ``f(*x)``, ``y in x`` and
+        ``a, *rest = x`` the number is unknown. Don't use ``yield`` in this method: its body would
+        run too late.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))

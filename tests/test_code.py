@@ -300,12 +300,24 @@ def test_the_root_may_be_a_dict_of_paths(lesson):
     graph.output(graph.call_module("block.linear", (graph.placeholder("x"),)))
     module = lesson.GraphModule({"block.linear": linear}, graph)
     same_numbers(module(x := torch.rand(2)), linear(x))
-    equal(module.meta, {}, hint="`meta` begins empty")
     holds(
         graph.owning_module is module,
         "`graph.owning_module` is the module",
         got=getattr(graph, "owning_module", None),
     )
+    module.meta["note"] = 1
+    other = lesson.GraphModule({"block.linear": linear}, graph)
+    shared = (is_value({"note": 1}), "both modules have the same dict")
+    equal(other.meta, {}, cause=shared, hint="each module has a `meta` of its own, empty at first")
+
+
+def test_the_root_may_be_a_dict_with_a_path_to_an_attribute(lesson):
+    graph = fx.Graph()
+    scale = graph.get_attr("block.inner.scale")
+    graph.output(graph.call_function(operator.mul, (graph.placeholder("x"), scale)))
+    module = lesson.GraphModule({"block.inner.scale": nn.Parameter(torch.ones(2) * 3)}, graph)
+    equal([name for name, _ in module.named_parameters()], ["block.inner.scale"])
+    same_numbers(module(torch.ones(2)), torch.ones(2) * 3)
 
 
 def test_a_module_that_contains_another_target_is_not_changed(lesson):

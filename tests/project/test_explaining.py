@@ -15,6 +15,7 @@ from kata.showing import show
 from kata.terminal import open_console
 from tests.project.submissions import NAMES_THE_LAST
 from tests.suite.answers import judge_folder, test_name
+from tests.suite.scoreboard import sentence
 
 LESSON = "path_of_module"
 ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
@@ -32,6 +33,19 @@ def read(lessons: Path, source: str) -> str:
     """Return what the terminal shows for one test on this source, its lines joined."""
     (lessons / f"{LESSON}.py").write_text(source)
     return " ".join(judge_folder(lessons, ROOT_TEST).terminal.split())
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("test_the_orders_are_torch_s[gpipe-2]", "the orders are torch's"),
+        ("test_numbers_equal_eager_s_of_course", "numbers equal eager's of course"),
+        ("test_a_sum_is_recorded", "a sum is recorded"),
+    ],
+)
+def test_the_name_of_a_test_is_a_sentence(test: str, words: str):
+    report = pytest.TestReport(f"tests/test_x.py::{test}", ("", 0, ""), {}, "passed", None, "call")
+    assert sentence(report) == words
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ def test_a_page_has_the_lessons_title_and_all_sections_in_order(lesson, page):
 
 
 @every_lesson
+def test_no_heading_is_empty_where_the_markdown_is_read(page):
+    deeper = re.findall(r"^(#+) .*\n+(#+) ", page.text, re.MULTILINE)
+    assert all(len(inner) > len(outer) for outer, inner in deeper)
+
+
+@every_lesson
 def test_a_page_opens_with_what_you_write(page):
     """In sixty words at most, and before that nothing but the question that it answers."""
     assert re.match(r"([^.?!]*\? )?You write ", re.sub(r"`[^`]*`", "name", page.goal)), page.goal

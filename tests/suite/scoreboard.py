@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -89,4 +90,5 @@ def printed_end(printed: str) -> str:
 def sentence(test: pytest.TestReport | pytest.Item) -> str:
     """The test's name as the sentence it is, without its parameters."""
     name = test.nodeid.split("::")[-1].split("[")[0]
-    return name.removeprefix("test_").replace("_", " ")
+    possessive = re.sub(r"_s(?=_|$)", "'s", name.removeprefix("test_"))  # `torch_s`
+    return possessive.replace("_", " ")

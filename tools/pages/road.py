@@ -17,6 +17,7 @@ from kata.stubs import stubs
 from lessons import LESSONS, Lesson
 
 FILES = "### The files { data-search-exclude }"
+HINTS = "\n## Hints\n"
 SHARED = Path("solutions/stretch/_paths.py")  # the stretches of some lessons import it
 FILE = """
     ??? {box} "Show {label}"
@@ -109,15 +110,15 @@ def next_step(number: int) -> str:
 
 
 def with_files(text: str, lesson: str) -> str:
-    """Return a lesson's page with the files below their heading.
+    """Return a lesson's page with the files, below a heading of their own, before the hints.
 
-    >>> page = with_files(FILES, "path_of_module")
+    >>> page = with_files(HINTS, "path_of_module")
     >>> [line.strip() for line in page.splitlines() if "Show" in line]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['??? example "Show the stub"', '??? success "Show `path_of_module.py`"',
      '??? success "Show `stretch/path_of_module.py`"', '??? success "Show `stretch/_paths.py`"']
     """
-    return text.replace(FILES, f"{FILES}\n\n{files_of(lesson)}")
+    return text.replace(HINTS, f"\n{FILES}\n\n{files_of(lesson)}\n{HINTS}")
 
 
 def files_of(lesson: str) -> str:
