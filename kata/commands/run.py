@@ -70,7 +70,9 @@ class Torchvision(MetaPathFinder, Loader):
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        return spec_from_loader(fullname, self) if fullname == "torchvision" else None
+        # If the script imports `torchvision_compat` itself, the question comes from there.
+        asked = fullname == "torchvision" and "kata.torchvision_compat" not in sys.modules
+        return spec_from_loader(fullname, self) if asked else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         self.__exit__()
