@@ -154,9 +154,9 @@ LESSONS = (
         name="backend",
         part="below the modules",
         title="A compiler for torch.compile",
-        minutes=150,
-        needs=("graph", "code"),
-        summary="fuse elementwise operations, print them as code, compile them",
+        minutes=120,
+        needs=("graph", "code", "split_module"),
+        summary="fuse elementwise operations, print them as C, compile them",
     ),
     Lesson(
         name="exec_order",

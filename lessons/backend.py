@@ -1,34 +1,43 @@
-"""A compiler for ``torch.compile``: fuse elementwise operations, print them, compile them.
+"""A compiler for ``torch.compile``: fuse elementwise operations, print them as C, compile them.
 
-``torch.compile`` passes a graph to a function, the *backend*, and calls the function that the
-backend returns instead of the model. Your backend looks for nodes that compute element by element.
-Eager runs them one after the other, and each of them reads and writes whole tensors. A *kernel* is
-one loop that runs all of them for one element, then for the next, so memory is read and written
-once. You print such loops as Python and as C++, and build a graph that calls them.
+``torch.compile`` passes a graph to a function, the *backend*, and calls what the backend returns
+instead of the model. Eager reads and writes a whole tensor for each operation. Your backend finds
+operations that can share a *kernel*: one loop that runs all of them for one element, then for the
+next. A kernel is a partition of the graph, as in ``split_module``, and a C function runs in its
+place.
 """
 
 from __future__ import annotations
 
-import ctypes
-import heapq
-import math
-import multiprocessing
-import operator
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
-from .code import GraphModule
+from given.backend import (
+    HEADER,
+    TABLE,
+    ahead_of_time,
+    arguments,
+    checked,
+    compiled,
+    constant,
+    copy_meta,
+    is_barrier,
+    is_constant,
+    is_plain,
+    reduces_rows,
+    row_shape,
+    shape_of,
+    taking_tensors,
+    value_of,
+)
+
+from .code import GraphModule, graph_module_class
 from .graph import Graph, Node
+from .split_module import Partition, with_calls
 
 aten = torch.ops.aten
 
@@ -45,47 +54,26 @@ def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  
     return ahead_of_time(lower, TABLE)(gm, example_inputs)
 
 
-def ahead_of_time(lowering: Any, table: dict[Any, Any]) -> Callable[..., Any]:  # given
-    """Return a backend that captures the forward and the backward graph, and compiles both.
-
-    So a compiled model can be trained.
-
-    Args:
-        lowering: Takes a flat graph as a module, and returns the module that runs in its place.
-        table: Functions that compute an operator from smaller ones.
-
-    In torch: ``torch._dynamo.backends.common.aot_autograd``.
-    """
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
-
-    return aot_autograd(
-        fw_compiler=lambda flat, inputs: make_boxed_func(lowering(flat)), decompositions=table
-    )
-
-
 def lower(gm: GraphModule) -> GraphModule:
-    """Return a module that runs a flat graph with one kernel call for each group of nodes.
+    """Return a module that runs a flat graph with one call for each of its kernels.
 
-    Make a function for each kernel of the graph, and a ``launcher`` for each function. Then
-    ``with_calls`` builds the new graph. Don't change the module that was passed.
+    Write it last. The ``source`` of all fused kernels is compiled as one library. A kernel's
+    function there is ``getattr(library, kernel.symbol)``, and the new graph calls its ``launcher``.
+    ``with_kernels`` makes the result. If nothing is fused, or ``compiled`` returns ``None``, return
+    ``gm``.
 
     Args:
-        gm: The module. Its graph has operators of ``aten``, and each node knows its result, as
-            ``meta["val"]``.
-
-    Returns:
-        The new module. It runs for tensors of the shapes that it was lowered for.
+        gm: The module; it isn't changed. Its nodes know their results: ``meta["val"]``.
 
     In torch: ``torch._inductor.graph.GraphLowering``.
 
     >>> from lessons.capture import capture
-    >>> flat = capture(lambda x: (x * 2 + 1).relu(), (torch.ones(4),))
+    >>> flat = capture(lambda x: (x * 2 + 1).relu().mm(x), (torch.ones(4, 4),))
     >>> [node.name for node in lower(flat).graph.nodes]
-    ['input_0', 'kernel', 'relu', 'output']
+    ['input_0', 'kernel', 'mm', 'output']
     """
     raise NotImplementedError(
-        "backend: return a module that runs a flat graph with one kernel call for each group of nodes"
+        "backend: return a module that runs a flat graph with one call for each of its kernels"
     )
 
 
@@ -119,7 +107,7 @@ POINTWISE: dict[Any, str] = {
 
 
 class Reduction(NamedTuple):
-    """How a row becomes one number, in C++: ``s`` is the number so far, ``x`` an element."""
+    """How a row becomes one number, in C: ``s`` is the number so far, ``x`` an element."""
 
     kind: str  # how to combine the numbers of two parts of a row
     start: str
@@ -130,192 +118,20 @@ class Reduction(NamedTuple):
 REDUCTIONS: dict[Any, Reduction] = {
     aten.sum.dim_IntList: Reduction("+", "0", "{s} += {x}", "{s}"),
     aten.mean.dim: Reduction("+", "0", "{s} += {x}", "{s} / columns"),
-    aten.amax.default: Reduction("max_", "-inf_", "{s} = max_({s}, {x})", "{s}"),
+    aten.amax.default: Reduction("max_", "-INFINITY", "{s} = max_({s}, {x})", "{s}"),
 }
-
-# The functions above. Without -ffast-math, which would be wrong for inf and nan, compilers don't
-# vectorise those of the standard library.
-PREAMBLE = """\
-static const float inf_ = __builtin_inff();
-static inline float max_(float a, float b) { return a != a || a > b ? a : b; }  // nan stays nan
-#pragma omp declare reduction(max_ : float : omp_out = max_(omp_out, omp_in)) \\
-    initializer(omp_priv = -__builtin_inff())
-static const float none_ = __builtin_nanf("");  // no bound of clamp: no number is above it or below
-static inline float abs_(float x) { return __builtin_fabsf(x); }
-static inline float sqrt_(float x) { return __builtin_sqrtf(x); }
-static inline float relu_(float x) { return x < 0 ? 0 : x; }
-static inline float pass_(float x, float threshold, float y) { return x <= threshold ? 0 : y; }
-static inline float clamp_(float a, float low, float high) {
-    a = a < low ? low : a;
-    return a > high ? high : a;
-}
-static inline float exp_(float x) {  // 2^n * p(r), where |r| <= log(2) / 2
-    float c = x > -87.3f ? (x < 89 ? x : 89) : -87.3f;
-    float n = __builtin_floorf(c * 1.44269504f + 0.5f);
-    float r = c - n * 0.693359375f + n * 2.12194440e-4f;
-    float p = 1.f + r * (1.f + r * (0.5f + r * (1.6666665e-1f + r * (4.1665795e-2f
-        + r * (8.3334519e-3f + r * (1.3981999e-3f + r * 1.9875691e-4f))))));
-    union { int bits; float number; } half = { (int(n) + 126) << 23 };  // 2^n may be too large
-    return x != x ? x : p * half.number * 2;
-}
-static inline float erf_(float x) {  // a fit: its relative error is below 4e-7
-    float c = clamp_(x, -4, 4), z = c * c;
-    float p = 1.12837911f + z * (0.207121924f + z * (0.0515244342f + z * (0.00399044156f
-        + z * (1.47284198e-4f + z * (-1.94232302e-6f + z * 1.91112797e-8f)))));
-    float q = 1 + z * (0.516888261f + z * (0.117969364f + z * (0.0149577893f
-        + z * 0.00102108403f)));
-    return x <= -4 ? -1 : x >= 4 ? 1 : c * p / q;  // to the bit, or gelu grows where it is 0
-}
-static inline float tanh_(float x) {
-    float z = x * x;
-    float small = x + x * z * (-3.33332819422e-1f + z * (1.33314422036e-1f
-        + z * (-5.37397155531e-2f + z * (2.06390887954e-2f + z * -5.70498872745e-3f))));
-    return abs_(x) < 0.625f ? small : 1 - 2 / (exp_(2 * x) + 1);
-}
-static inline float gelu_none(float x) { return 0.5f * x * (1 + erf_(x * 0.70710678f)); }
-static inline float gelu_tanh(float x) {
-    return 0.5f * x * (1 + tanh_(0.79788456f * (x + 0.044715f * x * x * x)));
-}
-"""
-
-
-def is_plain(tensor: Any) -> bool:  # given
-    """Return whether a loop can read a value: dense float32 on the CPU."""
-    return is_dense(tensor) and (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
-
-
-def is_dense(value: Any) -> bool:  # given
-    """Return whether a value is a contiguous tensor of a known shape, without a size of 0."""
-    return (
-        isinstance(value, Tensor)
-        and all(type(size) is int and size > 0 for size in value.shape)
-        and value.layout is torch.strided
-        and value.is_contiguous()
-    )
-
-
-def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:  # given
-    """Normalise each row. Over more than the last dimension, the operator stays as it is."""
-    if len(shape) != 1:
-        return NotImplemented
-    mean = x.mean(-1, keepdim=True)
-    centred = x - mean
-    scale = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + eps)
-    result = centred * scale
-    result = result if weight is None else result * weight
-    return (result if bias is None else result + bias), mean, scale
-
-
-def softmax(x: Tensor, dim: int, half_to_float: bool) -> Any:  # given
-    """Return the softmax of each row. Along another dimension, the operator stays as it is."""
-    if dim not in (-1, x.dim() - 1):
-        return NotImplemented
-    powers = torch.exp(x - torch.amax(x, [-1], True))
-    return powers / powers.sum(-1, keepdim=True)
-
-
-def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: Any) -> Any:  # given
-    """Return the gradient of the softmax of each row."""
-    if dim not in (-1, grad.dim() - 1):
-        return NotImplemented
-    return output * (grad - (grad * output).sum(-1, keepdim=True))
-
-
-def power(x: Tensor, exponent: Any) -> Any:  # given
-    """Return a square or a cube. Any other power stays as it is."""
-    if exponent not in (2, 3):
-        return NotImplemented
-    return x * x if exponent == 2 else x * x * x
-
-
-RULES: dict[Any, Callable[..., Any]] = {
-    aten.native_layer_norm.default: layer_norm,
-    aten._softmax.default: softmax,
-    aten._softmax_backward_data.default: softmax_backward,
-    aten.pow.Tensor_Scalar: power,
-}
-
-
-def guarded(is_right: Any, rule: Callable[..., Any]) -> Callable[..., Any]:  # given
-    """Return a rule for the tensors that ``is_right`` accepts; others keep their operator."""
-
-    def decided(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return rule(x, *args, **kwargs) if is_right(x) else NotImplemented
-
-    return decided
-
-
-TABLE = {op: guarded(is_plain, rule) for op, rule in RULES.items()}
-
-
-@dataclass(eq=False)
-class Kernel:  # given
-    """Nodes that run in one loop, over ``rows`` rows of ``columns`` elements each.
-
-    Attributes:
-        shape: The shape of the nodes' results. A node with one number per row has the size 1
-            instead of the last one.
-        nodes: The nodes, in the graph's order.
-    """
-
-    shape: tuple[int, ...]
-    nodes: list[Node] = field(default_factory=list)
-
-    @property
-    def inputs(self) -> list[Node]:
-        """The values that are made outside and used inside, each once, in the order of use."""
-        used = [each for node in self.nodes for each in node.all_input_nodes]
-        inside = set(self.nodes)
-        return [each for each in dict.fromkeys(used) if each not in inside]
-
-    @property
-    def outputs(self) -> list[Node]:
-        """The values that are used outside."""
-        inside = set(self.nodes)
-        return [node for node in self.nodes if not inside.issuperset(node.users)]
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether no element needs to know its row or column, so rows may be cut anywhere."""
-        whole = all(shape_of(node) == self.shape for node in self.nodes)
-        places = {place(self.shape, shape_of(node)) for node in self.inputs}
-        return whole and places <= {"whole", "single"}
-
-
-def value(node: Node) -> Tensor:  # given
-    """Return a tensor without data, with the shape, dtype and device of a node's result."""
-    return node.meta["val"]
-
-
-def shape_of(node: Node) -> tuple[int, ...]:  # given
-    """Return the shape of a node's result."""
-    return tuple(value(node).shape)
-
-
-def arguments(node: Node) -> dict[str, Any]:  # given
-    """Return the arguments of an operator's node by their names, with the defaults.
-
-    >>> x = Graph().placeholder("x")
-    >>> arguments(x.graph.call_function(aten.add.Tensor, (x, 2)))
-    {'self': x, 'other': 2, 'alpha': 1}
-    """
-    schema = node.target._schema.arguments  # type: ignore[union-attr]
-    given = dict(zip([each.name for each in schema], node.args, strict=False)) | node.kwargs
-    return {each.name: given.get(each.name, each.default_value) for each in schema}
-
-
-def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:  # given
-    """Return the shape of one number per row: ``(4, 3)`` becomes ``(4, 1)``."""
-    return (*shape[:-1], 1)
 
 
 def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
     """Return how a loop over a shape reads an operand of another shape.
 
+    The last dimension of a loop is its columns, and all others together are its rows. In
+    ``scores / total``, with the shapes (4, 3) and (4, 1), there is one ``total`` per row.
+
     Returns:
-        ``"whole"`` if they are equal, ``"single"`` if the operand has one element, ``"row"`` if it
-        has the ``row_shape``, ``"column"`` if it has the last size and all others are 1. ``None``
-        if a loop over rows and columns can't read it.
+        ``"whole"`` if the shapes are equal, ``"single"`` for one element, ``"row"`` for one number
+        per row (``row_shape``), ``"column"`` for one per column, if all other sizes are 1. ``None``
+        for any other operand.
 
     >>> [place((4, 3), operand) for operand in ((4, 3), (1, 1), (4, 1), (3,), (1, 3), (4,))]
     ['whole', 'single', 'row', 'column', 'column', None]
@@ -328,13 +144,14 @@ def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
 def fits(node: Node) -> bool:
     """Return whether a loop can run a node.
 
-    It can if the node calls an operator of ``POINTWISE`` or ``REDUCTIONS``, its result is plain and
-    has at least one dimension, and the loop can read the arguments. An operator of ``POINTWISE``
-    takes plain tensors that have a ``place`` in the result's shape, integers, booleans, floats
-    except ``nan``, strings and ``None``. One of ``REDUCTIONS`` takes a plain tensor with at least
-    two elements per row, a list that has only the last dimension, and ``True`` to keep that
-    dimension. A node without a ``val`` doesn't fit. The nodes may be torch's: ``is_node`` of the
-    lesson ``graph`` accepts both kinds.
+    Any other node stays a call of torch. The node's result has to be plain (``is_plain``), with at
+    least one dimension. Besides:
+
+    - a node of ``REDUCTIONS`` fits if it ``reduces_rows``;
+    - a node of ``POINTWISE`` fits if each of its ``arguments`` is a constant (``is_constant``), or
+      a node whose result is plain and has a ``place`` in the node's shape.
+
+    The nodes may be torch's: ``is_node`` of ``graph`` accepts both kinds.
 
     >>> from lessons.capture import capture
     >>> def function(x):
@@ -350,9 +167,9 @@ class Loop(NamedTuple):  # given
     """The loop that a node runs in: nodes with equal loops form a kernel.
 
     Attributes:
-        epoch: The number of barriers before it, so it differs on the two sides of a barrier.
-        level: How often, on the way from an input of the graph to the node, the loop changes.
-        shape: The shape that the loop runs over; ``None`` for a node that doesn't fit.
+        epoch: The number of barriers up to the node.
+        level: How often the loop changes on the way to the node.
+        shape: What the loop runs over; ``None`` if the node doesn't fit.
     """
 
     epoch: int
@@ -360,145 +177,134 @@ class Loop(NamedTuple):  # given
     shape: tuple[int, ...] | None
 
 
-def is_barrier(node: Node) -> bool:  # given
-    """Return whether no other node may move past a node: it writes, or it is random."""
-    if not node.op.startswith("call_") or node.target is operator.getitem:
-        return False
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        return True  # it may do anything
-    return target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags
+@dataclass(eq=False)
+class Kernel(Partition):  # given
+    """A partition whose nodes run in one loop, or a single node, which stays as it is.
+
+    Attributes:
+        shape: The shape that the loop runs over.
+    """
+
+    shape: tuple[int, ...] = ()
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether there is a loop to print."""
+        return len(self.nodes) > 1
+
+    @property
+    def symbol(self) -> str:
+        """The name of the C function."""
+        return f"kernel_{self.nodes[0].name}"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no element needs to know its row or column, so rows may be cut anywhere."""
+        whole = all(shape_of(node) == self.shape for node in self.nodes)
+        places = {place(self.shape, shape_of(node)) for node in self.inputs}
+        return whole and places <= {"whole", "single"}
+
+    @property
+    def columns(self) -> int:
+        """How many elements a row of the loop has."""
+        return CHUNK if self.is_flat else self.shape[-1]
+
+
+CHUNK = 16384  # elements of a row in a flat kernel
 
 
 def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
-    """Return the shape that a node's loop runs over, or ``None`` if it doesn't fit.
+    """Return the shape that a node's loop runs over, or ``None`` if the node doesn't fit.
 
-    A reduction runs over the shape of its input. A node that follows the reduction, with one
-    number per row, stays in the same loop: if an input's loop has a shape other than the node's,
-    and that shape's ``row_shape`` is the node's shape, the node runs over the loop's shape too. If
-    there are several such inputs, the one with the highest level decides. Any other node runs over
-    its own shape.
+    Most nodes run over their own shape. But the loop of ``m = x.mean(-1, keepdim=True)`` runs over
+    the shape of its input, (4, 3). And ``m + 1``, of shape (4, 1), is best computed in the same
+    loop, once per row. So if a node's shape is the ``row_shape`` of an input's loop, it runs over
+    the shape of that loop: of the one with the highest level, if there are several.
 
     Args:
         node: The node.
         loops: The loops of the nodes before it.
     """
     raise NotImplementedError(
-        "backend: return the shape that a node's loop runs over, or ``None`` if it doesn't fit"
+        "backend: return the shape that a node's loop runs over, or ``None`` if the node doesn't fit"
     )
 
 
 def loops_of(graph: Graph) -> dict[Node, Loop]:
     """Return the loop of each node.
 
-    A kernel runs without a break: it can't wait in the middle until other nodes have used its
-    results. So no value may leave a kernel and come back. Levels make sure of that. Take the level
-    of each input, plus one if its loop and the node's have different shapes; the node's level is
-    the highest of these. So a value that leaves a kernel is used at a higher level. An input of the
-    graph has level 0.
+    A kernel runs from its first node to its last without a break. So no value may leave it and come
+    back. Here ``a`` and ``c`` have the same shape, but ``c`` has to wait for ``b``::
 
-    Then go from the last node to the first: if all users of a node that fits are in one loop, and
-    that loop has the shape and the epoch of the node's own loop, move the node there.
+        a = relu(x)     level 1    x has level 0, and no loop: its shape is None
+        b = a.mm(a)     level 2    no loop
+        c = a + b       level 3    a asks for level 1, b for level 3
+
+    An input asks for its own level, or for one more if the shapes of the two loops differ. The
+    highest of these is the node's level. A barrier (``is_barrier``) begins a new epoch, so no loop
+    has nodes from both sides of it.
 
     >>> from lessons.capture import capture
     >>> def function(x, y):
     ...     return torch.relu(x).mm(x) + torch.relu(y)
     >>> graph = capture(function, (torch.ones(2, 2), torch.ones(2, 2))).graph
     >>> {str(node): loop.level for node, loop in loops_of(graph).items() if loop.shape}
-    {'relu': 1, 'relu_1': 3, 'add': 3}
+    {'relu': 1, 'relu_1': 1, 'add': 3}
     """
     raise NotImplementedError("backend: return the loop of each node")
 
 
-def kernels(graph: Graph) -> list[Kernel]:
-    """Return the groups of at least two nodes that run in one loop.
+def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:
+    """Move each node that fits to the loop of its users, if that saves storing its result.
+
+    In the example of ``loops_of``, only ``add`` uses ``relu_1``. A node joins its users if they all
+    have the same loop, with the node's own shape and epoch. Whole chains move if you go from the
+    last node to the first.
 
     Args:
-        graph: The graph; it isn't changed.
+        graph: The graph.
+        loops: The loops of all nodes; they are changed.
+    """
+    raise NotImplementedError(
+        "backend: move each node that fits to the loop of its users, if that saves storing its result"
+    )
 
-    Returns:
-        The kernels, in the order of their first nodes.
 
-    In torch: ``torch.fx.passes.infra.partitioner.CapabilityBasedPartitioner`` groups nodes without
-    a cycle; ``torch._inductor.scheduler.Scheduler`` decides which loops are fused.
+def kernels(gm: GraphModule) -> list[Kernel]:
+    """Return the partitions of a graph, in an order in which they can run.
+
+    Nodes in equal loops are one partition, whose ``shape`` is the loop's. Each other call is a
+    partition of its own. ``assign_nodes``, ``collect_crossings`` and ``order_partitions`` of
+    ``split_module`` do the work.
+
+    In torch: ``torch._inductor.scheduler.Scheduler`` decides which loops are fused.
 
     >>> from lessons.capture import capture
     >>> def function(x, w):
     ...     return torch.relu((x * 2 + 1).mm(w)).neg()
-    >>> graph = capture(function, (torch.ones(4, 3), torch.ones(3, 5))).graph
-    >>> [(kernel.nodes, kernel.inputs, kernel.outputs) for kernel in kernels(graph)]
-    [([mul, add], [input_0], [add]), ([relu, neg], [mm], [neg])]
+    >>> for kernel in kernels(capture(function, (torch.ones(4, 3), torch.ones(3, 5)))):
+    ...     print(kernel.nodes, list(kernel.inputs), list(kernel.outputs), kernel.is_fused)
+    [mul, add] [input_0] [add] True
+    [mm] [add, input_1] [mm] False
+    [relu, neg] [mm] [neg] True
     """
     raise NotImplementedError(
-        "backend: return the groups of at least two nodes that run in one loop"
+        "backend: return the partitions of a graph, in an order in which they can run"
     )
-
-
-CHUNK = 16384  # elements computed together: few enough to stay in the processor's cache
-
-
-def out_variant(target: Any) -> tuple[str, str]:  # given
-    """Return the variant of an operator that writes its result, and the name of that argument.
-
-    >>> out_variant(aten.mul.Tensor)
-    ('aten.mul.out', 'out')
-    """
-    packet = target.overloadpacket
-    wanted = [(each.name, str(each.type)) for each in target._schema.arguments]
-    for variant in (getattr(packet, name) for name in packet.overloads()):
-        *others, last = variant._schema.arguments
-        if last.is_out and [(each.name, str(each.type)) for each in others] == wanted:
-            return str(variant), last.name
-    raise KeyError(target)
-
-
-def python_source(kernel: Kernel) -> str:
-    """Return a function ``run`` that computes a kernel chunk by chunk.
-
-    ``run`` takes the inputs and then the outputs, which it writes. It views them as rows:
-    ``whole`` as ``view(-1, columns)``, ``row`` as ``view(-1, 1)``, and others as ``view(-1)``. So
-    each reduction is over ``[-1]``. In a flat kernel, a row is a single element. A chunk has as
-    many rows as fit into ``CHUNK`` elements, but at least one. For each chunk, each operator runs
-    once, as its ``out_variant``. It writes to an output's rows, or else to a buffer of the size of
-    a chunk, which the next chunk uses again.
-
-    >>> from lessons.capture import capture
-    >>> graph = capture(lambda x: (x * 2 + 1), (torch.ones(100000),)).graph
-    >>> print(python_source(kernels(graph)[0]))
-    def run(p_input_0, o_add):
-        p_input_0 = p_input_0.view(-1, 1)
-        b_mul = torch.empty(16384, 1)
-        o_add = o_add.view(-1, 1)
-        for start in range(0, 100000, 16384):
-            end = min(start + 16384, 100000)
-            v_input_0 = p_input_0[start:end]
-            v_mul = aten.mul.out(v_input_0, 2, out=b_mul[:end - start])
-            v_add = aten.add.out(v_mul, 1, out=o_add[start:end])
-    """
-    raise NotImplementedError(
-        "backend: return a function ``run`` that computes a kernel chunk by chunk"
-    )
-
-
-def python_function(kernel: Kernel) -> Callable[..., None]:  # given
-    """Return the function that ``python_source`` prints."""
-    namespace: dict[str, Any] = {"torch": torch, "aten": aten, "inf": math.inf, "nan": math.nan}
-    exec(python_source(kernel), namespace)
-    return namespace["run"]
 
 
 def phases(kernel: Kernel) -> list[list[Node]]:
     """Return the nodes in groups: each group runs in one pass over the columns of a row.
 
-    A reduction has its result only after a pass over all columns of a row. So a node with a value
-    per column needs another pass if it uses a value per row of this kernel. A node with one value
-    per row is computed at the end of a pass, so it doesn't need another one.
+    A sum is known only after a pass. So a node with a value per column waits for the next pass if
+    it uses a value per row (``is_per_row``) of this kernel. A node with a value per row doesn't: it
+    is computed after the pass. Each node runs as early as it can.
 
     >>> from lessons.capture import capture
     >>> def softmax(x):
     ...     powers = (x - x.amax(-1, True)).exp()
     ...     return powers / powers.sum(-1, True)
-    >>> (kernel,) = kernels(capture(softmax, (torch.ones(2, 3),)).graph)
+    >>> (kernel,) = kernels(capture(softmax, (torch.ones(2, 3),)))
     >>> phases(kernel)
     [[amax], [sub, exp, sum_1], [div]]
     """
@@ -512,15 +318,32 @@ def is_per_row(kernel: Kernel, node: Node) -> bool:  # given
     return shape_of(node) != kernel.shape
 
 
+FUNCTION = """
+void {symbol}(int threads, long long rows, long long columns, long long size,
+    {parameters}) {{
+    #pragma omp parallel num_threads(threads)
+    {{{buffers}
+        #pragma omp for
+        for (long long i = 0; i < rows; ++i) {{
+            const long long left = size - i * columns;
+            const long long end = left < columns ? left : columns;{passes}
+        }}{frees}
+    }}
+}}
+"""
+PASS = """{before}
+#pragma omp simd{clauses}
+for (long long j = 0; j < end; ++j) {{{inside}
+}}{after}"""
 INDEX = {"whole": "i * columns + j", "single": "0", "row": "i", "column": "j"}
 
 
-class CppWriter:
-    """Writes the C++ of one kernel.
+class CWriter:
+    """Writes the C function of one kernel. The lesson's page shows the one of a softmax.
 
-    A value per column is a variable ``v_…`` inside the loop over the columns, and a value per row
-    is one outside the loop. ``p_…`` are the inputs, ``o_…`` the outputs, and ``s_…`` the states of
-    the reductions. ``b_…`` are buffers of one row, for the values that a later pass needs.
+    ``i`` is the row and ``j`` the column; ``p_…`` are inputs, ``o_…`` outputs, ``v_…`` values,
+    ``s_…`` reductions that aren't complete, and ``b_…`` buffers of one row. A value per column is
+    computed inside the loop over the columns, and a value per row after it.
 
     Args:
         kernel: The kernel.
@@ -535,49 +358,34 @@ class CppWriter:
         self.phases = phases(kernel)
         self.phase = {node: n for n, nodes in enumerate(self.phases) for node in nodes}
 
-    def source(self) -> str:  # given
-        """Return a function ``run``: a loop over the rows, which the threads share.
-
-        A flat kernel is cut into rows of ``columns`` elements; the last may be shorter.
-        """
-        names = [node.name for node in self.kernel.nodes if self.is_kept(node)]
-        lines = [f"float* __restrict b_{name} = new float[columns];" for name in names]
-        lines += ["#pragma omp for", "for (long long i = 0; i < rows; ++i) {"]
-        lines += [
-            "    const long long end = columns < size - i * columns ? columns : size - i * columns;"
-        ]
-        lines += [f"    {line}" for number in range(len(self.phases)) for line in self.loop(number)]
-        lines += ["}", *(f"delete[] b_{name};" for name in names)]
-        sizes = "int threads, long long rows, long long columns, long long size"
-        body = "".join(f"        {line}\n" for line in lines)
-        head = f'extern "C" void run({sizes}, {", ".join(self.pointers())}) {{'
-        return f"{head}\n    #pragma omp parallel num_threads(threads)\n    {{\n{body}    }}\n}}\n"
-
-    def pointers(self) -> list[str]:  # given
-        """Return the parameters that are tensors: the inputs, then the outputs."""
-        inputs = [f"const float* __restrict p_{node.name}" for node in self.kernel.inputs]
-        return inputs + [f"float* __restrict o_{node.name}" for node in self.kernel.outputs]
-
-    def is_kept(self, node: Node) -> bool:
-        """Return whether a later phase needs the value of this node for each column."""
-        raise NotImplementedError(
-            "backend: return whether a later phase needs the value of this node for each column"
+    def function(self) -> str:  # given
+        """Return a function with a loop over the rows, which the threads share."""
+        kept = [node.name for node in self.kernel.nodes if self.is_kept(node)]
+        buffers = (f"float* const b_{name} = malloc(sizeof(float) * columns);" for name in kept)
+        return FUNCTION.format(
+            symbol=self.kernel.symbol,
+            parameters=",\n    ".join(self.parameters()),
+            buffers=lines(buffers, 8),
+            passes=indent("".join(map(self.one_pass, self.phases)), " " * 12),
+            frees=lines((f"free(b_{name});" for name in kept), 8),
         )
 
-    def loop(self, number: int) -> list[str]:  # given
-        """Return the lines of one phase: before the loop over the columns, in it, and after it."""
-        nodes = self.phases[number]
+    def parameters(self) -> list[str]:  # given
+        """Return the parameters that are tensors: the inputs, then the outputs."""
+        inputs = [f"const float* restrict p_{node.name}" for node in self.kernel.inputs]
+        return inputs + [f"float* restrict o_{node.name}" for node in self.kernel.outputs]
+
+    def one_pass(self, nodes: list[Node]) -> str:  # given
+        """Return one pass over the columns: the lines before the loop, in it, and after it."""
         sums = [node for node in nodes if node.target in REDUCTIONS]
         rows = [node for node in nodes if is_per_row(self.kernel, node)]
-        clauses = [f" reduction({REDUCTIONS[node.target].kind}:s_{node.name})" for node in sums]
-        return [
-            *map(self.start, sums),
-            f"#pragma omp simd{''.join(clauses)}",
-            "for (long long j = 0; j < end; ++j) {",
-            *(f"    {line}" for node in nodes for line in self.in_loop(node)),
-            "}",
-            *(line for node in rows for line in self.after_loop(node)),
-        ]
+        clauses = (f" reduction({REDUCTIONS[node.target].kind}:s_{node.name})" for node in sums)
+        return PASS.format(
+            before=lines(map(self.start, sums)),
+            clauses="".join(clauses),
+            inside=lines((line for node in nodes for line in self.in_loop(node)), 4),
+            after=lines(line for node in rows for line in self.after_loop(node)),
+        )
 
     def start(self, node: Node) -> str:  # given
         """Return the line of a reduction before the loop. A long sum needs more digits."""
@@ -585,201 +393,111 @@ class CppWriter:
         is_long = reduction.kind == "+" and self.kernel.shape[-1] > CHUNK
         return f"{'double' if is_long else 'float'} s_{node.name} = {reduction.start};"
 
+    def store(self, node: Node, where: str) -> list[str]:  # given
+        """Return the line that stores the variable of an output; none for any other node."""
+        line = f"o_{node.name}[{INDEX[where]}] = v_{node.name};"
+        return [line] if node in self.kernel.outputs else []
+
+    def is_kept(self, node: Node) -> bool:
+        """Return whether a node has a value per column that a later pass needs.
+
+        Its variable is gone at the next column, so it is kept in a buffer.
+        """
+        raise NotImplementedError(
+            "backend: return whether a node has a value per column that a later pass needs"
+        )
+
     def in_loop(self, node: Node) -> list[str]:
         """Return the lines of a node inside the loop over the columns.
 
-        A reduction takes a step. Any other node with one value per row has no lines here. A node
-        with a value per column computes its variable, and stores it in its buffer if the node is
-        kept, and in its output if the node is an output.
+        A value per column is computed, put into its buffer if it ``is_kept``, and stored
+        (``store``) at the place ``"whole"``. A reduction takes its ``step``. In a softmax, ``exp``
+        has the first two of these lines, and ``sum_1`` the third::
+
+            const float v_exp = exp_(v_sub);
+            b_exp[j] = v_exp;
+            s_sum_1 += v_exp;
         """
         raise NotImplementedError(
             "backend: return the lines of a node inside the loop over the columns"
         )
 
     def after_loop(self, node: Node) -> list[str]:
-        """Return the lines of a node with one value per row, which come after the loop."""
+        """Return the lines of a node with a value per row, after the loop over the columns.
+
+        The value of a reduction is its ``result``: ``const float v_mean = s_mean / columns;``.
+        It is stored at the place ``"row"``.
+        """
         raise NotImplementedError(
-            "backend: return the lines of a node with one value per row, which come after the loop"
+            "backend: return the lines of a node with a value per row, after the loop over the columns"
         )
 
-    def expression(self, node: Node) -> str:
-        """Return an expression for a node of ``POINTWISE``."""
-        raise NotImplementedError("backend: return an expression for a node of ``POINTWISE``")
+    def expression(self, node: Node) -> str:  # given
+        """Return the C expression of a node, from ``POINTWISE`` and its operands."""
+        given = arguments(node).items()
+        names = {name: self.operand(node, argument) for name, argument in given}
+        return POINTWISE[node.target].format_map(names)
 
     def operand(self, node: Node, argument: Any) -> str:
-        """Return an expression for an argument of a node.
+        """Return the C expression of an argument of a node.
 
-        A node of the same kernel is a variable, unless it has a value per column and belongs to an
-        earlier phase: then read it from its buffer. Read an input at its ``place``. Numbers and
-        booleans become floats, infinity becomes ``inf_``, minus infinity ``(-inf_)``, and ``None``
-        becomes ``none_``. A string stays as it is.
+        In ``softmax(x * 2, -1)``, there are all five kinds:
+
+        - ``2.0f``: a ``constant``;
+        - ``p_x[i * columns + j]``: an input, at the ``INDEX`` of its ``place``;
+        - ``v_sub``: a value of the same pass;
+        - ``v_amax``: a value per row, also from an earlier pass;
+        - ``b_mul[j]``: a value per column from an earlier pass.
         """
-        raise NotImplementedError("backend: return an expression for an argument of a node")
+        raise NotImplementedError("backend: return the C expression of an argument of a node")
 
 
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+def lines(texts: Iterable[str], depth: int = 0) -> str:  # given
+    """Return each text on a new line, indented."""
+    return "".join("\n" + " " * depth + text for text in texts)
 
 
-def find_compiler() -> str:  # given
-    """Return the C++ compiler: the environment's ``CXX``, or the first one that is installed.
-
-    Raises:
-        OSError: There is none.
-    """
-    names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
-    for path in map(shutil.which, filter(None, names)):
-        if path:
-            return path
-    raise OSError("there is no C++ compiler: install one, or name it in the variable CXX")
+def source(fused: list[Kernel]) -> str:  # given
+    """Return the C of all kernels of a graph, which is compiled at once."""
+    return HEADER + "".join(CWriter(kernel).function() for kernel in fused)
 
 
-def compiled(source: str) -> Callable[..., None]:
-    """Compile C++, and return its function ``run``.
+def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:
+    """Return a function that runs a kernel on its inputs, and returns new outputs.
 
-    Name the library after everything that affects it: the compiler, ``FLAGS``, ``PREAMBLE`` and the
-    source. So the same source is compiled only once, and the next process finds the library. If it
-    isn't in ``library_folder`` yet, ``build`` it. Open it with ``ctypes.CDLL``.
+    C gets addresses only, and would read past the end of a tensor without notice. So pass each
+    input through ``checked``, which returns a contiguous tensor or refuses it. The loop writes
+    ``float32`` on the CPU: say so when you allocate outputs, as the defaults may be others.
 
-    Raises:
-        OSError: There is no compiler, or it failed.
-    """
-    raise NotImplementedError("backend: compile C++, and return its function ``run``")
+    Args:
+        kernel: The kernel.
+        run: Its C function, for ``taking_tensors``.
 
-
-def library_folder() -> Path:  # given
-    """Return the folder with the compiled kernels of this user on this machine."""
-    folder = Path(tempfile.gettempdir(), f"fx-kata-kernels-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user: set TMPDIR to a folder of yours")
-    return folder
-
-
-def build(compiler: str, text: str, library: Path) -> None:  # given
-    """Compile C++ to a library, with threads if the compiler supports OpenMP."""
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        source, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
-        source.write_text(text, encoding="utf-8")
-        for threads in ("-fopenmp", "-fopenmp-simd"):
-            command = [
-                compiler,
-                *FLAGS,
-                threads,
-                "-shared",
-                "-fPIC",
-                str(source),
-                "-o",
-                str(result),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                result.replace(library)  # at once: another process may look for it
-                return
-    raise OSError(f"{compiler} failed: {done.stderr.strip()[:500]}")
-
-
-def cpp_function(kernel: Kernel) -> Callable[..., None]:  # given
-    """Return the function that ``CppWriter`` prints; it takes inputs and outputs as tensors."""
-    return with_tensors(kernel, compiled(CppWriter(kernel).source()))
-
-
-def with_tensors(kernel: Kernel, run: Callable[..., None]) -> Callable[..., None]:  # given
-    """Return a function that passes the sizes of a kernel and the addresses of its tensors."""
-    count = math.prod(kernel.shape)
-    columns = CHUNK if kernel.is_flat else kernel.shape[-1]
-    sizes = [ctypes.c_longlong(each) for each in (-(-count // columns), columns, count)]
-    # Threads of OpenMP don't survive a fork: a child that waits for them waits forever.
-    is_alone = count <= CHUNK or multiprocessing.parent_process() is not None
-
-    def call(*tensors: Tensor) -> None:
-        pointers = [ctypes.c_void_p(each.data_ptr()) for each in tensors]
-        threads = 1 if is_alone else torch.get_num_threads()
-        run(ctypes.c_int(threads), *sizes, *pointers)
-
-    return call
-
-
-def functions(found: Iterable[Kernel]) -> list[Callable[..., None]]:
-    """Return a function for each kernel: all compiled from C++, or else all in Python.
-
-    If there is no compiler, or it fails, give a single warning (``RuntimeWarning``) with the
-    message of the error.
+    Returns:
+        A function named ``"kernel"``, for the names of its calls. It returns a list of outputs, or
+        a single output as it is (``returns_single``).
     """
     raise NotImplementedError(
-        "backend: return a function for each kernel: all compiled from C++, or else all in Python"
+        "backend: return a function that runs a kernel on its inputs, and returns new outputs"
     )
 
 
-def launcher(kernel: Kernel, function: Callable[..., None]) -> Callable[..., tuple[Tensor, ...]]:
-    """Return a function that runs a kernel on its inputs and returns its outputs.
+def with_kernels(
+    gm: GraphModule, partitions: list[Kernel], functions: Mapping[Kernel, Callable[..., Any]]
+) -> GraphModule:  # given
+    """Return a module like ``gm`` whose graph calls the functions of some partitions.
 
-    The function allocates the outputs, empty, and calls ``function(*inputs, *outputs)``. The loop
-    itself can't check its inputs, so first pass them through ``checked``, which refuses those that
-    the kernel wasn't made for.
+    The nodes that have the results get copies of the ``meta`` of the old ones. The nodes of any
+    other partition are copied.
     """
-    raise NotImplementedError(
-        "backend: return a function that runs a kernel on its inputs and returns its outputs"
-    )
+    calls: dict[Node, Kernel] = {}
 
+    def call(graph: Graph, kernel: Kernel, inputs: tuple[Node, ...]) -> Node | None:
+        if kernel not in functions:
+            return None
+        calls[node := graph.call_function(functions[kernel], inputs)] = kernel
+        return node
 
-def checked(node: Node, tensor: Tensor) -> Tensor:  # given
-    """Return a contiguous tensor, if it has the properties that the graph records for the node.
-
-    Raises:
-        ValueError: It has another shape, dtype or device, or it needs a gradient.
-    """
-    expected = value(node)
-    is_alike = tensor.dtype == expected.dtype and tensor.device == expected.device
-    if not is_alike or tensor.shape != expected.shape:
-        before, now = (
-            f"{tuple(each.shape)} of {each.dtype} on {each.device}" for each in (expected, tensor)
-        )
-        raise ValueError(
-            f"{node.name} was {before} when the graph was lowered, and is {now}: lower it for "
-            "these inputs, or use torch.compile(model, backend=backend), which does"
-        )
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ValueError(
-            f"{node.name} needs a gradient, and a kernel has none: use torch.no_grad(), or "
-            "torch.compile(model, backend=backend), which lowers a backward graph too"
-        )
-    return tensor.resolve_neg().contiguous()
-
-
-def with_calls(gm: GraphModule, launchers: Mapping[Kernel, Callable[..., Any]]) -> GraphModule:
-    """Return a module like ``gm`` in which each kernel is a call of its launcher.
-
-    Copy the nodes outside the kernels. A kernel becomes a call of its launcher, which returns a
-    tuple, and one ``operator.getitem`` per output, with the name and the ``meta`` of the node that
-    computed it before. ``in_order`` yields the order.
-
-    The result has the classes of ``gm``: ``type(gm.graph)()``, and ``graph_module_class(gm)`` of
-    the lesson ``code``.
-    """
-    raise NotImplementedError(
-        "backend: return a module like ``gm`` in which each kernel is a call of its launcher"
-    )
-
-
-def in_order(graph: Graph, found: list[Kernel]) -> Iterator[Any]:  # given
-    """Yield kernels and other nodes in the graph's order, but each after those that it needs.
-
-    Raises:
-        graphlib.CycleError: A kernel depends on its own results.
-    """
-    home: dict[Node, Any] = {node: kernel for kernel in found for node in kernel.nodes}
-    position: dict[Any, int] = {}
-    sorter: TopologicalSorter[Any] = TopologicalSorter()
-    for number, node in enumerate(graph.nodes):
-        unit = home.get(node, node)
-        position.setdefault(unit, number)
-        needed = (home.get(each, each) for each in node.all_input_nodes)
-        sorter.add(unit, *(each for each in needed if each is not unit))
-    sorter.prepare()
-    ready: list[tuple[int, Any]] = []
-    while sorter.is_active():
-        for unit in sorter.get_ready():
-            heapq.heappush(ready, (position[unit], unit))
-        _, unit = heapq.heappop(ready)
-        yield unit
-        sorter.done(unit)
+    graph = with_calls(gm.graph, partitions, call)
+    copy_meta(calls)
+    return graph_module_class(gm)(gm, graph)

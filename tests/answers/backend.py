@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tests.suite.answers import around, on, right, wrong
 
 # --- wrong: which nodes fit -----------------------------------------------------------------------
@@ -27,12 +25,18 @@ def asks_for_the_operator_alone(lesson):
         return node.target in lesson.POINTWISE or node.target in lesson.REDUCTIONS
 
 
+@wrong("test_a_node_of_torch_fits_too", says="use `is_node`")
+def knows_only_its_own_nodes(lesson):
+    """Asks for the class of its own nodes."""
+    lesson.is_node = lambda value: isinstance(value, lesson.Node)
+
+
 # --- wrong: kernels -------------------------------------------------------------------------------
 
 
 @wrong(
     "test_a_value_that_leaves_does_not_come_back_to_its_kernel",
-    says="kernels that each can run before what needs them",
+    says="cycle exists between partitions",
 )
 def groups_by_shape(lesson):
     """Puts all nodes of a shape into one kernel."""
@@ -42,17 +46,21 @@ def groups_by_shape(lesson):
         return {node: loop._replace(level=0) for node, loop in original(graph).items()}
 
 
-@wrong("test_a_single_node_is_not_a_kernel", says="got: [1, 1]")
-def makes_kernels_of_single_nodes(lesson):
-    """Keeps groups of one node."""
+@wrong("test_an_input_adds_to_the_level_only_if_its_own_loop_is_another", says="0 + 1 < 3")
+def counts_the_highest_input_up(lesson):
+    """Adds one to the highest level if any input has another loop."""
 
     @on(lesson)
-    def kernels(graph):
-        found = {}
-        for node, loop in lesson.loops_of(graph).items():
-            if loop.shape:
-                found.setdefault(loop, lesson.Kernel(loop.shape)).nodes.append(node)
-        return list(found.values())
+    def loops_of(graph):
+        loops, epoch = {}, 0
+        for node in graph.nodes:
+            shape = lesson.loop_shape(node, loops)
+            inputs = [loops[each] for each in node.all_input_nodes]
+            highest = max((each.level for each in inputs), default=0)
+            epoch += lesson.is_barrier(node)
+            changes = any(each.shape != shape for each in inputs)
+            loops[node] = lesson.Loop(epoch, highest + changes, shape)
+        return loops
 
 
 @wrong("test_nodes_after_a_reduction_stay_in_its_loop", says="one number per row")
@@ -67,7 +75,7 @@ def leaves_rows_to_loops_of_their_own(lesson):
         return lesson.shape_of(source)
 
 
-@wrong("test_nothing_moves_past_a_write", says="got: [4]")
+@wrong("test_nothing_moves_past_a_write", says="both sides of the write")
 def moves_past_writes(lesson):
     """Forgets the barriers."""
 
@@ -76,50 +84,44 @@ def moves_past_writes(lesson):
         return {node: loop._replace(epoch=0) for node, loop in original(graph).items()}
 
 
-@wrong("test_a_node_follows_its_user_to_a_later_loop", says="from the last node to the first")
-def starts_everything_early(lesson):
-    """Computes levels, and leaves each node where it could run first."""
+@wrong("test_a_node_joins_the_loop_of_its_only_user", says="from the last node to the first")
+def moves_the_first_nodes_first(lesson):
+    """Goes through the graph from its first node to its last."""
 
     @on(lesson)
-    def loops_of(graph):
-        loops, epoch = {}, 0
+    def join_users(graph, loops):
         for node in graph.nodes:
-            shape = lesson.loop_shape(node, loops)
-            inputs = [loops[each] for each in node.all_input_nodes]
-            level = max((each.level + (each.shape != shape) for each in inputs), default=0)
-            epoch += lesson.is_barrier(node)
-            loops[node] = lesson.Loop(epoch, level, shape)
-            epoch += lesson.is_barrier(node)
-        return loops
+            users = {loops[user] for user in node.users}
+            if loops[node].shape and len(users) == 1:
+                (loop,) = users
+                if loop[::2] == loops[node][::2]:
+                    loops[node] = loop
 
 
-@wrong("test_kernels_are_in_the_order_of_their_first_nodes", says="`relu` is before `neg`")
-def orders_kernels_by_level(lesson):
-    """Lists the kernels of a lower level first."""
+@wrong("test_a_value_from_before_a_write_is_computed_before_it", says="compare the epochs too")
+def joins_users_in_a_later_epoch(lesson):
+    """Compares the shapes of two loops, and not their epochs."""
 
-    @around(lesson)
-    def kernels(original, graph):
-        loops = lesson.loops_of(graph)
-        return sorted(original(graph), key=lambda kernel: loops[kernel.nodes[0]].level)
-
-
-# --- wrong: printing ------------------------------------------------------------------------------
-
-
-@wrong("test_python_needs_memory_for_only_one_chunk", says="a buffer that every chunk uses again")
-def works_on_the_whole_at_once(lesson):
-    """Makes one chunk of everything."""
-
-    @around(lesson)
-    def python_source(original, kernel):
-        before, lesson.CHUNK = lesson.CHUNK, math.prod(kernel.shape)
-        try:
-            return original(kernel)
-        finally:
-            lesson.CHUNK = before
+    @on(lesson)
+    def join_users(graph, loops):
+        for node in reversed(list(graph.nodes)):
+            users = {loops[user] for user in node.users}
+            if loops[node].shape and len(users) == 1:
+                (loop,) = users
+                if loop.shape == loops[node].shape:
+                    loops[node] = loop
 
 
-@wrong("test_a_node_that_uses_a_row_waits_for_the_next_pass", says="expected: [4, 2]")
+@wrong("test_each_partition_comes_after_those_that_it_needs", says="`add` needs `mm`")
+def keeps_the_order_of_the_first_nodes(lesson):
+    """Returns the partitions as ``assign_nodes`` does."""
+    lesson.order_partitions = lambda partitions: partitions
+
+
+# --- wrong: passes and C --------------------------------------------------------------------------
+
+
+@wrong("test_a_node_that_uses_a_row_waits_for_the_next_pass", says="before the pass has computed")
 def makes_one_pass(lesson):
     """Runs everything in one pass over a row."""
     lesson.phases = lambda kernel: [list(kernel.nodes)]
@@ -135,10 +137,81 @@ def waits_for_rows_from_outside(lesson):
         return [[]] * ("row" in places) + original(kernel)
 
 
-@wrong("test_without_a_compiler_there_is_one_warning_and_python_runs", says="C++ compiler")
-def ends_without_a_compiler(lesson):
-    """Lets the error of the compiler pass."""
-    lesson.functions = lambda found: [lesson.cpp_function(each) for each in found]
+@wrong(
+    "test_an_operand_is_an_input_a_constant_a_variable_or_in_a_buffer",
+    says="a value per row has no buffer",
+)
+def reads_rows_from_buffers(lesson):
+    """Takes everything from an earlier pass out of a buffer."""
+
+    @around(lesson.CWriter)
+    def operand(original, self, node, argument):
+        if self.phase.get(argument, 9) < self.phase[node]:
+            return f"b_{argument.name}[j]"
+        return original(self, node, argument)
+
+
+@wrong("test_a_value_per_column_is_kept_for_a_later_pass", says="got: []")
+def keeps_nothing(lesson):
+    """Believes that a variable lives until the last pass."""
+
+    @on(lesson.CWriter)
+    def is_kept(self, node):
+        return False
+
+
+@wrong("test_printed_c_computes_what_eager_does", says="the numbers that the eager model gives")
+def prints_six_digits(lesson):
+    """Prints numbers with a fixed number of digits."""
+    lesson.constant = lambda argument: (
+        {None: "NAN"}.get(argument)
+        or (argument if isinstance(argument, str) else f"{argument:f}f")
+        .replace("inff", "INFINITY")
+        .replace("-INFINITY", "(-INFINITY)")
+    )
+
+
+@wrong("test_printed_c_computes_what_eager_does", says="C that compiles")
+def forgets_the_semicolon(lesson):
+    """Prints a statement as Python has it; the compiler's words have the printed line."""
+
+    @around(lesson.CWriter)
+    def after_loop(original, self, node):
+        return [line.removesuffix(";") for line in original(self, node)]
+
+
+# --- wrong: the graph that calls the kernels ------------------------------------------------------
+
+
+@wrong(
+    "test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default", says="(torch.float64, 'cpu')"
+)
+def allocates_what_is_the_default(lesson):
+    """Makes outputs of the default dtype, on the default device."""
+
+    @on(lesson)
+    def launcher(kernel, run):
+        function = lesson.taking_tensors(run, kernel.shape, kernel.columns)
+
+        def call(*inputs):
+            pairs = zip(kernel.inputs, inputs, strict=True)
+            ready = [lesson.checked(node, each) for node, each in pairs]
+            outputs = [lesson.torch.empty(lesson.shape_of(node)) for node in kernel.outputs]
+            function(*ready, *outputs)
+            return outputs[0] if kernel.returns_single else outputs
+
+        call.__name__ = "kernel"
+        return call
+
+
+@wrong("test_inputs_may_have_strides", says="a contiguous tensor")
+def checks_and_passes_on_the_original(lesson):
+    """Calls ``checked``, and ignores what it returns."""
+
+    @around(lesson)
+    def checked(original, node, tensor):
+        original(node, tensor)
+        return tensor
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -148,36 +221,39 @@ def ends_without_a_compiler(lesson):
 def searches_for_a_kernel_to_join(lesson):  # noqa: C901
     """Has no levels: from the end, a node joins the first kernel that doesn't wait for another."""
 
-    def leads_outside_and_back(node, kernel, home):
-        waiting = [user for user in node.users if home.get(user) is not kernel]
+    def leads_outside_and_back(node, group, home):
+        waiting = [user for user in node.users if home.get(user) is not group]
         while waiting:
             user = waiting.pop()
             unit = home.get(user)
-            if unit is kernel:
+            if unit is group:
                 return True
-            ends = unit.outputs if unit else [user]
-            after = [each for end in ends for each in end.users]
-            waiting += [each for each in after if unit is None or home.get(each) is not unit]
+            inside = unit[1] if unit else [user]
+            waiting += [each for one in inside for each in one.users if each not in inside]
         return False
 
     @on(lesson)
-    def kernels(graph):
+    def kernels(gm):
         home, made, loops = {}, [], {}
-        for node in graph.nodes:
+        for node in gm.graph.nodes:
             loops[node] = lesson.Loop(0, len(loops), lesson.loop_shape(node, loops))
-        for node in reversed(list(graph.nodes)):
+        for node in reversed(list(gm.graph.nodes)):
             shape = loops[node].shape
             if lesson.is_barrier(node):
                 made.clear()
             if shape:
-                fitting = (kernel for kernel in made if kernel.shape == shape)
+                fitting = (group for group in made if group[0] == shape)
                 free = (each for each in fitting if not leads_outside_and_back(node, each, home))
-                home[node] = kernel = next(free, None) or lesson.Kernel(shape)
-                kernel.nodes.insert(0, node)
-                if kernel not in made:
-                    made.append(kernel)
-        found = dict.fromkeys(home[node] for node in graph.nodes if node in home)
-        return [each for each in found if len(each.nodes) > 1]
+                home[node] = group = next(free, None) or (shape, [])
+                group[1].insert(0, node)
+                if not any(group is each for each in made):
+                    made.append(group)
+        names = {node: id(home.get(node, node)) for node in gm.graph.nodes}
+        partitions = lesson.assign_nodes(gm.graph, names.__getitem__, lesson.Kernel)
+        for kernel in partitions:
+            kernel.shape = loops[kernel.nodes[0]].shape or ()
+        lesson.collect_crossings(gm, partitions)
+        return lesson.order_partitions(partitions)
 
 
 @right(core_only=True)
@@ -203,17 +279,36 @@ def peels_phases_off(lesson):
 
 
 @right(core_only=True)
-def says_that_run_returns_nothing(lesson):
-    """Tells ``ctypes`` that the C++ function is ``void``."""
+def stores_before_it_keeps(lesson):
+    """Writes an output first, and its buffer second; names no result of its own twice."""
 
-    @around(lesson)
-    def compiled(original, source):
-        run = original(source)
-        run.restype = None
-        return run
+    @on(lesson.CWriter)
+    def in_loop(self, node):
+        name = node.name
+        if node.target in lesson.REDUCTIONS:
+            (x,) = node.all_input_nodes
+            step = lesson.REDUCTIONS[node.target].step
+            return [f"{step};".format(s=f"s_{name}", x=self.operand(node, x))]
+        if lesson.is_per_row(self.kernel, node):
+            return []
+        lines = [f"const float v_{name} = ({self.expression(node)});", *self.store(node, "whole")]
+        return [*lines, *[f"b_{name}[j] = v_{name};"] * self.is_kept(node)]
 
 
-@wrong("test_the_graphs_of_torch_have_kernels_too", says="use `is_node`")
-def knows_only_its_own_nodes(lesson):
-    """Asks for the class of its own nodes."""
-    lesson.is_node = lambda value: isinstance(value, lesson.Node)
+@right(core_only=True)
+def lists_the_outputs_in_a_tuple(lesson):
+    """Returns several outputs as a tuple, and makes them like an empty tensor of the graph."""
+
+    @on(lesson)
+    def launcher(kernel, run):
+        function = lesson.taking_tensors(run, kernel.shape, kernel.columns)
+
+        def kernel_call(*inputs):
+            ready = list(map(lesson.checked, kernel.inputs, inputs))
+            empty = lesson.torch.tensor([], dtype=lesson.torch.float32, device="cpu")
+            outputs = tuple(empty.new_empty(lesson.shape_of(node)) for node in kernel.outputs)
+            function(*ready, *outputs)
+            return outputs[0] if kernel.returns_single else outputs
+
+        kernel_call.__name__ = "kernel"
+        return kernel_call

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
 from graphlib import TopologicalSorter
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from given.backend import HEADER, library_of, taking_tensors
 from tests.suite import holds, same_numbers
 from tests.suite.engine import graph_module, new_graph
+from tests.suite.expect import Words, mismatch
 
 aten = torch.ops.aten
 
@@ -86,10 +89,9 @@ def inputs(*shape, count=2):
 
 def flat(lesson, function, *args, dynamic=False):
     """The operators of a function, with the lesson's table, as a graph module of the engine."""
-    mode = "symbolic" if dynamic else "fake"
     captured = make_fx(
         function,
-        tracing_mode=mode,
+        tracing_mode="symbolic" if dynamic else "fake",
         decomposition_table=lesson.TABLE,
         _allow_non_fake_inputs=True,
     )(*args)
@@ -105,8 +107,13 @@ def call(lesson, function, *args, dynamic=False):
     return [node for node in module.graph.nodes if node.op == "call_function"][-1]
 
 
+def fused(lesson, module):
+    """The kernels of a flat graph, without the partitions of a single node."""
+    return [each for each in lesson.kernels(module) if each.is_fused]
+
+
 def kernels(lesson, function, *args):
-    return lesson.kernels(flat(lesson, function, *args).graph)
+    return fused(lesson, flat(lesson, function, *args))
 
 
 def operators(kernel):
@@ -125,22 +132,154 @@ def only_kernel(lesson, function, *args):
     return found[0]
 
 
-# --- judging --------------------------------------------------------------------------------------
-
-
-def runs_as_eager(lesson, make, function, *args):
-    """Make a function of the only kernel, and compare its outputs with eager's."""
+def writer_of(lesson, function, *args):
+    """Return what writes the only kernel of a function, and its nodes by their names."""
     kernel = only_kernel(lesson, function, *args)
-    names = [node.target for node in flat(lesson, function, *args).graph.nodes]
-    given = dict(zip([name for name in names if isinstance(name, str)], args, strict=False))
-    before = -12345.678
+    return lesson.CWriter(kernel), {node.name: node for node in kernel.nodes}
+
+
+# --- printed C ------------------------------------------------------------------------------------
+
+
+def softmax(x):
+    return torch.softmax(x * 2, -1)
+
+
+def kept_for_long(x, y):
+    powers = torch.exp(x - x.amax(-1, keepdim=True))
+    return powers / powers.sum(-1, keepdim=True) + x * y
+
+
+def stored_and_read(x, y):
+    product = x * y
+    return product, product / (product * product).sum(-1, keepdim=True)
+
+
+def means(x):
+    """Values per row, of which one is computed from another, and both are stored."""
+    mean = x.mean(-1, keepdim=True)
+    return mean, mean * 2 + 1, x - mean
+
+
+def threshold(grad, x):
+    return aten.threshold_backward(grad, x, 0.5) * 2
+
+
+def twice(function):
+    return lambda x: function(x) * 2
+
+
+INF, NAN = math.inf, math.nan
+SPECIAL = torch.tensor([INF, -INF, NAN, 0.0, -0.0, 1e-6, 88.0, -100.0, 1e30, -2.0, 1e-40, -90.0])
+WIDE = torch.cat([SPECIAL, torch.linspace(-110, 110, 990), torch.linspace(-6, 6, 1000)])
+OPERANDS = (
+    lambda x, row, column, single: (x + row) * column - single,
+    (torch.randn(5, 3), torch.randn(5, 1), torch.randn(3), torch.randn(1, 1)),
+)
+THREE = torch.tensor([-2.0, 0.5, 3.0])
+
+
+def cases():
+    """What the printed C is judged by: a function of a single kernel, and its arguments."""
+    yield from ((name, (each, inputs(6, 5))) for name, each in FUNCTIONS.items() if each != around)
+    rows = torch.stack([SPECIAL, SPECIAL.flip(0), torch.ones(12), torch.full((12,), -INF)])
+    yield "operands", OPERANDS
+    yield "three_dimensions", (lambda x: x / x.sum(2, keepdim=True), (torch.rand(2, 3, 4) + 1,))
+    yield "kept_for_long", (kept_for_long, inputs(4, 3))
+    yield "stored_and_read", (stored_and_read, inputs(4, 3))
+    yield "means", (means, inputs(4, 3, count=1))
+    yield "threshold", (threshold, inputs(4, 3))
+    yield "rows_of_special_numbers", (lambda x: (torch.softmax(x, -1), x.amax(-1, True)), (rows,))
+    for shape in ((20_001,), (1, 20_001), (7, 2)):
+        yield f"scaled_{shape}", (scaled, inputs(*shape))
+        yield f"widest_{shape}", (widest, inputs(*shape))
+    for each in (torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.erf, F.silu):
+        yield f"special_{each.__name__}", (twice(each), (WIDE,))
+    yield "special_gelu", (twice(F.gelu), (WIDE[1:],))  # of infinity, eager's is nan
+    yield "special_gelu_tanh", (twice(gelu_tanh), (WIDE,))
+    yield "integers", (lambda x: (x / 2 + 0.75).clamp(max=INF) * 10**10 + True, (THREE,))
+    yield "large_integers", (lambda x: torch.add(x, 100_000, alpha=100_000) * 2, (THREE,))
+    yield "minus_infinity", (lambda x: x.clamp(-INF, 1) * 2, (THREE,))
+    yield "all_digits", (lambda x: (x + 1e-8) * 1e8 + x / 3 * (1 / 3), (THREE * 1e-7,))
+    yield "tiny_powers", (lambda x: torch.exp(x).clamp(max=1e-37) * 1e37, (WIDE,))
+    yield "equal_products", (lambda x, y: torch.sqrt(x * x - y * y), (x := torch.rand(999), x))
+    yield "tails", (lambda x: (torch.erf(x).abs().clamp(min=1) - 1) * 1e8 + F.gelu(x) * 0, (WIDE,))
+
+
+LIBRARIES = WeakKeyDictionary()
+
+
+class Library:
+    """The printed C of all cases, compiled at once: a compiler takes longer to start than to run.
+
+    A kernel that can't be printed is left out, and its error is raised when its case is run. If the
+    whole doesn't compile, each case is compiled alone.
+    """
+
+    def __init__(self, lesson):
+        self.cases, self.errors, self.texts, self.kernels = dict(cases()), {}, {}, {}
+        for number, (name, (function, args)) in enumerate(self.cases.items()):
+            try:
+                self.kernels[name] = kernel = only_kernel(lesson, function, *args)
+                text = lesson.CWriter(kernel).function()
+            except Exception as error:
+                self.errors[name] = error
+            else:
+                self.texts[name] = text.replace(kernel.symbol, f"case_{number}")
+        self.symbols = {name: f"case_{number}" for number, name in enumerate(self.cases)}
+        try:
+            self.whole = library_of(HEADER + "".join(self.texts.values()))
+        except OSError:
+            self.whole = None
+
+    def run(self, name, *tensors):
+        """Run the C of a case on its inputs and outputs."""
+        library = self.whole or compiled_alone(HEADER + self.texts[name])
+        kernel = self.kernels[name]
+        function = getattr(library, self.symbols[name])
+        taking_tensors(function, kernel.shape, kernel.columns)(*tensors)
+
+
+def compiled_alone(text):
+    """Compile C; what the compiler refuses is shown with the line that was printed."""
+    try:
+        return library_of(text)
+    except OSError as error:
+        raise mismatch(
+            expected=Words("C that compiles"), got=Words(str(error)), cause="", hint=""
+        ) from None
+
+
+def library_for(lesson):
+    """The library of a lesson's code: it is made once."""
+    key = lesson.lower  # a function of the code that is judged
+    if key not in LIBRARIES:
+        LIBRARIES[key] = Library(lesson)
+    return LIBRARIES[key]
+
+
+def computes_what_eager_does(lesson, name):
+    """Compare the outputs of a case's printed C with eager's."""
+    library = library_for(lesson)
+    if name in library.errors:
+        raise library.errors[name]
+    function, args = library.cases[name]
+    kernel = library.kernels[name]
+    names = [node.name for node in kernel.nodes[0].graph.find_nodes(op="placeholder")]
+    given, before = dict(zip(names, args, strict=True)), -12345.678
     outputs = {n.name: torch.full(tuple(n.meta["val"].shape), before) for n in kernel.outputs}
-    make(kernel)(*[given[node.target] for node in kernel.inputs], *outputs.values())
+    library.run(name, *[given[node.name] for node in kernel.inputs], *outputs.values())
+    returned = kernel.nodes[0].graph.find_nodes(op="output")
+    order = [node.name for output in returned for node in output.all_input_nodes]
+    results = [outputs[each] for each in order]
     expected = function(*args)
-    expected = expected if isinstance(expected, tuple) else (expected,)
+    expected = list(expected) if isinstance(expected, tuple) else [expected]
     left = [name for name, each in outputs.items() if (each == torch.full_like(each, before)).any()]
     words = f"not every element of `{'` and `'.join(left)}` was written"
-    same_numbers(tuple(outputs.values()), expected, cause=(bool(left), words))
+    same_numbers(results, expected, cause=(bool(left), words))
+
+
+# --- judging --------------------------------------------------------------------------------------
 
 
 def compiled_by(backend, model):
@@ -154,35 +293,6 @@ def compiled_by(backend, model):
             raise error.inner_exception from None
 
     return run
-
-
-class Watch(TorchDispatchMode):
-    """Notes the sizes of new tensors, the results that were resized, and how many were written."""
-
-    def __init__(self):
-        super().__init__()
-        self.made, self.resized, self.written = [], [], 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        given = kwargs or {}
-        outs = [given[each.name] for each in func._schema.arguments if each.is_out]
-        before = [each.shape for each in outs]
-        result = func(*args, **given)
-        self.written += len(outs)
-        self.resized += [str(func)] if [each.shape for each in outs] != before else []
-        if all(each.alias_info is None for each in func._schema.returns):
-            self.made.append(result.numel())
-        return result
-
-
-def watched(lesson, function, *shape):
-    """Run the only kernel of a function of two tensors as Python, and note what it does."""
-    x, y = inputs(*shape)
-    kernel, result = only_kernel(lesson, function, x, y), torch.empty(shape)
-    run = lesson.python_function(kernel)
-    with Watch() as watch:
-        run(x, y, result)
-    return kernel, watch
 
 
 def no_kernel_waits_for_itself(found):
@@ -202,9 +312,18 @@ def no_kernel_waits_for_itself(found):
 
 
 def random_program(seed, steps=25):
-    """A program of pointwise operators, reductions and matrix products, of two square inputs."""
+    """A program of pointwise operators, reductions and matrix products, of two square inputs.
+
+    Some operators tell more than ordinary numbers do: results that only denormal numbers have,
+    equal products that cancel, and both tails of a function.
+    """
     choose = random.Random(seed)
-    pointwise = (torch.relu, torch.tanh, lambda a: a * 0.5, lambda a: a + 1)
+    pointwise = (
+        *(torch.relu, torch.tanh, F.gelu, lambda a: a * 0.5, lambda a: a + 1),
+        lambda a: torch.exp(a * a * -30).clamp(max=1e-37) * 1e37,
+        lambda a: (a * a - a * a) * 1e7 + a,
+        lambda a: torch.sigmoid(a * 30) + torch.erf(a * -4),
+    )
     pairs = (torch.add, torch.mul, torch.maximum, lambda a, b: a.mm(b) * 0.1)
     rows = (lambda a: a - a.mean(-1, keepdim=True), lambda a: a.amax(-1, True) + a, lambda a: a.t())
     plan = [

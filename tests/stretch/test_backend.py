@@ -11,10 +11,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from given.backend import taking_tensors
 from tests.models.backend import (
     FUNCTIONS,
+    aten,
+    compiled_alone,
     compiled_by,
     flat,
+    fused,
     inputs,
     no_kernel_waits_for_itself,
     random_program,
@@ -85,7 +89,7 @@ ACTIVATIONS = (
     "relu gelu silu sigmoid tanh hardswish hardtanh hardsigmoid relu6 elu selu celu leaky_relu "
     "softplus mish softsign logsigmoid tanhshrink"
 ).split()
-FIFTY = {
+SIXTY = {
     **{name: getattr(F, name) for name in ACTIVATIONS},
     "softmax": lambda x: F.softmax(x * 2, -1),
     "log_softmax": lambda x: F.log_softmax(x * 2, -1),
@@ -112,14 +116,31 @@ FIFTY = {
     "complex": lambda x: (x * 1j + 1).real * 2,
     "matmul": lambda x: (x @ x.t()).relu() * 2 @ x + x,
     "inplace": lambda x: (x + 1).mul_(2).relu_() + x,
+    "gelu_tanh": lambda x: F.gelu(x * 2, approximate="tanh") + 1,
+    "chain": lambda x: torch.sigmoid(x * x + 1) * torch.tanh(x - 2) + F.silu(x) * 0.5,
+    "block": lambda x: torch.softmax(F.gelu(F.layer_norm(x, x.shape[-1:])) + x, -1),
+    "weighted": lambda x: F.layer_norm(x * 2, x.shape[-1:], x[0], x[1]) * 3,
+    "softmax_0": lambda x: F.softmax(x * 2, 0) + 1,
+    "attention": lambda x: (x @ x.t() / 2).softmax(-1) @ x + x,
+    "mean_square": lambda x: ((x - 1) ** 2).mean(),
+    "erf": lambda x: torch.erf(x * 3) + torch.exp(x * -30),
+    "rows_and_columns": lambda x: (x + x[:1]) * x[:, :1] - x[0, 0],
+    "clamped": lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0) * x.clamp(max=0.3),
+    "divided": lambda x: x / (x.abs() + 1) / 3 - 2 / (x * x + 1),
+    "alpha": lambda x: torch.add(x, x * 2, alpha=3) - torch.sub(1, x, alpha=2),
+    "logsumexp": lambda x: (x * 2).logsumexp(-1, keepdim=True) + x,
+    "cross_entropy": lambda x: F.cross_entropy(x * 2, torch.tensor([0, 1, 2, 3])),
+    "amax_of_product": lambda x: (x * x).amax(-1, keepdim=True) - x,
+    "dropout_off": lambda x: F.dropout(x + 1, 0.5, training=False) * 2,
+    "glu": lambda x: F.glu(x * 2, -1) + 1,
 }
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", FIFTY)
+@pytest.mark.parametrize("name", SIXTY)
 def test_numbers_and_gradients_equal_eager_s(lesson, name):
     torch._dynamo.reset()
-    function = FIFTY[name]
+    function = SIXTY[name]
     ours, theirs = (inputs(4, 6, count=1)[0].requires_grad_() for _ in range(2))
     result, expected = compiled_by(lesson.backend, function)(ours), function(theirs)
     same_numbers(result, expected)
@@ -130,25 +151,19 @@ def test_numbers_and_gradients_equal_eager_s(lesson, name):
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("seed", range(100, 160))
-def test_random_programs_compute_what_eager_does(lesson, seed, monkeypatch):
-    """The kernels run as Python, because it takes a minute to compile those of sixty programs."""
-    function, args = random_program(seed), inputs(5, 5)
-    module = flat(lesson, function, *args)
-    found = lesson.kernels(module.graph)
-    no_kernel_waits_for_itself(found)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CXX", raising=False)
-    with pytest.warns(RuntimeWarning, match="C\\+\\+") if found else monkeypatch.context():
-        lowered = lesson.lower(module)
-    same_numbers(lowered(*args), function(*args))
-
-
 @pytest.mark.compiler
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_random_programs_compute_what_eager_does_in_cpp(lesson, seed):
-    function, args = random_program(seed), inputs(5, 5)
-    same_numbers(lesson.lower(flat(lesson, function, *args))(*args), function(*args))
+@pytest.mark.parametrize("tens", range(10, 20))
+def test_random_programs_compute_what_eager_does(lesson, tens):
+    """Ten programs at a time are one graph, because the compiler starts once for a graph."""
+    programs, args = [random_program(10 * tens + each) for each in range(10)], inputs(5, 5)
+
+    def together(x, y):
+        return tuple(program(x, y) for program in programs)
+
+    module = flat(lesson, together, *args)
+    no_kernel_waits_for_itself(fused(lesson, module))
+    for ours, eagers in zip(lesson.lower(module)(*args), together(*args), strict=True):
+        same_numbers(ours, eagers)
 
 
 @pytest.mark.compiler
@@ -180,7 +195,7 @@ def calls(module):
 def test_half_precision_is_computed_in_float32_and_rounded_once(lesson, name, dtype):
     args = [each.to(dtype) for each in inputs(6, 6)]
     module = flat(lesson, FUNCTIONS[name], *args)
-    found = lesson.kernels(flat(lesson, FUNCTIONS[name], *inputs(6, 6)).graph)
+    found = fused(lesson, flat(lesson, FUNCTIONS[name], *inputs(6, 6)))
     lowered = lesson.lower(module)
     if not any(node.target in lesson.RULES for node in module.graph.nodes):
         equal(len(calls(lowered)), len(found))
@@ -213,10 +228,10 @@ def test_a_graph_of_two_dtypes_computes_what_eager_does(lesson):
 
     x = inputs(4, 6, count=1)[0].bfloat16()
     module = flat(lesson, function, x)
-    before = [node.meta["val"].dtype for node in module.graph.nodes if "val" in node.meta]
+    before = [node.meta.get("val") for node in module.graph.nodes]
     same_numbers(lesson.lower(module)(x), function(x))
-    after = [node.meta["val"].dtype for node in module.graph.nodes if "val" in node.meta]
-    equal(after, before)
+    after = [node.meta.get("val") for node in module.graph.nodes]
+    equal([ours is theirs for ours, theirs in zip(before, after, strict=True)], [True] * len(after))
 
 
 # --- more reductions ------------------------------------------------------------------------------
@@ -263,7 +278,7 @@ OVER_OTHERS = {
 @pytest.mark.parametrize("name", OVER_OTHERS)
 def test_a_reduction_over_other_dimensions_stays_torchs(lesson, name):
     module = flat(lesson, OVER_OTHERS[name], x := inputs(3, 4, 5, count=1)[0])
-    equal(lesson.kernels(module.graph), [])
+    equal(fused(lesson, module), [])
     same_numbers(lesson.lower(module)(x), OVER_OTHERS[name](x))
 
 
@@ -346,14 +361,19 @@ def addresses(module, *args):
 
 def lowered_with_addresses(lesson, function, *args):
     lowered = lesson.lower(flat(lesson, function, *args))
-    same_numbers(lowered(*args), function(*args))
+    results, expected = (tree_leaves(each(*args)) for each in (lowered, function))
+    for ours, eagers in zip(results, expected, strict=True):
+        if eagers.dtype == torch.bfloat16:  # eager rounds after each operator
+            torch.testing.assert_close(ours, eagers, rtol=5e-2, atol=1e-1)
+        else:
+            same_numbers(ours, eagers)
     return addresses(lowered, *args)
 
 
 @pytest.mark.compiler
 def test_a_kernel_writes_over_an_input_that_no_later_node_reads(lesson):
     found = lowered_with_addresses(lesson, lambda x, y: (x.mm(y) * 2 + 1).tanh(), *inputs(5, 5))
-    equal(found["tanh"], found["mm"], hint="no later node reads the product")
+    equal(found["kernel"], found["mm"], hint="no later node reads the product")
 
 
 NEEDED = {
@@ -368,13 +388,24 @@ NEEDED = {
     ),
     "a row": lambda x, y: x.mm(y[:, :1]) * x + 1,
     "of another shape": lambda x, y: x.mm(y)[None] * torch.stack([x, y]) + 1,
+    "seen by the same kernel": lambda x, y: torch.relu(p := x.mm(y)) + p[0],
+    "seen as a row": lambda x, y: torch.relu(p := x.mm(y)) * p[:, :1],
+    "seen as a single number": lambda x, y: torch.tanh(p := x.mm(y)) - p[2:3, 2:3],
+    "seen turned": lambda x, y: torch.relu(p := x.mm(y)) + p.t().contiguous() - p[:1],
+    "half of it, in two views": lambda x, y: (h := x.mm(y).split(2)[0]).exp() * h[0] + h[:, :1],
+    "seen by a view without a schema": lambda x, y: (
+        (aten._unsafe_view(p := x.mm(y), [25]) * 2 + 1),
+        (p * 3).exp(),
+    ),
+    "in two kernels": lambda x, y: ((p := x.mm(y)).exp() * 2).mm(x) + (p[0] * 2).exp(),
 }
 
 
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", NEEDED)
-def test_a_value_that_is_needed_keeps_its_memory(lesson, name):
-    args = inputs(5, 5)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_value_that_is_needed_keeps_its_memory(lesson, name, dtype):
+    args = [each.to(dtype) for each in inputs(5, 5)]
     before = [each.clone() for each in args]
     lowered_with_addresses(lesson, NEEDED[name], *args)
     same_numbers(list(args), before)
@@ -385,7 +416,7 @@ def test_a_long_row_is_overwritten_in_its_last_pass(lesson):
     """The softmax reads its input in three passes, and writes in the last one."""
     x, y = inputs(300, 300)
     found = lowered_with_addresses(lesson, lambda x, y: torch.softmax(x.mm(y), -1), x, y)
-    equal(found["div"], found["mm"])
+    equal(found["kernel"], found["mm"])
 
 
 @pytest.mark.compiler
@@ -422,7 +453,7 @@ def test_triton_computes_what_eager_does(lesson, name):
 )  # NumPy's, of the interpreter
 @pytest.mark.parametrize("name", [*ACTIVATIONS, "softmax", "layer_norm", "rms_norm", "clamp"])
 def test_triton_handles_special_numbers(lesson, name):
-    compute = {**FIFTY, "clamp": lambda x: x.clamp(-1, None).clamp(None, 2)}[name]
+    compute = {**SIXTY, "clamp": lambda x: x.clamp(-1, None).clamp(None, 2)}[name]
 
     def function(x):
         return compute(x * 1)
@@ -433,24 +464,25 @@ def test_triton_handles_special_numbers(lesson, name):
 
 
 def runs_as_eager_in_triton(lesson, function, *args):
-    """Each kernel of a function, printed for Triton, computes what the printed C++ does."""
-    module = flat(lesson, function, *args)
-    for kernel in lesson.kernels(module.graph):
+    """Each kernel of a function, printed for Triton, computes what the printed C does."""
+    for kernel in fused(lesson, flat(lesson, function, *args)):
         given = [torch.rand(each.meta["val"].shape) for each in kernel.inputs]
         if len(given) == len(args) == 1:
             given = list(args)
+        library = compiled_alone(lesson.source([kernel]))
+        run = taking_tensors(getattr(library, kernel.symbol), kernel.shape, kernel.columns)
         results = []
-        for make in (lesson.cpp_function, lesson.triton_function):
+        for function in (run, lesson.triton_function(kernel)):
             outputs = [torch.full(each.meta["val"].shape, 7.0) for each in kernel.outputs]
-            make(kernel)(*given, *outputs)
+            function(*given, *outputs)
             results.append(outputs)
         same_numbers(*results)
 
 
 def test_triton_prints_a_row_as_a_vector(lesson):
     module = flat(lesson, lambda x: x / x.sum(-1, keepdim=True) * 2, *inputs(6, 5, count=1))
-    (kernel,) = lesson.kernels(module.graph)
-    source = lesson.TritonWriter(kernel).source()
+    (kernel,) = fused(lesson, module)
+    source = lesson.TritonWriter(kernel).function()
     for words in ("tl.program_id(0)", "tl.sum(tl.where(inside, v_", "mask=inside)"):
         holds(words in source, f"{words} in the source", got=source)
 

@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xfail(reason=marker.args[0], strict=True, **marker.kwargs))
     skip_what_is_newer(items)
     skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
-    skip_what_needs("compiler", has_compiler(), "a C++ compiler: CXX, c++, g++ or clang++", items)
+    skip_what_needs("compiler", has_compiler(), "a C compiler: CC, cc, gcc or clang", items)
     skip_what_needs("forks", not torch.accelerator.is_available(), NO_GPU, items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
@@ -171,7 +171,7 @@ def skip_what_needs(marker: str, is_there: bool, what: str, items: list[pytest.I
 
 
 def has_compiler() -> bool:
-    """Return whether there is a C++ compiler."""
+    """Return whether there is a C compiler."""
     names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
     return any(shutil.which(name) for name in names if name)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,10 +13,11 @@ from drawing import Panel, Picture
 from drawing.layout import INSIDE
 from drawing.listing import panel
 from given.unflatten import flat_of
-from solutions.backend import Kernel, kernels, lower
+from solutions.backend import Kernel, kernels
 from solutions.capture import capture
 from solutions.code import GraphModule
-from solutions.graph import Node
+from solutions.graph import Graph, Node
+from solutions.split_module import with_calls
 from solutions.unflatten import Outliner, find_borders
 from tools.pictures.changed import Moves, Steps, forward_of, line_in
 from tools.pictures.models import Exported, Layer
@@ -78,7 +77,7 @@ def loops() -> Picture:
     arguments = (torch.ones(4, 3), torch.ones(3, 5))
     flat = capture(function, arguments)
     line_of = {node.name: node.meta["line"] for node in lines_captured(function, arguments).nodes}
-    found = kernels(flat.graph)
+    found = [kernel for kernel in kernels(flat) if kernel.is_fused]
     first = {node.name: node.name for kernel in found for node in kernel.nodes}
     marks: dict[str, str] = {}
     steps = Steps()
@@ -105,16 +104,24 @@ def loops() -> Picture:
         "Four loops become two",
         "A flat graph of mul, add, mm, relu and neg. First each of the four others is a loop of "
         "its own. Then mul and add share one, and so do relu and neg; mm separates the two. At "
-        "the end each loop is one call of a kernel, followed by the item that takes its result.",
+        "the end each loop is one call of a kernel.",
         source_of(function),
     )
 
 
 def compiled(flat: GraphModule, found: Sequence[Kernel]) -> tuple[Panel, Moves]:
     """The graph that calls the kernels, and which node became part of which call."""
-    with warnings.catch_warnings(action="ignore"):  # without a compiler the graph is the same
-        lowered = lower(flat)
-    calls = lowered.graph.find_nodes(op="call_function", target=operator.getitem)
-    kernel_of = {str(call): str(call.args[0]) for call in calls}
-    moves = [(n.name, kernel_of[str(kernel.nodes[-1])]) for kernel in found for n in kernel.nodes]
-    return panel(lowered.graph, marks=dict.fromkeys(kernel_of.values(), "new")), moves  # type: ignore[arg-type]
+    calls: dict[Kernel, Node] = {}
+
+    def kernel(*inputs: Tensor) -> None:
+        """The name of the calls; the picture needs no compiler."""
+
+    def call(graph: Graph, each: Kernel, inputs: tuple[Node, ...]) -> Node | None:
+        if each.is_fused:
+            calls[each] = graph.call_function(kernel, inputs)
+        return calls.get(each)
+
+    graph = with_calls(flat.graph, kernels(flat), call)
+    pairs = zip(found, calls.values(), strict=True)
+    moves = [(node.name, str(call)) for kernel, call in pairs for node in kernel.nodes]
+    return panel(graph, marks=dict.fromkeys(map(str, calls.values()), "new")), moves  # type: ignore[arg-type]

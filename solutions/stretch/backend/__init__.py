@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections import Counter
 from operator import getitem
@@ -19,37 +18,36 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ... import backend as core
-from ...backend import (
-    Kernel,
+from given.backend import (
+    HEADER,
     ahead_of_time,
     checked,
     guarded,
     is_dense,
-    kernels,
-    shape_of,
-    value,
-    with_calls,
+    library_of,
+    taking_tensors,
+    value_of,
 )
-from .dtypes import ELEMENTS, CppWriter, cpp_function, may_share
-from .planning import Plan, lives, plan
+
+from ...backend import Kernel, kernels, with_kernels
+from .dtypes import ELEMENTS, CWriter, may_share
+from .planning import Plan, lives, plan, shows_its_input
 from .rules import RULES
 from .triton import LONGEST_ROW, TritonWriter, triton_function
 from .views import views_moved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ...code import GraphModule
 
 __all__ = [
     "RULES",
     "TABLE",
-    "CppWriter",
+    "CWriter",
     "Plan",
     "TritonWriter",
     "backend",
-    "cpp_function",
     "lives",
     "lower",
     "plan",
@@ -59,15 +57,11 @@ __all__ = [
 
 Kind = tuple[str, torch.dtype]  # the type of a device, and a dtype
 PLAIN: Kind = ("cpu", torch.float32)
-PRINTERS = {"cpu": cpp_function, "cuda": triton_function}
 
 
 def is_float(tensor: Any) -> bool:
     """Return whether a value is dense float32 on a device that has a printer."""
     return is_dense(tensor) and tensor.dtype == torch.float32 and tensor.device.type in PRINTERS
-
-
-TABLE = {op: guarded(is_float, rule) for op, rule in RULES.items()}
 
 
 def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -84,23 +78,20 @@ def lower(gm: GraphModule) -> GraphModule:
     """Return a module that runs a flat graph with a call of a kernel for each group of nodes.
 
     The kernels are for the device and the dtype that most nodes have; other nodes stay torch's
-    calls. Where kernels can't be compiled, a warning says why: float32 on the CPU runs as Python,
-    and any other graph is returned as it is.
+    calls. Where kernels can't be compiled, one warning says why, and the graph stays torch's.
     """
-    gm = views_moved(gm)
-    kind = kind_of(gm.graph)
-    with seen_by_the_core(gm.graph, kind):
-        found = [each for each in kernels(gm.graph) if kind[0] == "cpu" or fits_a_block(each)]
-    calls = {kernel: Call(kernel) for kernel in found}
-    lowered = with_calls(gm, calls)
+    moved = views_moved(gm)
+    device, dtype = kind = kind_of(moved.graph)
+    partitions = kernels_of_kind(moved, kind)
+    fused = (each for each in partitions if each.is_fused)
+    calls = {each: Call(each) for each in fused if device == "cpu" or fits_a_block(each)}
+
+    lowered = with_kernels(moved, partitions, calls)
     use_again(lowered.graph)
     try:
-        for call in calls.values():
-            call.function = PRINTERS[kind[0]](call.kernel, call.reused)
+        PRINTERS[device](list(calls.values()), dtype)
     except (OSError, ImportError) as error:
-        if kind == PLAIN:
-            return core.lower(gm)
-        warnings.warn(f"{kind} stays torch's: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the graph isn't compiled: {error}", RuntimeWarning, stacklevel=2)
         return gm
     return lowered
 
@@ -110,26 +101,25 @@ def lower(gm: GraphModule) -> GraphModule:
 
 def kind_of(graph: Any) -> Kind:
     """Return the device and the dtype that most tensors of a graph have, of those with loops."""
-    values = [node.meta.get("val") for node in graph.nodes if node.op == "call_function"]
+    values = [value_of(node) for node in graph.nodes if node.op == "call_function"]
     kinds = Counter((each.device.type, each.dtype) for each in values if isinstance(each, Tensor))
     known = [kind for kind, _ in kinds.most_common() if kind[0] in PRINTERS and kind[1] in ELEMENTS]
     return known[0] if known else PLAIN
 
 
-@contextlib.contextmanager
-def seen_by_the_core(graph: Any, kind: Kind) -> Iterator[None]:
-    """Let tensors of one kind look like float32 on the CPU, and no others, for a ``with`` block.
+def kernels_of_kind(gm: GraphModule, kind: Kind) -> list[Kernel]:
+    """Return the partitions that the core would make if tensors of one kind were the plain ones.
 
-    So the core chooses kernels of them as it does of its own.
+    While the core looks at the graph, tensors of that kind are float32 on the CPU, and no others.
+    So the graph is one of ours, not the caller's.
     """
-    before = {node: node.meta for node in graph.nodes}
-    try:
-        for node in graph.nodes:
-            node.meta = node.meta | {"val": _as_seen(node.meta.get("val"), kind)}
-        yield
-    finally:
-        for node, meta in before.items():
-            node.meta = meta
+    values = {node: value_of(node) for node in gm.graph.nodes if "val" in node.meta}
+    for node, value in values.items():
+        node.meta["val"] = _as_seen(value, kind)
+    found = kernels(gm)
+    for node, value in values.items():
+        node.meta["val"] = value
+    return found
 
 
 def _as_seen(value: Any, kind: Kind) -> Any:
@@ -144,7 +134,7 @@ def fits_a_block(kernel: Kernel) -> bool:
     return kernel.is_flat or kernel.shape[-1] <= LONGEST_ROW
 
 
-# --- memory that is used again
+# --- a kernel that is called, and memory that is used again
 
 
 class Call:
@@ -156,8 +146,10 @@ class Call:
     Attributes:
         reused: Maps an output to the input whose memory it is written to.
         function: The printed and compiled kernel.
+        returns_new: The outputs are in memory of their own.
     """
 
+    returns_new = True
     function: Callable[..., None]
 
     def __init__(self, kernel: Kernel) -> None:
@@ -165,33 +157,54 @@ class Call:
         self.reused: dict[Any, Any] = {}
         self.__name__ = "kernel"
 
-    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def __call__(self, *inputs: Tensor) -> Any:
         pairs = zip(self.kernel.inputs, inputs, strict=True)
         ready = {node: checked(node, tensor) for node, tensor in pairs}
-        outputs = tuple(
-            ready[self.reused[node]]
-            if node in self.reused
-            else torch.empty(shape_of(node), dtype=value(node).dtype, device=value(node).device)
+        outputs = [
+            ready[self.reused[node]] if node in self.reused else _new_like(value_of(node))
             for node in self.kernel.outputs
-        )
+        ]
         self.function(*ready.values(), *outputs)
-        return outputs
+        return outputs[0] if self.kernel.returns_single else outputs
+
+
+def _new_like(value: Tensor) -> Tensor:
+    return torch.empty(tuple(value.shape), dtype=value.dtype, device=value.device)
 
 
 def use_again(graph: Any) -> None:
-    """Let each kernel of a lowered graph write over inputs that no later node reads."""
+    """Let each kernel of a lowered graph write over inputs that no later node reads.
+
+    Such an input is a new tensor of the graph's own, and the kernel doesn't see the same memory
+    through another input.
+    """
     ends = {life.node: life.end for life in lives(graph)}
     for position, node in enumerate(graph.nodes):
         if isinstance(node.target, Call):
-            dead = [ends.get(_maker(each)) == position for each in node.args]
+            memories = [memory_of(each) for each in node.args]
+            alone = [each for each in node.args if memories.count(each) == 1 and is_new(each)]
+            dead = [each in alone and ends.get(_maker(each)) == position for each in node.args]
             _share(node.target, dead)
 
 
+def memory_of(node: Any) -> Any:
+    """Return the node that made the memory that a node's result is in."""
+    while shows_its_input(node) and not is_new(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def is_new(node: Any) -> bool:
+    """Return whether a node's result surely is in memory of its own."""
+    if isinstance(_maker(node).target, Call):
+        return True
+    return torch.Tag.core in getattr(node.target, "tags", ()) and not shows_its_input(node)
+
+
 def _maker(node: Any) -> Any:
-    """Return the node that allocates a value's memory; ``None`` if that may not be new memory."""
-    if node.target is getitem and isinstance(node.args[0].target, Call):
-        return node.args[0]
-    return node if torch.Tag.core in getattr(node.target, "tags", ()) else None
+    """Return the call of the kernel whose result a node takes out, or else the node."""
+    is_item = node.target is getitem and isinstance(node.args[0].target, Call)
+    return node.args[0] if is_item else node
 
 
 def _share(call: Call, dead: list[bool]) -> None:
@@ -203,3 +216,28 @@ def _share(call: Call, dead: list[bool]) -> None:
             if is_dead and node not in call.reused and may_share(call.kernel, node, given)
         ]
         call.reused.update((node, given) for node in outputs[:1])
+
+
+# --- the printers
+
+
+def print_c(calls: list[Call], dtype: torch.dtype) -> None:
+    """Compile the kernels of a graph as one library of C."""
+    if not calls:
+        return
+    writers = [CWriter(call.kernel, dtype, call.reused) for call in calls]
+    text = "".join(writer.function() for writer in writers)
+    library = library_of(HEADER + ELEMENTS[dtype] + text)
+    for call in calls:
+        run = getattr(library, call.kernel.symbol)
+        call.function = taking_tensors(run, call.kernel.shape, call.kernel.columns)
+
+
+def print_triton(calls: list[Call], dtype: torch.dtype) -> None:
+    """Compile the kernels of a graph for a GPU. A program has read its row before it writes."""
+    for call in calls:
+        call.function = triton_function(call.kernel)
+
+
+PRINTERS = {"cpu": print_c, "cuda": print_triton}
+TABLE = {op: guarded(is_float, rule) for op, rule in RULES.items()}

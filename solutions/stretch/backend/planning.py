@@ -8,8 +8,10 @@ compiler knows the whole graph. ``Plan.least`` is a lower bound, so you can see 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -97,7 +99,7 @@ def lives(graph: Any) -> list[Life]:
         owners[node] = owners[node.all_input_nodes[0]] if shows_its_input(node) else node
         for each in node.all_input_nodes:
             last[owners[each]] = position
-    returned = {owners[each] for each in nodes[-1].all_input_nodes}
+    returned = {owners[each] for node in nodes if keeps(node) for each in node.all_input_nodes}
     return [
         Life(node, position, last.get(node, position), size_of(node))
         for position, node in enumerate(nodes)
@@ -109,10 +111,24 @@ def shows_its_input(node: Any) -> bool:
     """Return whether a node has no memory of its own: it is a view, or an item of a tuple."""
     if node.op != "call_function" or not node.all_input_nodes:
         return False
+    if node.target is torch.ops.aten._unsafe_view.default:
+        return True  # its schema doesn't say so
     schema = getattr(node.target, "_schema", None)
     if schema is None:
-        return bool(node.target.__module__ == "_operator")
+        return node.target is getitem
     return any(each.alias_info is not None for each in schema.returns)
+
+
+def keeps(node: Any) -> bool:
+    """Return whether the values that a node reads may be needed after it.
+
+    It is the output, or it calls a function that nothing is known about.
+    """
+    if not node.op.startswith("call_"):
+        return bool(node.op == "output")
+    is_operator = isinstance(node.target, torch._ops.OpOverload)
+    returns_new = getattr(node.target, "returns_new", False)
+    return not (is_operator or returns_new or node.target is getitem)
 
 
 def size_of(node: Any) -> int:

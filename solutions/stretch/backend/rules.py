@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ... import backend as core
+from given import backend as given
 
 aten = torch.ops.aten
 
@@ -41,15 +41,15 @@ def over_last(reduce: Callable[..., Tensor]) -> Callable[..., Any]:
 def layer_norm(x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Normalise over the last dimensions, which a view merges for the rule of the core."""
     if len(shape) == 1:
-        return core.layer_norm(x, shape, weight, bias, eps)
+        return given.layer_norm(x, shape, weight, bias, eps)
     rest = x.dim() - len(shape)
     weight, bias = (None if each is None else each.flatten() for each in (weight, bias))
-    result, *numbers = core.layer_norm(x.flatten(rest), [math.prod(shape)], weight, bias, eps)
+    result, *numbers = given.layer_norm(x.flatten(rest), [math.prod(shape)], weight, bias, eps)
     sizes = (*x.shape[:rest], *[1] * len(shape))
     return result.view(x.shape), *(each.view(sizes) for each in numbers)
 
 
-RULES: dict[Any, Callable[..., Any]] = core.RULES | {
+RULES: dict[Any, Callable[..., Any]] = given.RULES | {
     aten.native_layer_norm.default: layer_norm,
     aten.sum.dim_IntList: over_last(aten.sum.dim_IntList),
     aten.mean.dim: over_last(aten.mean.dim),

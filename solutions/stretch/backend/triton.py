@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from given.backend import library_folder, shape_of
+
 from ... import backend as core
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ LONGEST_ROW = 65536  # elements: a longer one doesn't fit the registers
 REDUCTIONS = {
     aten.sum.dim_IntList: "tl.sum(tl.where(inside, {x}, 0.0), 0)",
     aten.mean.dim: "tl.sum(tl.where(inside, {x}, 0.0), 0) / columns",
-    aten.amax.default: "tl.reduce(tl.where(inside, {x}, inf_ * -1), 0, max_)",
+    aten.amax.default: "tl.reduce(tl.where(inside, {x}, INFINITY * -1), 0, max_)",
 }
 
 # The functions of the core's table. ``tl.maximum`` and its like lose nan, so they aren't used.
@@ -34,8 +36,8 @@ PREAMBLE = """\
 import triton
 import triton.language as tl
 
-inf_ = tl.constexpr(float("inf"))
-none_ = tl.constexpr(float("nan"))  # no bound of clamp: no number is above it or below
+INFINITY = tl.constexpr(float("inf"))
+NAN = tl.constexpr(float("nan"))  # no bound of clamp: no number is above it or below
 
 @triton.jit
 def abs_(x): return tl.abs(x)
@@ -68,14 +70,14 @@ def gelu_tanh(x): return 0.5 * x * (1 + tanh_(0.79788456 * (x + 0.044715 * x * x
 """
 
 
-class TritonWriter(core.CppWriter):
+class TritonWriter(core.CWriter):
     """Writes a kernel as a function of Triton, ``run``.
 
     In the function, ``i`` is the program's number and ``j`` the columns; ``p_…`` are the inputs,
     ``o_…`` the outputs, and ``v_…`` the values.
     """
 
-    def source(self) -> str:
+    def function(self) -> str:
         kernel = self.kernel
         pointers = [f"p_{node.name}" for node in kernel.inputs]
         pointers += [f"o_{node.name}" for node in kernel.outputs]
@@ -91,7 +93,7 @@ class TritonWriter(core.CppWriter):
 
     def load(self, node: Any) -> str:
         """Return the line that reads an input."""
-        where = str(core.place(self.kernel.shape, core.shape_of(node)))
+        where = str(core.place(self.kernel.shape, shape_of(node)))
         mask = ", mask=inside" if "j" in core.INDEX[where] else ""
         return f"v_{node.name} = tl.load(p_{node.name} + {core.INDEX[where]}{mask}).to(tl.float32)"
 
@@ -110,26 +112,22 @@ class TritonWriter(core.CppWriter):
 
     def operand(self, node: Any, argument: Any) -> str:
         """Return the variable of a value, or a number."""
-        text = super().operand(node, argument)
-        is_value = text[:2] in ("p_", "b_", "v_")
-        return f"v_{argument.name}" if is_value else text.removesuffix("f")
+        if argument in self.phase or argument in self.kernel.inputs:
+            return f"v_{argument.name}"
+        return super().operand(node, argument).removesuffix("f")
 
 
-def triton_function(kernel: core.Kernel, reused: Any = None) -> Callable[..., None]:
+def triton_function(kernel: core.Kernel) -> Callable[..., None]:
     """Return the function that ``TritonWriter`` prints; it takes inputs and outputs as tensors.
 
     Triton reads the source again from its file, which is named after its content.
-
-    Args:
-        kernel: The kernel.
-        reused: Unused: a program has read its row before it writes.
 
     Raises:
         ImportError: Triton isn't installed. On Linux, it comes with torch for CUDA.
     """
     import triton  # type: ignore[import-not-found]
 
-    run, count = loaded(PREAMBLE + TritonWriter(kernel).source()), math.prod(kernel.shape)
+    run, count = loaded(PREAMBLE + TritonWriter(kernel).function()), math.prod(kernel.shape)
     columns = BLOCK if kernel.is_flat else kernel.shape[-1]
 
     def call(*tensors: torch.Tensor) -> None:
@@ -142,7 +140,7 @@ def triton_function(kernel: core.Kernel, reused: Any = None) -> Callable[..., No
 def loaded(source: str) -> Any:
     """Write a source to a file, import that, and return its ``run``."""
     name = f"kernel_{hashlib.sha256(source.encode()).hexdigest()[:20]}"
-    file = core.library_folder() / f"{name}.py"
+    file = library_folder() / f"{name}.py"
     if not file.exists():
         new = file.with_suffix(f".{os.getpid()}")
         new.write_text(source, encoding="utf-8")

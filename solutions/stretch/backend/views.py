@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...backend import POINTWISE, REDUCTIONS, is_dense, shape_of, value, with_calls
+from given.backend import is_dense, shape_of, value_of
+
+from ...backend import POINTWISE, REDUCTIONS, kernels, with_kernels
 
 if TYPE_CHECKING:
     from ...code import GraphModule
@@ -38,7 +40,7 @@ def views_moved(gm: GraphModule) -> GraphModule:
     >>> [node.name for node in views_moved(flat).graph.nodes]
     ['input_0', 'view_default', 'exp_1', 'relu', 'output']
     """
-    moved = with_calls(gm, {})
+    moved = with_kernels(gm, kernels(gm), {})
     graph = moved.graph
     for node in reversed([node for node in graph.nodes if is_free(node)]):
         seen_in = {shape_of(user) if user.target in VIEWS else () for user in node.users}
@@ -77,7 +79,7 @@ def compute_as(node: Any, shape: tuple[int, ...]) -> Any:
     with graph.inserting_before(node):
         views = {each: seen_as(each, shape) for each in inputs}
         result = graph.node_copy(node, views.__getitem__)
-        result.meta["val"] = value(node).view(shape)
+        result.meta["val"] = value_of(node).view(shape)
         back = seen_as(result, shape_of(node))
     node.replace_all_uses_with(back)
     graph.erase_node(node)
@@ -101,11 +103,11 @@ def erase_unused_views(nodes: list[Any]) -> None:
 
 def seen_as(node: Any, shape: tuple[int, ...]) -> Any:
     """Return a node's value in another shape; a single number gets the shape ``(1,)``."""
-    shape = (1,) if value(node).numel() == 1 else shape
-    while node.target in VIEWS and is_dense(value(node.args[0])):
+    shape = (1,) if value_of(node).numel() == 1 else shape
+    while node.target in VIEWS and is_dense(value_of(node.args[0])):
         node = node.args[0]
     if shape_of(node) == shape:
         return node
     view = node.graph.call_function(aten.view.default, (node, list(shape)))
-    view.meta["val"] = value(node).view(shape)
+    view.meta["val"] = value_of(node).view(shape)
     return view
