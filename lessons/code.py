@@ -293,7 +293,7 @@ class GraphModule(nn.Module):
         return self._graph
 
     @graph.setter
-    def graph(self, graph: Graph) -> None:
+    def graph(self, graph: Graph) -> None:  # given
         """Keep a graph, set its ``owning_module`` to this module, and compile it.
 
         >>> from torch.fx import symbolic_trace
@@ -302,9 +302,9 @@ class GraphModule(nn.Module):
         >>> module(2)
         1
         """
-        raise NotImplementedError(
-            "code: keep a graph, set its ``owning_module`` to this module, and compile it"
-        )
+        self._graph = graph
+        graph.owning_module = self
+        self.recompile()
 
     def recompile(self) -> PythonCode:  # step 6
         """Generate the code from the graph as it is now, and return it.
@@ -315,7 +315,7 @@ class GraphModule(nn.Module):
             "code: generate the code from the graph as it is now, and return it"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:  # step 6
         """Return a module with a copy of everything in this one, for ``copy.deepcopy``.
 
         The copy has its own graph, and its own class with the same bases. If both had one class,

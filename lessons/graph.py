@@ -431,7 +431,7 @@ class Graph:
             "graph: copy the nodes of another graph, except its output, to the insertion point"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:  # step 5
         """Return a graph with a copy of each node, including the output, for ``copy.deepcopy``.
 
         Without this method, ``copy.deepcopy`` would follow ``next`` from node to node, one level of

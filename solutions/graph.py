@@ -478,7 +478,7 @@ class Graph:
                 val_map[node] = self.node_copy(node, val_map.__getitem__)
         return None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:  # step 5
         """Return a graph with a copy of each node, including the output, for ``copy.deepcopy``.
 
         Without this method, ``copy.deepcopy`` would follow ``next`` from node to node, one level of

@@ -122,7 +122,8 @@ INSERTING = {
     "erase_node": """if to_erase.users:
             raise RuntimeError(f"{to_erase} is used by {[*to_erase.users]}")
         to_erase.set_arguments((), {})
-        to_erase.prev.next, to_erase.next.prev = to_erase.next, to_erase.prev""",
+        if to_erase.prev.next is to_erase:
+            to_erase.prev.next, to_erase.next.prev = to_erase.next, to_erase.prev""",
 }
 HELPERS = """
     @contextlib.contextmanager
