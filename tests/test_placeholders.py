@@ -39,6 +39,10 @@ def test_each_parameter_becomes_a_placeholder_in_order(lesson):
         [("first", (), None), ("second", (), None), ("third", (), None)],
         cause=[
             (lambda found: any(kind is EMPTY for *_, kind in found), UNTYPED),
+            (
+                lambda found: names(found) == ["second", "third"],
+                "the first parameter was taken for `self`, but a function has none",
+            ),
             (lambda found: "local" in names(found), "a local variable was taken for a parameter"),
             (lambda found: len(found) < 3, "a parameter was left out"),
         ],

@@ -84,6 +84,19 @@ def self_is_known_by_its_name(lesson):
         return self.by_position(root_fn, len(args)), args
 
 
+@wrong(
+    "test_each_parameter_becomes_a_placeholder_in_order",
+    says="the first parameter was taken for `self`",
+)
+def the_first_parameter_is_always_self(lesson):
+    """Leaves the first parameter out, even if the root is a function."""
+
+    @around(by_signature_in(lesson))
+    def parameters_of(original, self, root_fn):
+        _, *others = original(self, root_fn)
+        return others
+
+
 @wrong("test_forward_without_self_is_refused", says="`forward(*args)` was taken")
 def forward_without_self_is_not_noticed(lesson):
     """Drops the first parameter without a look at it, even ``*args``."""
