@@ -16,7 +16,7 @@ class Lesson(NamedTuple):
         name: The lesson's name in every folder: ``lessons/<name>.py``, ``tests/test_<name>.py``, …
         part: The part of the course to which it belongs.
         title: What the learner builds, as a heading.
-        minutes: How long the core takes somebody who uses PyTorch daily.
+        minutes: How long the core takes somebody who uses PyTorch every week, reading included.
         needs: The lessons from which its core imports.
         summary: What the learner writes, in one line.
     """
@@ -34,7 +34,7 @@ LESSONS = (
         name="proxy",
         part="the engine",
         title="A value that writes down what is done to it",
-        minutes=25,
+        minutes=50,
         needs=(),
         summary="write a value that records every operation on it",
     ),

@@ -249,7 +249,7 @@ def test_a_dataclass_that_holds_a_proxy_is_made_by_a_node(lesson):
     same_record(lesson, lambda x: x.store(Pair(x + 1)), "x")
 
 
-# --- step 4: questions without an answer ----------------------------------------------------------
+# --- step 4: questions a proxy can't answer -------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["__bool__", "__iter__", "__len__", "__index__"])

@@ -59,8 +59,8 @@ def test_a_page_opens_with_what_you_write(page):
 
 
 @every_lesson
-def test_a_page_says_why_torch_needs_it_in_sixty_to_a_hundred_and_twenty_words(page):
-    assert 60 <= len(page.sections["Why torch needs it"].split()) <= 120
+def test_a_page_says_why_torch_needs_it_in_at_most_a_hundred_and_sixty_words(page):
+    assert 60 <= len(page.sections["Why torch needs it"].split()) <= 160  # with its case
 
 
 @every_lesson
