@@ -1,17 +1,13 @@
 """A proxy: an object that records every operation on it as a graph node.
 
 Call a function with a proxy in place of a tensor. Each operation on the proxy adds a node to a
-graph and returns a new proxy, which stands for the result of that node. Nothing is computed. For
-example, ``x + 1`` calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
-calls ``tracer.create_proxy``. That method replaces proxies with their nodes (``create_arg``), adds
-a ``call_function`` node to the graph (``create_node``), and returns a proxy of that node
-(``proxy``).
+graph and returns a new proxy, which stands for the result of that node; nothing is computed. For
+``x + 1``, Python calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
+asks the tracer for a node and its proxy (``create_proxy``).
 
-A proxy intercepts four kinds of operation: operators (``x + 1``, through ``__add__`` and its like),
-torch functions (``torch.relu(x)``, through ``__torch_function__``), attributes and methods
-(``x.relu()``, through ``__getattr__``), and conversions to a Python value (``if x:``, through
-``__bool__``). It records the first three. A conversion raises an error, because a proxy has no
-value.
+Torch functions arrive through ``__torch_function__``, and attributes and methods through
+``__getattr__``. A conversion to a Python value, such as ``if x:``, raises an error, because a proxy
+has no value.
 """
 
 from __future__ import annotations
