@@ -53,15 +53,12 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     In torch: ``Proxy.__torch_function__``.
 
-    >>> import operator, torch
-    >>> from torch.fx import Graph
-    >>> x = Proxy(Graph().placeholder("x"))
-    >>> record_call(operator.add, 1, x).node.args
-    (1, x)
+    >>> import torch
+    >>> x = Proxy(torch.fx.Graph().placeholder("x"))
     >>> record_call(torch.Tensor.sigmoid, x).node.op
     'call_method'
     >>> record_call(torch.add, torch.ones(2), other=x)
-    Proxy(add_1)
+    Proxy(add)
     """
     tracer = next(each.tracer for each in tree_leaves((args, kwargs)) if isinstance(each, Proxy))
     if is_tensor_method_or_property(function):
