@@ -1,17 +1,13 @@
 """A proxy: an object that records every operation on it as a graph node.
 
 Call a function with a proxy in place of a tensor. Each operation on the proxy adds a node to a
-graph and returns a new proxy, which stands for the result of that node. Nothing is computed. For
-example, ``x + 1`` calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
-calls ``tracer.create_proxy``. That method replaces proxies with their nodes (``create_arg``), adds
-a ``call_function`` node to the graph (``create_node``), and returns a proxy of that node
-(``proxy``).
+graph and returns a new proxy, which stands for the result of that node; nothing is computed. For
+``x + 1``, Python calls ``Proxy.__add__``, which calls ``record_call(operator.add, x, 1)``, which
+asks the tracer for a node and its proxy (``create_proxy``).
 
-A proxy intercepts four kinds of operation: operators (``x + 1``, through ``__add__`` and its like),
-torch functions (``torch.relu(x)``, through ``__torch_function__``), attributes and methods
-(``x.relu()``, through ``__getattr__``), and conversions to a Python value (``if x:``, through
-``__bool__``). It records the first three. A conversion raises an error, because a proxy has no
-value.
+Torch functions arrive through ``__torch_function__``, and attributes and methods through
+``__getattr__``. A conversion to a Python value, such as ``if x:``, raises an error, because a proxy
+has no value.
 """
 
 from __future__ import annotations
@@ -36,23 +32,31 @@ BINARY += ["and_", "or_", "xor", "lshift", "rshift"]
 
 
 def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # step 1
-    """Record a call of a function that has a proxy somewhere among its arguments.
+    """Record a call of a function, and return the proxy of its node.
+
+    Every operator and every torch function ends up here: ``2 * x`` as
+    ``record_call(operator.mul, 2, x)``, and ``torch.cat([x, x])`` with its proxies in a list. The
+    tracer of the first proxy that you find creates the node. ``tree_leaves`` returns all values in
+    nested lists, tuples and dicts.
 
     Args:
-        function: The function that is called, such as ``torch.cat`` or ``torch.Tensor.add``.
-            ``torch.overrides.is_tensor_method_or_property`` recognises methods of tensors.
-        args: The arguments; a proxy may be inside a list, tuple or dict.
-        kwargs: The keyword arguments.
-
-    Returns:
-        The proxy of a new node, created by the tracer of the first proxy among the arguments. If
-        ``function`` is a method of ``torch.Tensor``, the node is a ``call_method`` node with the
-        method's name as its target; otherwise it is a ``call_function`` node.
+        function: The function. A method of ``torch.Tensor``, such as ``torch.Tensor.add``, becomes
+            a ``call_method`` node with the method's name as its target; anything else becomes a
+            ``call_function`` node. ``is_tensor_method_or_property`` tells them apart.
+        args: The arguments, at least one of which is or contains a proxy.
+        kwargs: The keyword arguments, which may contain the only proxy.
 
     In torch: ``Proxy.__torch_function__``.
+
+    >>> import torch
+    >>> x = Proxy(torch.fx.Graph().placeholder("x"))
+    >>> record_call(torch.Tensor.sigmoid, x).node.op
+    'call_method'
+    >>> record_call(torch.add, torch.ones(2), other=x)
+    Proxy(add)
     """
     raise NotImplementedError(
-        "proxy: record a call of a function that has a proxy somewhere among its arguments"
+        "proxy: record a call of a function, and return the proxy of its node"
     )
 
 
@@ -99,7 +103,11 @@ class Proxy:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # step 2
-        """Record a call of a torch function; torch calls this method if an argument has it.
+        """Record a call of a torch function.
+
+        If an argument has this method, torch calls it *instead of* running its own function. For
+        ``torch.add(x, 1)``, ``orig_method`` is ``torch.add`` and ``args`` is ``(x, 1)``. A call
+        without keyword arguments may pass ``None`` as ``kwargs``. ``types`` doesn't matter here.
 
         >>> import torch
         >>> from torch.fx import Graph
@@ -107,37 +115,41 @@ class Proxy:
         >>> torch.cat([x, x]), torch.ones(3).add(x)
         (Proxy(cat), Proxy(add))
         """
-        raise NotImplementedError(
-            "proxy: record a call of a torch function; torch calls this method if an argument has it"
-        )
+        raise NotImplementedError("proxy: record a call of a torch function")
 
     def __getattr__(self, attr: str) -> Attribute:  # step 3
-        """Return an ``Attribute``: only its use will tell whether it is a method.
+        """Return an ``Attribute`` for ``x.attr``.
+
+        When Python asks for ``x.relu``, you can't know whether a call will follow. So don't record
+        anything yet.
 
         >>> from torch.fx import Graph
         >>> x = Proxy(Graph().placeholder("x"))
         >>> x.relu(), x.shape + (1,)
         (Proxy(relu), Proxy(add))
         """
-        raise NotImplementedError(
-            "proxy: return an ``Attribute``: only its use will tell whether it is a method"
-        )
+        raise NotImplementedError("proxy: return an ``Attribute`` for ``x.attr``")
 
     def __bool__(self) -> bool:  # step 4
-        """Return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``."""
+        """Let the tracer answer ``if x``, ``x and y``, ``not x`` and ``assert x``.
+
+        This tracer raises a ``TraceError``; a subclass may know an answer. See ``TracerBase``.
+        """
         raise NotImplementedError(
-            "proxy: return ``tracer.to_bool(self)``: for ``if x``, ``x and y``, ``not x``, ``assert x``"
+            "proxy: let the tracer answer ``if x``, ``x and y``, ``not x`` and ``assert x``"
         )
 
     def __iter__(self) -> Iterator[Any]:  # step 4
-        """Return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``.
+        """Let ``a, b = x`` work, and leave every other iteration to the tracer.
 
-        For ``a, b = x`` you can read the number of elements in the caller's bytecode: it is the
-        argument of ``UNPACK_SEQUENCE``, the instruction that the caller's frame is executing
-        (``f_lasti``). There may be more than 255 names, so the byte after the opcode isn't enough:
-        ``dis`` knows the whole number. For ``for y in x``, ``f(*x)``, ``y in x`` and
-        ``a, *rest = x`` the number is unknown. Don't use ``yield`` in this method: its body would
-        run too late.
+        ``a, b = x`` should give two proxies, ``x[0]`` and ``x[1]``. Python doesn't tell you that
+        there are two names on the left, but the code of your caller does: how could you look? (There
+        may be 300 of them.)
+        ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` have no fixed number of elements,
+        and are questions for ``tracer.iter``.
+
+        If this method contained a ``yield``, calling it would run nothing, and Python would ask its
+        questions only at the first element: by then, the caller is somewhere else.
 
         >>> from torch.fx import Graph
         >>> first, second = Proxy(Graph().placeholder("x"))
@@ -145,31 +157,40 @@ class Proxy:
         (Proxy(getitem), Proxy(getitem_1))
         """
         raise NotImplementedError(
-            "proxy: return an iterator, one proxy per element, for ``a, b = x``, else ``tracer.iter(self)``"
+            "proxy: let ``a, b = x`` work, and leave every other iteration to the tracer"
         )
 
     def __len__(self) -> int:  # step 4
-        """Raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy."""
+        """Refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer.
+
+        Raises:
+            RuntimeError: Always; ``refusal`` puts the message together.
+        """
         raise NotImplementedError(
-            "proxy: raise a ``RuntimeError``: ``len`` has to return an ``int``, not a proxy"
+            "proxy: refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer"
         )
 
     def __index__(self) -> int:  # step 4
-        """Raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``."""
+        """Refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``.
+
+        Raises:
+            TypeError: Always.
+        """
         raise NotImplementedError(
-            "proxy: raise a ``TypeError``: ``range(x)`` and ``[1, 2][x]`` need an ``int``"
+            "proxy: refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``"
         )
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
-        """Return the error to raise, which says what can't be traced and what to write instead."""
+        """Return the error to raise: what can't be traced, and what to write instead."""
         return error(f"{reason}\n{way_out}")
 
 
 class Attribute(Proxy):
     """The result of ``x.name`` on a proxy: either a method or the value of an attribute.
 
-    Calling it records a ``call_method`` node. Any other use records ``getattr(x, "name")`` as a
-    ``call_function`` node, once, at the first use.
+    ``x.relu()`` calls it, so it was a method: that is one ``call_method`` node. ``x.shape + (1,)``
+    uses it as a value, which needs a node for ``getattr(x, "shape")``. It is a ``Proxy`` as well,
+    so operators and torch functions already work on it; all they ask for is its ``node``.
 
     In torch: ``torch.fx.proxy.Attribute``.
     """
@@ -180,12 +201,25 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]  # step 3
-        """The ``getattr`` node, created at the first use."""
-        raise NotImplementedError("proxy: the ``getattr`` node, created at the first use")
+        """The node of ``getattr(root, attr)``, a call of a function: recorded once, when needed.
+
+        >>> from torch.fx import Graph
+        >>> x = Proxy(Graph().placeholder("x"))
+        >>> shape = x.shape
+        >>> len(x.node.graph.nodes)
+        1
+        >>> shape.node is shape.node, len(x.node.graph.nodes)
+        (True, 2)
+        """
+        raise NotImplementedError(
+            "proxy: the node of ``getattr(root, attr)``, a call of a function: recorded once, when needed"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # step 3
-        """Record a call of the method."""
-        raise NotImplementedError("proxy: record a call of the method")
+        """Record a call of the method ``attr`` on ``root``: one node, and no ``getattr``."""
+        raise NotImplementedError(
+            "proxy: record a call of the method ``attr`` on ``root``: one node, and no ``getattr``"
+        )
 
 
 class TraceError(ValueError):
@@ -194,6 +228,8 @@ class TraceError(ValueError):
 
 class TracerBase:  # given
     """Creates the nodes in ``self.graph``; a subclass may override every method.
+
+    What ``create_proxy`` calls ``kind`` is the node's ``op``, also known as its opcode.
 
     In torch: ``torch.fx.proxy.TracerBase``.
     """
