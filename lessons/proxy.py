@@ -143,10 +143,9 @@ class Proxy:
         """Let ``a, b = x`` work, and leave every other iteration to the tracer.
 
         ``a, b = x`` should give two proxies, ``x[0]`` and ``x[1]``. Python doesn't tell you that
-        there are two names on the left, but the code of your caller does: how could you look? (There
-        may be 300 of them.)
-        ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` have no fixed number of elements,
-        and are questions for ``tracer.iter``.
+        there are two names on the left, but the code of your caller does: how could you look? There
+        may be 300 names. ``for y in x``, ``f(*x)``, ``y in x`` and ``a, *rest = x`` have no fixed
+        number of elements, and are questions for ``tracer.iter``.
 
         If this method contained a ``yield``, calling it would run nothing, and Python would ask its
         questions only at the first element: by then, the caller is somewhere else.
