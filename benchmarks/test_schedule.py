@@ -35,8 +35,7 @@ def orders(count: int):
 
 def same_orders(ours, theirs) -> None:
     theirs = [filter(is_action, theirs[rank]) for rank in range(STAGES)]
-    texts = [[str(each).lstrip("0123456789") for each in order] for order in theirs]
-    equal([list(map(str, order)) for order in ours], texts)
+    equal([list(map(str, order)) for order in ours], [list(map(str, order)) for order in theirs])
 
 
 CASES = [

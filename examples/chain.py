@@ -1,14 +1,17 @@
-"""Your capture, unflatten, split_module and schedule train a transformer on two processes."""
+"""Your capture, unflatten, split_module and schedule train a transformer in two stages."""
 
+import os
 import sys
+import threading
+import time
 
 import torch
 from torch import nn
 
-from lessons.capture import capture, program
+from given.schedule import Timed, inputs_of
+from lessons.capture import program
 from lessons.code import GraphModule
-from lessons.schedule import one_f_one_b, simulate, train_step
-from lessons.split_module import split_module
+from lessons.schedule import Engine, Mailbox, one_f_one_b, run_threads, simulate, stages_of
 from lessons.unflatten import unflatten
 
 STEPS, MICROBATCHES = 4, 4
@@ -27,86 +30,67 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
+    """Returns its loss."""
+
     def __init__(self):
         super().__init__()
         self.embed = nn.Embedding(20, 16)
         self.first, self.second = Block(), Block()
         self.head = nn.Linear(16, 5)
 
-    def forward(self, words):
-        return self.head(self.second(self.first(self.embed(words))).mean(1))
+    def forward(self, words, targets):
+        x = self.second(self.first(self.embed(words)))
+        return nn.functional.cross_entropy(self.head(x.mean(1)), targets)
 
 
-class InTuple(nn.Module):
-    """Returns a tuple, as a graph for a compiler does."""
+class Watched(Engine):
+    """Notes its thread, and the micro-batches that it held at once."""
 
-    def __init__(self, stage):
-        super().__init__()
-        self.stage = stage
+    thread, most = 0, 0
 
-    def forward(self, value):
-        return (self.stage(value),)
-
-
-class Compiled(nn.Module):
-    """A stage that your backend compiles, forward and backward."""
-
-    def __init__(self, stage, value):
-        from lessons.backend import TABLE, backend
-
-        super().__init__()
-        self.stage = stage
-        self.flat = capture(InTuple(stage), (value,), table=TABLE)
-        self.run = backend(self.flat, [*self.state(), value])
-
-    def state(self):
-        return [*self.stage.parameters(), *self.stage.buffers()]
-
-    def forward(self, value):
-        (result,) = self.run(*self.state(), value)
-        return result
-
-
-def compile_stages(stages, value):
-    """Put a compiled stage in the place of each, and return how many kernels they have."""
-    from lessons.backend import kernels
-
-    for name, stage in stages.named_children():
-        stages.add_module(name, Compiled(stage, value))
-        value = stage(value).detach().requires_grad_()
-    return [sum(each.is_fused for each in kernels(stage.flat)) for stage in stages.children()]
-
-
-def loss_of(output, targets):
-    return nn.functional.cross_entropy(*output, targets)
+    def forward(self, microbatch):
+        super().forward(microbatch)
+        self.thread, self.most = threading.get_ident(), max(self.most, len(self.held))
 
 
 torch.manual_seed(0)
-model, words, targets = Transformer(), torch.randint(20, (8, 6)), torch.arange(8) % 5
-part = words[: len(words) // MICROBATCHES]
+model, batch = Transformer(), (torch.randint(20, (8, 6)), torch.arange(8) % 5)
+part = tuple(each[: len(each) // MICROBATCHES] for each in batch)
 
-captured = program(model, (part,))
-tree = unflatten(captured)
-whole = GraphModule(tree, tree.graph)
-stages = split_module(whole, whole, lambda node: int(node.name in ("second", "mean", "head")))
-print(f"captured {len(captured.graph.nodes)} nodes, cut into {len([*stages.children()])} stages")
+tree = unflatten(program(model, part))
+gm = GraphModule(tree, tree.graph)
+stages = stages_of(gm, lambda node: int(node.name not in ("embed", "first")))
+print(f"cut into {len(stages)} stages: {', '.join(str(stage.nodes) for stage in stages)}")
 if "--compile" in sys.argv:
-    first, second = compile_stages(stages, part)
-    print(f"compiled into {first} and {second} kernels")
-print(simulate(one_f_one_b(2, MICROBATCHES)))
+    from lessons.backend import backend
 
-optimizer = torch.optim.SGD(stages.parameters(), lr=0.5)
+    for stage in stages:
+        stage.module = torch.compile(stage.module, backend=backend, dynamic=False)
+orders = one_f_one_b(len(stages), MICROBATCHES)
+clock = simulate(orders)
+print(clock)
+
+optimizer = torch.optim.SGD(gm.parameters(), lr=0.5)
+beside = torch.optim.SGD(model.parameters(), lr=0.5)
+inputs = inputs_of(gm.graph, batch, MICROBATCHES)
 for step in range(STEPS):
-    loss, gradients = train_step(
-        stages,
-        (words,),
-        targets,
-        loss_of,
-        order=one_f_one_b,
-        microbatches=MICROBATCHES,
-        world_size=2,
-    )
-    for name, parameter in stages.named_parameters():
-        parameter.grad = gradients[name]
+    mailbox = Mailbox()
+    engines = [Watched(gm, stages, each.number, Timed(mailbox), inputs) for each in stages]
+    start = time.perf_counter()
+    run_threads(dict(enumerate(engines)), orders, mailbox)
+    seconds = time.perf_counter() - start
     optimizer.step()
-    print(f"step {step + 1} of {STEPS}: loss {loss:.4f}", flush=True)
+    optimizer.zero_grad()
+    loss = torch.stack([loss for engine in engines for loss in engine.losses]).mean()
+    whole = model(*batch)
+    whole.backward()
+    beside.step()
+    beside.zero_grad()
+    print(f"step {step + 1} of {STEPS}: loss {loss:.4f}, in one process {whole:.4f}", flush=True)
+for engine in engines:
+    busy = 1 - engine.channel.waited / seconds
+    print(
+        f"stage {engine.stage.number}, thread {engine.thread} of process {os.getpid()}: "
+        f"busy {busy:.0%} (the clock says {1 - clock.bubble:.0%}), "
+        f"held at most {engine.most} of {MICROBATCHES} micro-batches"
+    )

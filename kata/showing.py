@@ -163,6 +163,9 @@ def counts(core: Count, stretch: Count) -> str:
 def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
     skipped = verdict.of("skipped")
     if verdict.state != TODO:
+        if verdict.yours is not None and verdict.lent:
+            needs = TOGETHER[verdict.lesson].needs
+            yield f"{len(verdict.yours)} of {len(needs)} pieces are yours; done when all are"
         yield from verdict.borrowed
         if verdict.lent:
             yield f"lent by the reference: {', '.join(verdict.lent)}"

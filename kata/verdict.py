@@ -183,12 +183,21 @@ class Verdict:
         return Count(outcomes["passed"], self.planned[stretch], outcomes["skipped"])
 
     @property
+    def yours(self) -> tuple[str, ...] | None:
+        """The learner's pieces of the finale or the chain; ``None`` for a lesson."""
+        if self.lesson not in TOGETHER:
+            return None
+        return tuple(name for name in TOGETHER[self.lesson].needs if name not in self.lent)
+
+    @property
     def state(self) -> str:
         """``todo``, ``started``, ``red``, ``done`` (the core is green) or ``starred`` (all is)."""
         core, stretch = self.count(stretch=False), self.count(stretch=True)
         is_red = bool(self.failures) or not self.is_finished
         # Where only tests of the stretch were asked for, these decide.
         if core.is_green or (stretch.is_green and not core.planned):
+            if self.yours is not None and len(self.yours) < len(TOGETHER[self.lesson].needs):
+                return STARTED
             is_all = stretch.is_green or not (stretch.planned or is_red)
             # The finale and the chain have no stretch.
             return STARRED if is_all and self.lesson not in TOGETHER else DONE

@@ -172,7 +172,7 @@ LESSONS = (
         title="Keep the stages busy",
         minutes=90,
         needs=("graph", "code", "interpreter", "split_module"),
-        summary="run a cut model as a pipeline of processes",
+        summary="train a cut model as a pipeline of stages",
     ),
 )
 
@@ -197,10 +197,10 @@ FINALE = Lesson(
 CHAIN = Lesson(
     name="chain",
     part="many machines",
-    title="From a model to two processes",
+    title="From a model to a pipeline",
     minutes=0,
     needs=("graph", "code", "interpreter", "capture", "unflatten", "split_module", "schedule"),
-    summary="train a captured model on two processes",
+    summary="train a captured model in two stages",
 )
 TOGETHER = {each.name: each for each in (FINALE, CHAIN)}
 

@@ -1,367 +1,324 @@
-"""Train a model that is cut into stages, each stage in a process of its own.
+"""Train a model that is cut into stages, and keep the stages busy.
 
-You cut a batch into micro-batches. The work of a stage is a list of actions: forward of micro-batch
-0 (``F0``), backward of micro-batch 0 (``B0``), and so on. GPipe and 1F1B differ only in
-these lists. There are six steps: write the lists, time them with a clock, find out which values
-the stages send to each other, run the list of one stage, send values between processes, and start
-the processes.
+A stage is a partition of the model's graph with its submodule. You cut a batch into micro-batches,
+and write for each worker the order of its actions: the forward of stage 0 for micro-batch 0
+(``0F0``), its backward (``0B0``), and so on. A clock says how long an order takes, and an engine
+runs it: here in threads, on a cluster in processes. Only the channel between them changes.
 """
 
 from __future__ import annotations
 
-import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
+from threading import Condition
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
-from torch.multiprocessing.spawn import start_processes
 from torch.utils._pytree import tree_leaves
 
+from given.schedule import (
+    ClosedError,
+    Rehearsing,
+    Run,
+    Timeline,
+    Workers,
+    arrived,
+    check,
+    deadlock,
+    inputs_of,
+)
+
 from .code import GraphModule
-from .graph import Node
+from .graph import Graph, Node
+from .interpreter import Interpreter
+from .split_module import Partition
 
 
-class Action(NamedTuple):
-    """One entry of a stage's order: the forward or the backward of a micro-batch.
+class Action(NamedTuple):  # given
+    """The forward or the backward (``kind`` is ``"F"`` or ``"B"``) of a micro-batch in a stage.
 
-    Attributes:
-        kind: ``"F"`` or ``"B"``.
-        microbatch: The number of the micro-batch, from 0.
-
-    In torch: ``torch.distributed.pipelining.schedules._Action``.
-
-    >>> [Action("F", 0), Action("B", 0)]
-    [F0, B0]
+    >>> [Action(0, "F", 0), Action(1, "B", 0)]
+    [0F0, 1B0]
     """
 
+    stage: int
     kind: str
     microbatch: int
 
     def __repr__(self) -> str:
-        raise NotImplementedError("schedule: write Action.__repr__")
+        return f"{self.stage}{self.kind}{self.microbatch}"
 
 
 Order = list[Action]
-# One order per stage, from the number of stages and the number of micro-batches
+# One order per worker, from the number of workers and the number of micro-batches
 Schedule = Callable[[int, int], list[Order]]
-# The characters per unit of time in the text of a timeline
-WIDTH = 3
 
 
-def gpipe(stages: int, microbatches: int) -> list[Order]:
+def gpipe(stages: int, microbatches: int) -> list[Order]:  # step 1
     """Let every stage run all forwards, then all backwards.
-
-    Args:
-        stages: The number of stages.
-        microbatches: The number of micro-batches.
-
-    Returns:
-        One order per stage. Both forwards and backwards begin with micro-batch 0.
 
     In torch: ``torch.distributed.pipelining.ScheduleGPipe``.
 
-    >>> gpipe(2, 3)
-    [[F0, F1, F2, B0, B1, B2], [F0, F1, F2, B0, B1, B2]]
+    >>> gpipe(2, 2)
+    [[0F0, 0F1, 0B0, 0B1], [1F0, 1F1, 1B0, 1B1]]
     """
     raise NotImplementedError("schedule: let every stage run all forwards, then all backwards")
 
 
-def one_f_one_b(stages: int, microbatches: int) -> list[Order]:
-    """Let every stage run each backward as soon as it can, and one forward after it.
+def alternate(forwards: Order, backwards: Order, ahead: int) -> Order:  # step 1
+    """Run some forwards ahead, then a forward and a backward alternately, then what is left.
 
-    Before its first backward, the last stage runs one forward, the one before it two, and so on:
-    a stage can run that many before the first gradient arrives. Then backwards and forwards
-    alternate until all forwards have run, and the rest are backwards.
+    >>> forwards, backwards = ([Action(0, kind, number) for number in range(3)] for kind in "FB")
+    >>> alternate(forwards, backwards, ahead=1)
+    [0F0, 0F1, 0B0, 0F2, 0B1, 0B2]
+    >>> alternate(forwards, backwards, ahead=7)
+    [0F0, 0F1, 0F2, 0B0, 0B1, 0B2]
+    """
+    raise NotImplementedError(
+        "schedule: run some forwards ahead, then a forward and a backward alternately, then what is left"
+    )
 
-    Args:
-        stages: The number of stages.
-        microbatches: The number of micro-batches, which may be smaller than ``stages``.
 
-    Returns:
-        One order per stage.
+def one_f_one_b(stages: int, microbatches: int) -> list[Order]:  # step 1
+    """Let every stage run each backward as soon as it can.
+
+    The last stage alternates from the start: its forward is all that its backward needs. The
+    stage before it has to wait longer for its first gradient, and runs one forward ahead
+    meanwhile; the stage before that one, two.
 
     In torch: ``torch.distributed.pipelining.Schedule1F1B``.
 
     >>> one_f_one_b(2, 3)
-    [[F0, F1, B0, F2, B1, B2], [F0, B0, F1, B1, F2, B2]]
+    [[0F0, 0F1, 0B0, 0F2, 0B1, 0B2], [1F0, 1B0, 1F1, 1B1, 1F2, 1B2]]
+    """
+    raise NotImplementedError("schedule: let every stage run each backward as soon as it can")
+
+
+def source(action: Action, last: int) -> Action | None:  # step 2
+    """Return the action whose result an action needs, or ``None``.
+
+    A forward needs the activations that the stage before it computes. A backward needs the
+    gradients that the stage after it computes; in the last stage, it needs its own forward.
+
+    Args:
+        action: The action.
+        last: The number of the last stage.
+
+    >>> source(Action(1, "F", 0), last=2), source(Action(1, "B", 0), last=2)
+    (0F0, 2B0)
+    >>> source(Action(0, "F", 0), last=2), source(Action(2, "B", 0), last=2)
+    (None, 2F0)
     """
     raise NotImplementedError(
-        "schedule: let every stage run each backward as soon as it can, and one forward after it"
+        "schedule: return the action whose result an action needs, or ``None``"
     )
 
 
-class Run(NamedTuple):  # given
-    """An action, with the times at which it starts and ends."""
+def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Timeline:  # step 2
+    """Work out when each action runs, if no worker waits longer than it has to.
 
-    action: Action
-    start: float
-    end: float
-
-
-@dataclass
-class Timeline:  # given
-    """The times at which the stages run their actions.
-
-    Attributes:
-        stages: The runs of each stage, in order.
-    """
-
-    stages: list[list[Run]]
-
-    @property
-    def end(self) -> float:
-        """When the last action ends."""
-        return max(run.end for runs in self.stages for run in runs)
-
-    @property
-    def bubble(self) -> float:
-        """The share of the time of all stages that they spend waiting."""
-        busy = sum(run.end - run.start for runs in self.stages for run in runs)
-        return 1 - busy / (self.end * len(self.stages))
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"stage {number}  {_row(runs).ljust(round(self.end * WIDTH), '.')}"
-            for number, runs in enumerate(self.stages)
-        )
-
-
-def _row(runs: list[Run]) -> str:  # given
-    """Draw the runs of one stage, with dots where it has nothing to do."""
-    row = ""
-    for action, start, end in runs:
-        row = row.ljust(round(start * WIDTH), ".")
-        row += repr(action).ljust(round(end * WIDTH) - len(row), "-" if action.kind == "B" else "_")
-    return row
-
-
-def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Timeline:
-    """Work out when each action runs, if no stage waits longer than it has to.
-
-    An action starts as soon as the one before it in its stage has ended and its input is there. A
-    forward needs the same forward of the stage before. A backward needs the same backward of the
-    stage after; in the last stage, it needs its own forward.
+    An action starts when two others have ended: the one before it in its worker's order, and its
+    ``source``.
 
     Args:
-        orders: One order per stage; they aren't changed.
+        orders: One order per worker.
         forward: How long a forward takes.
         backward: How long a backward takes.
 
     Returns:
-        The timeline.
+        A ``Timeline`` with a ``Run(action, start, end)`` for each action, worker by worker.
 
     Raises:
-        RuntimeError: Some stages can't go on, because each waits for another. The message says of
-            each: ``stage 0 waits for B0 of stage 1``.
+        RuntimeError: Some actions wait for each other, or for one that is in no order. Return
+            ``deadlock(pairs)`` for all pairs of an action and its ``source``, the source first,
+            that are part of it: its message says ``stage 0 waits for B0 of stage 1``.
+
+    Hint: with the lists of what each action needs, ``graphlib.TopologicalSorter`` finds an order in
+    which all of them can run. Its ``CycleError`` has the actions of a cycle in ``args[1]``.
 
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
-    stage 0  F0_F1_.........B0----B1----
-    stage 1  ...F0_F1_B0----B1----......
+    0F0_0F1_............0B0-----0B1-----
+    ....1F0_1F1_1B0-----1B1-----........
     >>> timeline.end, round(timeline.bubble, 3)
     (9, 0.333)
     """
     raise NotImplementedError(
-        "schedule: work out when each action runs, if no stage waits longer than it has to"
+        "schedule: work out when each action runs, if no worker waits longer than it has to"
     )
 
 
-def alive(orders: list[Order]) -> list[int]:
-    """Return the largest number of micro-batches that each stage holds at once.
+def alive(orders: list[Order]) -> list[int]:  # step 2
+    """Return the largest number of micro-batches that each worker holds at once.
 
-    A stage holds the activations of a micro-batch from its forward to its backward. 1F1B takes as
-    long as GPipe, but holds fewer of them.
-
-    Args:
-        orders: One order per stage.
-
-    Returns:
-        One number per stage.
+    A worker holds the activations of a micro-batch from its forward to its backward.
 
     >>> alive(gpipe(2, 8)), alive(one_f_one_b(2, 8))
     ([8, 8], [2, 1])
     """
     raise NotImplementedError(
-        "schedule: return the largest number of micro-batches that each stage holds at once"
+        "schedule: return the largest number of micro-batches that each worker holds at once"
     )
 
 
 @dataclass(eq=False)
-class Stage:  # given
-    """One stage of a model that ``split_module`` has cut.
+class Stage(Partition):  # given
+    """A partition that can run on its own.
 
     Attributes:
-        number: The position among the stages, from 0.
-        nodes: The nodes of the outer graph that the stage runs, in order.
-        receives: For each stage that sends values here, those values.
-        sends: For each stage that needs values from here, those values.
+        number: Its position in the pipeline, from 0.
+        module: Its submodule.
     """
 
-    number: int
-    nodes: list[Node] = field(default_factory=list)
-    receives: dict[int, list[Node]] = field(default_factory=dict)
-    sends: dict[int, list[Node]] = field(default_factory=dict)
+    number: int = 0
+    module: Any = field(default=None, repr=False)
 
 
-def cut_evenly(gm: GraphModule, stages: int) -> GraphModule:
-    """Cut a traced model into stages whose numbers of calls differ by at most one.
+def evenly(graph: Graph, stages: int) -> Callable[[Node], int]:  # step 3
+    """Return a callback for ``assign_nodes`` that cuts a graph into stages of equally many calls.
 
-    Args:
-        gm: The traced model.
-        stages: How many stages to make; at most as many as there are calls.
-
-    Returns:
-        The result of ``split_module``, with the submodules ``submod_0``, ``submod_1``, and so on.
+    If the calls can't be shared out equally, some stages have one more. Placeholders, ``get_attr``
+    nodes and the output aren't calls.
 
     Raises:
         ValueError: ``stages`` isn't from 1 to the number of calls. The message has both numbers.
 
     >>> from lessons.tracer import symbolic_trace
-    >>> gm = symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(4))))
-    >>> [len(list(stage.children())) for stage in cut_evenly(gm, 2).children()]
-    [2, 2]
+    >>> graph = symbolic_trace(lambda x: (x + 1).relu().tanh().cos()).graph
+    >>> cut = evenly(graph, 2)
+    >>> [cut(node) for node in graph.nodes if node.op.startswith("call_")]
+    [0, 0, 1, 1]
     """
     raise NotImplementedError(
-        "schedule: cut a traced model into stages whose numbers of calls differ by at most one"
+        "schedule: return a callback for ``assign_nodes`` that cuts a graph into stages of equally many calls"
     )
 
 
-def stages_of(gm: GraphModule) -> list[Stage]:
-    """Find out what each stage of a cut model runs, receives and sends.
+def stages_of(gm: GraphModule, cut: Callable[[Node], int]) -> list[Stage]:  # step 3
+    """Cut a traced model into stages, with the functions of the lesson ``split_module``.
 
-    Each ``call_module`` node of the outer graph is a stage, numbered from 0. A stage runs its call
-    and the ``getitem`` nodes that take the call's result apart. Placeholders and ``get_attr`` nodes
-    cost nothing, so every stage runs all of them for itself. The last stage also runs the output.
-
-    A value goes straight from the stage that makes it to each stage that uses it, skipping the
-    stages between them. Both stages list it once, in the same order: that of first use.
+    A stage is a partition, so it knows the values that it takes (``inputs``), each with the stage
+    that makes it, and the values that others take from it (``outputs``). It also has a ``number``
+    and the submodule that ``split_module`` would build for it.
 
     Args:
-        gm: What ``split_module`` returned.
+        gm: The traced model.
+        cut: Returns the stage of each call.
 
     Returns:
-        The stages, in the order of the graph.
-
-    Raises:
-        ValueError: The graph calls something other than submodules, so it isn't cut. The message
-            names that node.
+        The stages in an order in which they can run, numbered in that order from 0.
 
     >>> from lessons.tracer import symbolic_trace
-    >>> gm = cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh()), 3)
-    >>> first, second, third = stages_of(gm)
-    >>> second.nodes, second.receives, second.sends
-    ([x, submod_1], {0: [submod_0]}, {2: [submod_1]})
+    >>> gm = symbolic_trace(lambda x: (x + 1).relu().tanh())
+    >>> for stage in stages_of(gm, evenly(gm.graph, 3)):
+    ...     print(stage.number, list(stage.inputs), list(stage.outputs))
+    0 [x] [add]
+    1 [add] [relu]
+    2 [relu] [tanh]
     """
     raise NotImplementedError(
-        "schedule: find out what each stage of a cut model runs, receives and sends"
+        "schedule: cut a traced model into stages, with the functions of the lesson ``split_module``"
     )
 
 
-@dataclass
-class Held:  # given
-    """The values that a stage keeps of a micro-batch from its forward to its backward.
+class Message(NamedTuple):  # given
+    """The name of a value on its way between two stages: it is sent once and received once.
 
     Attributes:
-        received: For each stage that sent values, the list of them.
-        sent: For each stage that needs values, the list of them, with their history.
-        loss: The loss of the micro-batch; the last stage has it.
+        kind: ``"F"``: the value itself. ``"B"``: a list, on its way back, with the gradient of each
+            tensor in the value that requires one, or ``None`` where there is no gradient.
+        value: The node of the value.
+        user: The number of the stage that uses the value.
+        microbatch: The number of the micro-batch.
     """
 
-    received: dict[int, list[Any]]
-    sent: dict[int, list[Any]]
-    loss: Tensor | None = None
+    kind: str
+    value: Node
+    user: int
+    microbatch: int
 
 
 class Engine:
-    """Runs the actions of one stage.
+    """Runs the forwards and backwards of one stage.
 
     Attributes:
-        gm: The cut model; only this stage's submodule runs, so only its parameters get gradients.
-        stage: The stage, with the nodes that it runs and the values that it receives and sends.
-        channel: Sends values to other stages and receives them.
-        inputs: The model's inputs of each micro-batch.
-        targets: The target of each micro-batch, for the loss.
-        loss_fn: Takes the model's output and the target; ``None`` except in the last stage.
-        held: For each micro-batch that waits for its backward, the values that it needs then.
-        losses: The loss of each forward so far, without history; the last stage has them.
+        gm: The traced model.
+        stage: The stage.
+        channel: Has ``send(message, value)`` and ``receive(message)``.
+        inputs: The value of each placeholder, per micro-batch.
+        receives: The values that other stages make for this one.
+        sends: Each value that this stage makes for another, with the number of that stage.
+        loss: The node of the loss, which the model returns. One stage makes it.
+        held: The values that a stage keeps from a forward to its backward, by micro-batch.
+        losses: The losses so far, detached; empty if another stage makes the loss.
 
     In torch: ``torch.distributed.pipelining.PipelineStage``.
     """
 
     def __init__(  # given
-        self,
-        gm: GraphModule,
-        number: int,
-        channel: Any,
-        inputs: Sequence[tuple[Any, ...]],
-        targets: Sequence[Any],
-        loss_fn: Callable[[Any, Any], Tensor],
+        self, gm: GraphModule, stages: list[Stage], number: int, channel: Any, inputs: Any
     ) -> None:
-        stages = stages_of(gm)
-        self.gm, self.stage, self.channel = gm, stages[number], channel
-        self.inputs, self.targets = inputs, targets
-        self.loss_fn = loss_fn if number == len(stages) - 1 else None
-        self.held: dict[int, Held] = {}
+        self.gm, self.stage, self.channel, self.inputs = gm, stages[number], channel, inputs
+        self.receives = [value for value, maker in self.stage.inputs.items() if maker is not None]
+        self.sends = [
+            (value, user.number)
+            for user in stages
+            for value, maker in user.inputs.items()
+            if maker is self.stage
+        ]
+        self.loss = loss_of(gm.graph)
+        self.held: dict[int, tuple[dict[Node, Any], dict[Node, Any]]] = {}
         self.losses: list[Tensor] = []
 
-    def run(self, order: Iterable[Action]) -> None:
-        """Run the actions one after the other, then wait until all messages have left."""
-        raise NotImplementedError(
-            "schedule: run the actions one after the other, then wait until all messages have left"
-        )
+    def forward(self, microbatch: int) -> None:  # step 4
+        """Receive the stage's values, call its module, and send each result to its users.
 
-    def forward(self, microbatch: int) -> None:
-        """Receive the stage's values, compute, and send the values that other stages need.
-
-        Receive one list of values from each stage in ``receives``, and send one to each stage in
-        ``sends``. The last stage computes the loss. Keep in ``held`` everything that the backward
-        needs.
+        The module returns the stage's ``outputs``: a tuple, or the value itself if
+        ``returns_single``. Keep in ``held`` what was received and what was made.
         """
         raise NotImplementedError(
-            "schedule: receive the stage's values, compute, and send the values that other stages need"
+            "schedule: receive the stage's values, call its module, and send each result to its users"
         )
 
-    def compute(
-        self, microbatch: int, received: dict[int, list[Any]]
-    ) -> tuple[dict[Node, Any], Any]:
-        """Run the nodes of the stage.
-
-        A placeholder takes its input of that micro-batch, or its default. A model may write to a
-        value in place, which autograd refuses for a received tensor, because that is a leaf. So
-        pass the nodes a clone of each received tensor that requires a gradient, also in a tuple.
+    def compute(self, microbatch: int, received: dict[Node, Any]) -> dict[Node, Any]:  # step 4
+        """Call the stage's module; return its outputs by node.
 
         Args:
-            microbatch: The micro-batch whose inputs the placeholders take.
-            received: For each stage in ``receives``, the values that it sent.
+            microbatch: The number of the micro-batch.
+            received: The value of each node in ``receives``.
 
-        Returns:
-            The value of each node, and the value of the last node. In the last stage, that is the
-            model's output.
+        The module takes the stage's ``inputs`` in order. A placeholder has its value in
+        ``self.inputs[microbatch]``. A ``get_attr`` node is an attribute of ``gm``; its target is a
+        path, such as ``layers.0.weight``. Anything else was received, perhaps as a tuple of
+        tensors. A received tensor that requires a gradient is a *leaf*: autograd's graph begins
+        there, and autograd refuses a write to it in place. So pass a clone.
         """
-        raise NotImplementedError("schedule: run the nodes of the stage")
+        raise NotImplementedError("schedule: call the stage's module; return its outputs by node")
 
-    def backward(self, microbatch: int) -> None:
-        """Receive the gradients of the sent values, run autograd, send those of the received ones.
+    def backward(self, microbatch: int) -> None:  # step 4
+        """Receive the gradients of what was sent, run autograd, and send the gradients of the rest.
 
-        To each stage that it received values from, a stage sends a list with one entry per received
-        tensor that requires a gradient, in order: its gradient, or ``None`` if it got none. If
-        several stages use a value, their gradients add up. Parameters add theirs up in ``grad``,
-        over all micro-batches.
+        After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
+        sent the tensor is waiting for. The gradient of the loss is one, divided by the number of
+        micro-batches, so the parameters get the gradient of the mean. Call autograd once, for all
+        tensors that were made and got a gradient.
         """
         raise NotImplementedError(
-            "schedule: receive the gradients of the sent values, run autograd, send those of the received ones"
+            "schedule: receive the gradients of what was sent, run autograd, and send the gradients of the rest"
         )
+
+
+def loss_of(graph: Graph) -> Node:  # given
+    """Return the node of the loss: the one value that a graph returns."""
+    values = graph.find_nodes(op="output")[0].all_input_nodes
+    if len(values) != 1:
+        raise ValueError(f"the model returns {values}: let it return its loss, a single value")
+    return values[0]
 
 
 def differentiable(value: Any) -> list[Tensor]:  # given
-    """Return the tensors that require a gradient in a value, including nested ones.
+    """Return the tensors in a value that require a gradient, including nested ones.
 
     >>> differentiable([torch.ones(1), {"weight": torch.ones(2, requires_grad=True)}])
     [tensor([1., 1.], requires_grad=True)]
@@ -369,277 +326,120 @@ def differentiable(value: Any) -> list[Tensor]:  # given
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and leaf.requires_grad]
 
 
-@dataclass(frozen=True)
-class Description:  # given
-    """The facts that a stage must know about a tensor before it can receive the tensor."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    requires_grad: bool
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> Description:
-        """Describe a tensor."""
-        return cls(tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
-
-    def empty(self) -> Tensor:
-        """Return a tensor to receive into."""
-        return torch.empty(self.shape, dtype=self.dtype)
-
-
-class Channel:
-    """Sends values to other stages and receives them, through ``torch.distributed``.
-
-    A stage's number is its rank. A value is anything that pickles, with tensors in it. It travels
-    as several messages, all with the micro-batch as their tag: the number of bytes of the header,
-    the header (the pickled value, with a ``Description`` in place of each tensor), and the data
-    of each tensor.
+class Mailbox:
+    """A channel between threads.
 
     Attributes:
-        leaving: The sends that may not be finished, each with its tensor, which must stay alive.
-
-    In torch: ``PipelineStage.get_fwd_send_ops``. Shapes are agreed on once, before the first step.
+        values: The values that were sent and not yet received.
+        changed: A ``Condition``: a lock with ``wait_for``, which waits without holding it.
+        is_closed: Whether nothing more will be sent, because a worker failed.
     """
 
     def __init__(self) -> None:  # given
-        self.leaving: list[tuple[Any, Tensor]] = []
+        self.values: dict[Message, Any] = {}
+        self.changed = Condition()
+        self.is_closed = False
 
-    def send(self, value: Any, to: int, microbatch: int) -> None:
-        """Send a value to another stage, without waiting until it has left.
+    def send(self, message: Message, value: Any) -> None:  # step 5
+        """Leave a copy of a value in the mailbox, and wake the workers that wait.
 
-        ``dist.isend`` sends contiguous tensors only, and ``leaving`` keeps each until it has left.
-
-        Args:
-            value: The value; its tensors are sent without their history.
-            to: The other stage.
-            microbatch: The tag.
+        Let each tensor be one as ``arrived`` returns it: a leaf without history, as if it came
+        from another machine. A tuple or dict keeps its form.
         """
         raise NotImplementedError(
-            "schedule: send a value to another stage, without waiting until it has left"
+            "schedule: leave a copy of a value in the mailbox, and wake the workers that wait"
         )
 
-    def receive(self, source: int, microbatch: int) -> Any:
-        """Wait for a value that another stage sends.
+    def receive(self, message: Message) -> Any:  # step 5
+        """Wait for a value, and take it out of the mailbox.
 
-        Args:
-            source: The other stage.
-            microbatch: The tag.
-
-        Returns:
-            The value. A tensor requires a gradient if the one that was sent does, and is a leaf.
+        Raises:
+            ClosedError: The mailbox is closed, and the value isn't there.
         """
-        raise NotImplementedError("schedule: wait for a value that another stage sends")
+        raise NotImplementedError("schedule: wait for a value, and take it out of the mailbox")
 
-    def flush(self) -> None:
-        """Wait until all messages have left, and empty ``leaving``."""
-        raise NotImplementedError(
-            "schedule: wait until all messages have left, and empty ``leaving``"
-        )
+    def close(self) -> None:  # given
+        """Let ``receive`` fail from now on where a value isn't there, also if it waits already."""
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()
 
 
-@dataclass
-class Step:  # given
-    """A step of training, as all its processes know it.
+def work(engines: Mapping[int, Engine], order: Order) -> None:  # given
+    """Run the actions of one worker, in order. An error gets a note that names the action.
 
-    Attributes:
-        gm: The cut model.
-        orders: One order per stage.
-        inputs: The model's inputs of each micro-batch.
-        targets: The target of each micro-batch.
-        loss_fn: Takes the model's output and the target.
-        folder: The folder in which the processes find each other and save their results.
-        timeout: For how many seconds a process waits for another.
+    Args:
+        engines: The engines of the worker's stages, by the stages' numbers.
+        order: Its order.
     """
+    for action in order:
+        engine = engines[action.stage]
+        try:
+            (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
+        except Exception as error:
+            error.add_note(f"While running {action}, in stage {action.stage}")
+            raise
 
-    gm: GraphModule
-    orders: list[Order]
-    inputs: list[tuple[Any, ...]]
-    targets: list[Any]
-    loss_fn: Callable[[Any, Any], Tensor]
-    folder: Path
-    timeout: float
 
-    def engine(self, number: int, channel: Channel) -> Engine:
-        """Return the engine of a stage."""
-        return Engine(self.gm, number, channel, self.inputs, self.targets, self.loss_fn)
+def run_threads(
+    engines: Mapping[int, Engine], orders: list[Order], mailbox: Mailbox
+) -> None:  # step 5
+    """Let each order ``work`` in a thread of its own, and return when all have ended.
 
-    @contextmanager
-    def process_group(self, number: int) -> Iterator[None]:
-        """Let the process of a stage join the others, and leave them after the block."""
-        torch.set_num_threads(1)
-        store, patience = (self.folder / "store").as_uri(), timedelta(seconds=self.timeout)
-        size = len(self.orders)
-        dist.init_process_group("gloo", store, rank=number, world_size=size, timeout=patience)
-        yield
-        dist.destroy_process_group()
+    If a worker fails, the others may wait for it forever. So close the mailbox, let them end, and
+    raise the error of the one that failed, not the ``ClosedError`` of another.
 
-    def save(self, number: int, engine: Engine) -> None:
-        """Save the losses of a stage, and the gradients of its parameters by name."""
-        named = engine.gm.named_parameters()
-        gradients = {name: each.grad for name, each in named if each.grad is not None}
-        torch.save((engine.losses, gradients), self.folder / str(number))
+    Hint: ``Workers`` is a ``ThreadPoolExecutor``; ``concurrent.futures.wait`` can return at the
+    first error.
+    """
+    raise NotImplementedError(
+        "schedule: let each order ``work`` in a thread of its own, and return when all have ended"
+    )
 
-    def results(self) -> list[tuple[list[Tensor], dict[str, Tensor]]]:
-        """Return the losses and gradients that each stage has saved, in the order of the stages."""
-        return [torch.load(self.folder / str(number)) for number in range(len(self.orders))]
+
+class Rehearsal(Rehearsing, Interpreter):  # given
+    """Your interpreter runs the model once without data: see ``given/schedule.py``."""
 
 
 def train_step(
     gm: GraphModule,
-    inputs: tuple[Any, ...],
-    targets: Tensor,
-    loss_fn: Callable[[Any, Any], Tensor],
+    stages: list[Stage],
+    batch: tuple[Any, ...],
     *,
     order: Schedule,
     microbatches: int,
-    world_size: int,
-    timeout: float = 30,
-) -> tuple[Tensor, dict[str, Tensor]]:  # given
-    """Run a batch through a cut model forwards and backwards, one process per stage.
+) -> Tensor:  # given
+    """Run a batch through all stages, forwards and backwards, and return the mean loss.
 
-    The parameters don't change: pass the gradients to an optimizer. If a stage writes to a buffer,
-    only its own process sees that. All processes have ended afterwards, even after an error.
+    Afterwards the parameters have their gradients, as after ``loss.backward()``.
 
     Args:
-        gm: What ``split_module`` returned.
-        inputs: The arguments of the model. Tensors are cut into micro-batches along their first
-            dimension; each micro-batch gets everything else as it is.
-        targets: The second argument of the loss, cut in the same way.
-        loss_fn: Takes the model's output and the targets of a micro-batch; returns the mean over
-            its examples.
-        order: ``gpipe``, ``one_f_one_b``, or any function with the same signature.
+        gm: A traced model that returns its loss, the mean over the examples.
+        stages: The result of ``stages_of``.
+        batch: The arguments of the model: see ``inputs_of``.
+        order: ``gpipe``, ``one_f_one_b``, or another function with the same signature.
         microbatches: The number of equal parts to cut the batch into.
-        world_size: The number of processes, which must be the number of stages.
-        timeout: For how many seconds a process waits for another.
-
-    Returns:
-        The mean loss of the micro-batches, and their mean gradients by the parameters' names in
-        ``gm.named_parameters()``, without parameters that have none. The gradients of a parameter
-        that several stages use are added up.
 
     Raises:
-        ValueError: ``world_size`` isn't the number of stages, or the batch can't be cut into equal
-            parts.
-        RuntimeError: The orders deadlock, which is found before anything starts.
-        torch.multiprocessing.spawn.ProcessException: A stage failed, died, or waited too long.
-            The message has the number of the first one that ended, and its traceback.
-
-    In torch: ``Schedule1F1B.step``, called by each process for itself.
+        ValueError: The batch can't be cut, or a stage writes in place to what another one uses.
+        RuntimeError: The orders deadlock, which is found before anything runs.
 
     >>> from lessons.tracer import symbolic_trace
-    >>> gm = cut_evenly(symbolic_trace(torch.nn.Sequential(*(torch.nn.Linear(2, 2),) * 2)), 2)
-    >>> loss, gradients = train_step(
-    ...     gm,
-    ...     (torch.zeros(4, 2),),
-    ...     torch.zeros(4, 2),
-    ...     lambda output, target: (output - target).pow(2).mean(),
-    ...     order=one_f_one_b,
-    ...     microbatches=2,
-    ...     world_size=2,
-    ... )
-    >>> list(gradients)
-    ['submod_0.0.weight', 'submod_0.0.bias']
+    >>> class Training(torch.nn.Sequential):
+    ...     def forward(self, x, target):
+    ...         return (super().forward(x) - target).pow(2).mean()
+    >>> model = Training(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    >>> gm = symbolic_trace(model)
+    >>> stages = stages_of(gm, evenly(gm.graph, 2))
+    >>> batch = torch.rand(4, 2), torch.rand(4, 2)
+    >>> loss = train_step(gm, stages, batch, order=one_f_one_b, microbatches=2)
+    >>> torch.allclose(loss, model(*batch)), model[0].weight.grad.shape
+    (True, torch.Size([2, 2]))
     """
-    orders = orders_for(gm, order, microbatches, world_size)
-    batch, goals = cut_batch(inputs, targets, microbatches)
-    with tempfile.TemporaryDirectory() as folder:
-        step = Step(gm, orders, batch, goals, loss_fn, Path(folder), timeout)
-        run_processes(step)
-        return together(step)
-
-
-def orders_for(gm: GraphModule, order: Schedule, microbatches: int, world_size: int) -> list[Order]:
-    """Return the order of each stage of a cut model, after checking the orders.
-
-    Raises:
-        ValueError: ``world_size`` isn't the number of stages. The message has both numbers.
-        RuntimeError: The orders deadlock, as ``simulate`` finds.
-    """
-    raise NotImplementedError(
-        "schedule: return the order of each stage of a cut model, after checking the orders"
-    )
-
-
-def cut_batch(
-    inputs: tuple[Any, ...], targets: Any, microbatches: int
-) -> tuple[list[tuple[Any, ...]], list[Any]]:  # given
-    """Return the inputs and the targets of each micro-batch."""
-    parts = [microbatches_of(each, microbatches) for each in inputs]
-    batch = [tuple(part[number] for part in parts) for number in range(microbatches)]
-    return batch, microbatches_of(targets, microbatches)
-
-
-def microbatches_of(value: Any, microbatches: int) -> list[Any]:
-    """Cut a tensor into equal parts along its first dimension, and repeat anything else.
-
-    If the parts had different sizes, the mean of their losses wouldn't be that of the batch.
-
-    Args:
-        value: The value.
-        microbatches: The number of parts.
-
-    Returns:
-        The parts.
-
-    Raises:
-        ValueError: The tensor can't be cut into equal parts. The message says into how many.
-
-    >>> microbatches_of(torch.arange(4), 2), microbatches_of(True, 2)
-    ([tensor([0, 1]), tensor([2, 3])], [True, True])
-    """
-    raise NotImplementedError(
-        "schedule: cut a tensor into equal parts along its first dimension, and repeat anything else"
-    )
-
-
-def first_backward() -> None:  # given
-    """Run a backward, so that processes that are forked later can run one.
-
-    At its first backward, autograd starts a thread for each device, and a fork of a process with
-    such threads can't run a backward. Without a GPU there is no such device until a fake tensor
-    claims one, so this backward runs before there is any fake tensor.
-    """
-    if not torch.accelerator.is_available():
-        torch.ones((), requires_grad=True).backward()
-
-
-first_backward()
-
-
-def run_processes(step: Step) -> None:  # given
-    """Run ``run_stage`` in a process per stage, and end all of them if one of them fails.
-
-    The processes are forks: they share the model, the data and the loss, and nothing is pickled.
-    So on a machine with a GPU, you can't start them once this process has used the GPU or has run
-    a backward.
-    """
-    with warnings.catch_warnings():  # our forks leave the threads of this process alone
-        warnings.simplefilter("ignore", DeprecationWarning)
-        processes = start_processes(
-            run_stage, (step,), len(step.orders), join=False, daemon=True, start_method="fork"
-        )
-    while not processes.join():
-        pass
-
-
-def run_stage(number: int, step: Step) -> None:
-    """Run the order of one stage in the process of that stage, and save the results.
-
-    The process is a fork, so the parameters may have gradients from before: clear them first
-    (``zero_grad``). Do the rest inside the step's ``process_group``. At the end, wait for all other
-    stages (``dist.barrier``), because a process that ends closes its connections.
-    """
-    raise NotImplementedError(
-        "schedule: run the order of one stage in the process of that stage, and save the results"
-    )
-
-
-def together(step: Step) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the mean loss and the mean gradients over the micro-batches, from ``step.results()``.
-
-    The gradients of a stage are added up over its micro-batches. A parameter that several stages
-    use has gradients in each of them.
-    """
-    raise NotImplementedError(
-        "schedule: return the mean loss and the mean gradients over the micro-batches, from ``step.results()``"
-    )
+    orders, mailbox = order(len(stages), microbatches), Mailbox()
+    simulate(orders)
+    inputs = inputs_of(gm.graph, batch, microbatches)
+    check(Rehearsal(gm, stages), inputs[0])
+    engines = {number: Engine(gm, stages, number, mailbox, inputs) for number in range(len(stages))}
+    run_threads(engines, orders, mailbox)
+    return torch.stack([loss for engine in engines.values() for loss in engine.losses]).mean()

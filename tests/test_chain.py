@@ -1,4 +1,4 @@
-"""The chain: your capture, unflatten, split_module and schedule train a model on two processes.
+"""The chain: your capture, unflatten, split_module and schedule train a model in two stages.
 
 The fixture ``lesson`` has the names of all these lessons.
 """
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.functional import cross_entropy
 
-from tests.models.schedule import in_processes
+from tests.models.schedule import gradients, same_gradients
 from tests.suite import equal, same_numbers
 
 MICROBATCHES, EXAMPLES, WORDS = 4, 2, 6
-SECOND = ("third", "fourth", "mean", "head")
+FIRST = ("embed", "first", "second")
 MADE = (fx.Proxy, fx.Node, fx.Graph, fx.GraphModule, fx.Interpreter)
 
 
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A small transformer that classifies a row of words."""
+    """A small transformer that classifies a row of words, and returns its loss."""
 
     def __init__(self):
         super().__init__()
@@ -49,99 +49,51 @@ class Transformer(nn.Module):
         self.first, self.second, self.third, self.fourth = (Block() for _ in range(4))
         self.head = nn.Linear(16, 5)
 
-    def forward(self, words):
+    def forward(self, words, targets):
         x = self.fourth(self.third(self.second(self.first(self.embed(words)))))
-        return self.head(x.mean(1))
+        return cross_entropy(self.head(x.mean(1)), targets)
 
 
-def model_and_batch() -> tuple[Transformer, Tensor, Tensor]:
+def model_and_batch() -> tuple[Transformer, tuple[Tensor, Tensor]]:
     torch.manual_seed(0)
     count = MICROBATCHES * EXAMPLES
-    return Transformer(), torch.randint(20, (count, WORDS)), torch.randint(5, (count,))
+    return Transformer(), (torch.randint(20, (count, WORDS)), torch.randint(5, (count,)))
 
 
-def cut(lesson, model: Transformer, words: Tensor) -> nn.Module:
-    """Capture a model for one micro-batch, give it its modules back, and cut it in the middle."""
-    tree = lesson.unflatten(lesson.program(model, (words[:EXAMPLES],)))
-    whole = lesson.GraphModule(tree, tree.graph)
-    return lesson.split_module(whole, whole, lambda node: int(node.name in SECOND))
+def unflattened(lesson, model: Transformer, batch: tuple[Tensor, Tensor]) -> nn.Module:
+    """Capture a model for one micro-batch, and give it its modules back."""
+    return lesson.unflatten(lesson.program(model, tuple(each[:EXAMPLES] for each in batch)))
 
 
-def loss_of(output: tuple[Tensor], targets: Tensor) -> Tensor:
-    return cross_entropy(*output, targets)
+def stages(lesson, model: Transformer, batch: tuple[Tensor, Tensor]) -> tuple[nn.Module, list]:
+    """The captured model, and its two halves."""
+    tree = unflattened(lesson, model, batch)
+    gm = lesson.GraphModule(tree, tree.graph)
+    return gm, lesson.stages_of(gm, lambda node: int(node.name not in FIRST))
 
 
-def step(lesson, model: nn.Module, words: Tensor, targets: Tensor, order: str = "one_f_one_b"):
-    return lesson.train_step(
-        model,
-        (words,),
-        targets,
-        loss_of,
-        order=getattr(lesson, order),
-        microbatches=MICROBATCHES,
-        world_size=2,
-    )
-
-
-def eager(model: Transformer, words: Tensor, targets: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """The loss and the gradients of one process, by the names that they have in the cut model."""
-    model.zero_grad()
-    loss = cross_entropy(model(words), targets)
-    loss.backward()
-    return loss.detach(), {flat(name): each.grad for name, each in model.named_parameters()}
-
-
-def flat(name: str) -> str:
-    """A parameter's name as a stage has it: the path of its module is flattened."""
-    return name.replace(".", "_")
-
-
-def by_flat_name(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {flat(name.partition(".")[2]): each for name, each in gradients.items()}
-
-
-@pytest.mark.forks
 @pytest.mark.parametrize("order", ["gpipe", "one_f_one_b"])
 def test_loss_and_gradients_are_those_of_one_process(lesson, order):
-    model, words, targets = model_and_batch()
-    stages = cut(lesson, model, words)
-    expected_loss, expected = eager(model, words, targets)
-    loss, gradients = step(lesson, stages, words, targets, order)
-    same_numbers(loss, expected_loss)
-    gradients = by_flat_name(gradients)
-    equal(sorted(gradients), sorted(expected))
-    same_numbers(dict(sorted(gradients.items())), dict(sorted(expected.items())))
-
-
-@pytest.mark.forks
-def test_gradients_equal_those_of_torch_s_pipelining_bit_for_bit(lesson, tmp_path):
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
-
-    model, words, targets = model_and_batch()
-    stages = cut(lesson, model, words)
-    _, gradients = step(lesson, stages, words, targets)
-
-    def work(rank: int) -> dict[str, Tensor]:
-        module = getattr(stages, f"submod_{rank}")
-        stage = PipelineStage(module, rank, 2, torch.device("cpu"))
-        schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=cross_entropy)
-        schedule.step(*[words] * (rank == 0), target=targets)
-        named = stages.named_parameters()
-        return {name: each.grad for name, each in named if each.grad is not None}
-
-    first, second = in_processes(2, work, tmp_path)
-    theirs = first | second
-    equal(sorted(gradients), sorted(theirs))
-    equal([name for name in theirs if not torch.equal(theirs[name], gradients[name])], [])
+    model, batch = model_and_batch()
+    gm, parts = stages(lesson, model, batch)
+    expected = model(*batch)
+    expected.backward()
+    wanted = gradients(model)
+    gm.zero_grad()
+    loss = lesson.train_step(
+        gm, parts, batch, order=getattr(lesson, order), microbatches=MICROBATCHES
+    )
+    same_numbers(loss, expected.detach())
+    same_gradients(gradients(gm), wanted)
 
 
 def test_no_object_of_torch_fx_is_made_on_the_way(lesson, monkeypatch):
-    model, words, targets = model_and_batch()
+    model, batch = model_and_batch()
     refusal = mock.Mock(side_effect=AssertionError("an object of torch.fx was made"))
     for each in MADE:
         monkeypatch.setattr(each, "__init__", refusal)
-    stages = cut(lesson, model, words)
-    step(lesson, stages, words, targets)
+    gm, parts = stages(lesson, model, batch)
+    lesson.train_step(gm, parts, batch, order=lesson.one_f_one_b, microbatches=MICROBATCHES)
     equal(refusal.call_count, 0)
-    pieces = [stages, stages.submod_0, stages.submod_1]
+    pieces = [gm, *(part.module for part in parts)]
     equal([type(piece.graph) for piece in pieces], [lesson.Graph] * 3)

@@ -1,27 +1,21 @@
-"""A pipeline of stages: the orders, a clock, the engine of one stage, and the processes."""
+"""A pipeline of stages: the orders, a clock, the stages, the engine of one stage, and workers."""
 
-import multiprocessing
-from contextlib import contextmanager
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch import fx, nn
-from torch.fx.passes.split_module import split_module
-from torch.multiprocessing.spawn import ProcessException
+from torch import nn
 
 from tests.models.schedule import (
     MODELS,
     engines,
-    exchanged,
+    gradients,
     loss_of,
-    results,
     run,
     same_gradients,
     task,
-    whole,
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
@@ -35,8 +29,11 @@ def printed(orders) -> list[str]:
 
 
 def orders_of(lesson, *texts: str):
-    """The orders that print as these texts."""
-    return [[lesson.Action(each[0], int(each[1:])) for each in text.split()] for text in texts]
+    """The orders that print as these texts; the actions of the first are those of stage 0."""
+    return [
+        [lesson.Action(stage, each[0], int(each[1:])) for each in text.split()]
+        for stage, text in enumerate(texts)
+    ]
 
 
 # --- Step 1: the orders
@@ -45,24 +42,42 @@ def orders_of(lesson, *texts: str):
 def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
     equal(
         printed(lesson.gpipe(2, 3)),
-        ["F0 F1 F2 B0 B1 B2"] * 2,
+        ["0F0 0F1 0F2 0B0 0B1 0B2", "1F0 1F1 1F2 1B0 1B1 1B2"],
         cause=[
-            (is_value(["F0 F1 F2 B2 B1 B0"] * 2), "the backwards begin with the last micro-batch"),
-            (is_value(["F0 B0 F1 B1 F2 B2"] * 2), "a backward follows each forward"),
+            (lambda got: "0F0 0B0" in got[0], "a backward follows each forward"),
+            (lambda got: "0B2 0B1" in got[0], "the backwards begin with the last micro-batch"),
+            (lambda got: "0F0" in got[1], "all orders are those of stage 0"),
             (lambda got: len(got) == 3, "there is one order per micro-batch, not per stage"),
         ],
     )
 
 
-def test_each_stage_has_its_own_order(lesson):
-    orders = lesson.gpipe(2, 1)
-    orders[0].clear()
-    holds(
-        len(orders[1]) == 2,
-        "the order of stage 1 to stay the same when that of stage 0 is emptied",
-        got=orders[1],
-        cause=(lambda order: not order, "both stages have the same list"),
+@pytest.mark.parametrize(
+    ("ahead", "expected"),
+    [
+        (0, "F0 B0 F1 B1 F2 B2"),
+        (1, "F0 F1 B0 F2 B1 B2"),
+        (3, "F0 F1 F2 B0 B1 B2"),
+        (9, "F0 F1 F2 B0 B1 B2"),
+    ],
+)
+def test_forwards_run_ahead_then_both_alternate(lesson, ahead, expected):
+    forwards, backwards = orders_of(lesson, "F0 F1 F2", "B0 B1 B2")
+    equal(
+        [str(action)[1:] for action in lesson.alternate(forwards, backwards, ahead)],
+        expected.split(),
+        cause=[
+            (
+                lambda got: len(got) < 6,
+                "actions are missing: after the last forward, only backwards",
+            ),
+            (
+                lambda got: got[ahead][0] == "B",
+                "after those ahead comes a forward, then a backward",
+            ),
+        ],
     )
+    equal(len(forwards), 3, cause=(lambda got: got != 3, "`alternate` changed the list it got"))
 
 
 ALL_ALIKE = "all stages run equally many forwards before the first backward"
@@ -72,16 +87,20 @@ def test_1f1b_alternates_from_the_first_backward_on(lesson):
     *others, last = lesson.one_f_one_b(4, 4)
     equal(
         printed(others),
-        ["F0 F1 F2 F3 B0 B1 B2 B3", "F0 F1 F2 B0 F3 B1 B2 B3", "F0 F1 B0 F2 B1 F3 B2 B3"],
-        cause=[
-            (lambda got: got[0].startswith("F0 B0"), "the first stage runs no forwards ahead"),
-            (lambda got: len({each.index("B") for each in got}) == 1, ALL_ALIKE),
-            (lambda got: got[-1].startswith("F0 F1 F2 B0"), "one forward too many runs ahead"),
+        [
+            "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3",
+            "1F0 1F1 1F2 1B0 1F3 1B1 1B2 1B3",
+            "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2B3",
         ],
-        hint="stage s of n runs n - s forwards before its first backward",
+        cause=[
+            (lambda got: got[0].startswith("0F0 0B0"), "the first stage runs no forwards ahead"),
+            (lambda got: len({each.index("B") for each in got}) == 1, ALL_ALIKE),
+            (lambda got: got[-1].startswith("2F0 2F1 2F2 2B0"), "one forward too many runs ahead"),
+        ],
+        hint="stage s of n runs n - 1 - s forwards ahead",
     )
     equal(
-        [str(action)[0] for action in last],
+        [str(action)[1] for action in last],
         ["F", "B"] * 4,
         cause=(lambda got: got[:2] == ["F", "F"], "the last stage runs forwards ahead"),
         hint="the last stage has its gradient as soon as its forward has run",
@@ -91,8 +110,8 @@ def test_1f1b_alternates_from_the_first_backward_on(lesson):
 def test_1f1b_works_with_fewer_micro_batches_than_stages(lesson):
     equal(
         printed(lesson.one_f_one_b(3, 2)),
-        ["F0 F1 B0 B1", "F0 F1 B0 B1", "F0 B0 F1 B1"],
-        cause=(lambda got: "F2" in got[0], "there is no third micro-batch"),
+        ["0F0 0F1 0B0 0B1", "1F0 1F1 1B0 1B1", "2F0 2B0 2F1 2B1"],
+        cause=(lambda got: "0F2" in got[0], "there is no third micro-batch"),
     )
 
 
@@ -100,29 +119,45 @@ def test_1f1b_works_with_fewer_micro_batches_than_stages(lesson):
 @pytest.mark.parametrize(("stages", "microbatches"), SIZES)
 def test_a_stage_runs_each_backward_once_in_order(lesson, schedule, stages, microbatches):
     orders = getattr(lesson, schedule)(stages, microbatches)
-    wanted = [f"B{number}" for number in range(microbatches)]
     equal(
-        [[text for text in map(str, each) if text[0] == "B"] for each in orders], [wanted] * stages
+        [[text for text in map(str, order) if "B" in text] for order in orders],
+        [[f"{stage}B{number}" for number in range(microbatches)] for stage in range(stages)],
     )
 
 
 # --- Step 2: a clock
 
 
-def test_an_action_starts_when_its_stage_is_free_and_its_input_is_there(lesson):
+def test_an_action_needs_its_neighbour_s_result(lesson):
+    asked = ["0F1", "1F1", "2F1", "0B1", "1B1", "2B1"]
+    sources = [lesson.source(lesson.Action(int(s), k, int(n)), 2) for s, k, n in asked]
+    equal(
+        list(map(str, sources)),
+        ["None", "0F1", "1F1", "1B1", "2B1", "2F1"],
+        cause=[
+            (
+                lambda got: got[3:5] == ["0F1", "1F1"],
+                "a backward needs the gradients of the next stage",
+            ),
+            (lambda got: got[5] == "None", "the backward of the last stage needs its own forward"),
+        ],
+    )
+
+
+def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson):
     timeline = lesson.simulate(orders_of(lesson, "F0 F1 B0 B1", "F0 B0 F1 B1"))
     equal(
-        [[(str(each.action), each.start, each.end) for each in runs] for runs in timeline.stages],
+        [[(str(each.action), each.start, each.end) for each in runs] for runs in timeline.workers],
         [
-            [("F0", 0, 1), ("F1", 1, 2), ("B0", 4, 6), ("B1", 7, 9)],
-            [("F0", 1, 2), ("B0", 2, 4), ("F1", 4, 5), ("B1", 5, 7)],
+            [("0F0", 0, 1), ("0F1", 1, 2), ("0B0", 4, 6), ("0B1", 7, 9)],
+            [("1F0", 1, 2), ("1B0", 2, 4), ("1F1", 4, 5), ("1B1", 5, 7)],
         ],
         cause=[
-            (lambda got: got[0][2][1] == 2, "B0 of stage 0 doesn't wait for B0 of stage 1"),
-            (lambda got: got[1][0][1] == 0, "F0 of stage 1 doesn't wait for F0 of stage 0"),
+            (lambda got: got[0][2][1] == 2, "0B0 doesn't wait for 1B0"),
+            (lambda got: got[1][0][1] == 0, "1F0 doesn't wait for 0F0"),
             (
                 lambda got: any(b[1] < a[2] for runs in got for a, b in pairwise(runs)),
-                "an action doesn't wait for the one before it in its stage",
+                "an action doesn't wait for the one before it in its order",
             ),
         ],
     )
@@ -151,39 +186,58 @@ def test_forwards_and_backwards_take_the_time_that_was_passed(lesson):
     )
 
 
+def test_a_worker_may_run_several_stages(lesson):
+    texts = ["0F0 2F0 2B0 0B0", "1F0 3F0 3B0 1B0"]
+    orders = [[lesson.Action(int(s), k, int(n)) for s, k, n in text.split()] for text in texts]
+    timeline = lesson.simulate(orders)
+    equal(
+        [[(str(each.action), each.start) for each in runs] for runs in timeline.workers],
+        [
+            [("0F0", 0), ("2F0", 2), ("2B0", 6), ("0B0", 10)],
+            [("1F0", 1), ("3F0", 3), ("3B0", 4), ("1B0", 8)],
+        ],
+        hint="the last stage isn't the number of orders: look at the actions",
+    )
+
+
 def test_a_deadlock_names_each_stage_and_the_action_it_waits_for(lesson):
     orders = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
     with refuses(
         RuntimeError,
         "stage 0 waits for B0 of stage 1",
         "stage 1 waits for F1 of stage 0",
-        cause="a timeline was returned, though no stage can go on: raise an error then",
+        cause=[
+            (lambda got: got is None, "a timeline was returned, though no stage can go on"),
+            (
+                lambda got: "waits for B0 of stage 0" in str(got),
+                "an action and the one before it in its order aren't a pair: no stage sends there",
+            ),
+        ],
+        hint="keep the pairs in which the first action is the `source` of the second",
     ):
         lesson.simulate(orders)
 
 
-def test_a_finished_stage_is_not_part_of_a_deadlock(lesson):
-    orders = orders_of(lesson, "F0", "B0 F0")
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (("F0", "B0 F0"), "stage 1 waits for F0 of stage 1"),
+        (("", "F0 B0"), "stage 1 waits for F0 of stage 0"),
+        (("F0 B0", "F0"), "stage 0 waits for B0 of stage 1"),
+    ],
+    ids=["wrong order", "no forward", "no backward"],
+)
+def test_an_action_whose_source_never_runs_is_a_deadlock(lesson, texts, words):
     with refuses(
         RuntimeError,
-        "stage 1 waits for F0 of stage 1",
-        cause="a timeline was returned, though B0 of the last stage needs F0, which comes after it",
+        words,
+        cause="a timeline was returned, though an action waits forever",
+        hint="an action may be in no order: it never runs",
     ):
-        lesson.simulate(orders)
+        lesson.simulate(orders_of(lesson, *texts))
 
 
-def test_a_simulation_leaves_the_orders_unchanged(lesson):
-    orders = lesson.gpipe(2, 2)
-    before = [list(map(str, order)) for order in orders]
-    lesson.simulate(orders)
-    equal(
-        [list(map(str, order)) for order in orders],
-        before,
-        cause=(lambda got: got != before, "`simulate` changed the orders that it was given"),
-    )
-
-
-def test_alive_counts_the_micro_batches_that_a_stage_holds_at_once(lesson):
+def test_alive_counts_the_micro_batches_that_a_worker_holds_at_once(lesson):
     equal(
         (lesson.alive(lesson.gpipe(4, 8)), lesson.alive(lesson.one_f_one_b(4, 8))),
         ([8, 8, 8, 8], [4, 3, 2, 1]),
@@ -205,24 +259,34 @@ def test_alive_is_the_maximum_wherever_it_occurs_in_an_order(lesson):
 # --- Step 3: the stages
 
 
-def chain(lesson, stages: int):
-    return lesson.cut_evenly(symbolic_trace(lambda x: (x + 1).relu().tanh().cos()), stages)
-
-
-def names(nodes) -> list[str]:
-    return [node.name for node in nodes]
+def chain(x, y):
+    return ((x + 1).relu() * y).tanh()
 
 
 @pytest.mark.parametrize("calls", [7, 5])
 def test_an_even_cut_gives_each_stage_equally_many_calls(lesson, calls):
-    layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(calls)))
-    cut = lesson.cut_evenly(symbolic_trace(layers), 3)
-    sizes = [len(list(stage.children())) for stage in cut.children()]
+    graph = symbolic_trace(nn.Sequential(*(nn.Linear(2, 2) for _ in range(calls)))).graph
+    cut = lesson.evenly(graph, 3)
+    numbers = [cut(node) for node in graph.nodes if node.op.startswith("call_")]
+    sizes = [numbers.count(stage) for stage in range(3)]
     holds(
-        len(sizes) == 3 and sum(sizes) == calls and max(sizes) - min(sizes) <= 1,
-        f"{calls} calls in three stages, whose numbers of calls differ by at most one",
-        got=sizes,
-        cause=(lambda got: len(got) != 3, "the number of stages isn't three"),
+        sum(sizes) == calls and max(sizes) - min(sizes) <= 1 and numbers == sorted(numbers),
+        f"{calls} calls in stages 0 to 2, whose numbers of calls differ by at most one",
+        got=numbers,
+        cause=(lambda got: max(got) > 2, "there are more than three stages"),
+    )
+
+
+def test_an_even_cut_counts_calls_alone(lesson):
+    graph = symbolic_trace(chain).graph
+    cut = lesson.evenly(graph, 2)
+    equal(
+        [cut(node) for node in graph.nodes if node.op.startswith("call_")],
+        [0, 0, 1, 1],
+        cause=(
+            lambda got: got.count(0) < 2,
+            "the placeholders are counted, too: they aren't calls",
+        ),
     )
 
 
@@ -232,50 +296,26 @@ def test_a_model_of_four_calls_has_one_to_four_stages(lesson, stages):
         ValueError,
         "4",
         str(stages),
-        cause="a cut model was returned",
+        cause="a callback was returned",
         hint="the message has the number of calls and the number of stages",
     ):
-        chain(lesson, stages)
+        lesson.evenly(symbolic_trace(chain).graph, stages)
 
 
-def test_a_stage_runs_its_call_and_the_inputs(lesson):
-    stages = lesson.stages_of(chain(lesson, 2))
-    equal(
-        [(stage.number, names(stage.nodes)) for stage in stages],
-        [(0, ["x", "submod_0"]), (1, ["x", "submod_1", "output"])],
-        cause=[
-            (lambda got: "output" not in got[1][1], "the last stage doesn't run the output"),
-            (lambda got: "x" not in got[1][1], "only the first stage runs the placeholder"),
-        ],
-    )
+def names(nodes) -> list[str]:
+    return [node.name for node in nodes]
 
 
-def test_stages_are_numbered_in_the_order_of_the_graph(lesson):
-    stages = lesson.stages_of(split(lambda x: (x + 1).relu(), {"add": 1, "relu": 0}))
-    equal(
-        [(stage.number, names(stage.nodes)[1]) for stage in stages],
-        [(0, "submod_1"), (1, "submod_0")],
-        cause=(lambda got: "submod_0" in got[0], "the number was taken from the name"),
-    )
+def cut_by(numbers: dict[str, int]):
+    return lambda node: numbers[node.name]
 
 
-def test_a_stage_unpacks_the_tuple_that_its_call_returns(lesson):
-    def two(x):
-        return torch.add(x + 1, x * 2)
-
-    cut = split(two, {"add": 0, "mul": 0, "add_1": 1})
-    first, second = lesson.stages_of(cut)
-    equal(
-        (names(first.nodes), names(first.sends[1]), names(second.receives[0])),
-        (["x", "submod_0", "getitem", "getitem_1"], *[["getitem", "getitem_1"]] * 2),
-        cause=(lambda got: "submod_0" in got[1], "the tuple is sent, not the values taken from it"),
-    )
-
-
-def split(function, numbers):
-    """A function that torch's ``split_module`` cut; a stage number for each of its calls."""
-    gm = fx.symbolic_trace(function)
-    return split_module(gm, gm, lambda node: numbers[node.name])
+def test_a_stage_knows_what_it_takes_and_what_others_take_from_it(lesson):
+    gm = symbolic_trace(chain)
+    first, second = lesson.stages_of(gm, cut_by({"add": 0, "relu": 0, "mul": 1, "tanh": 1}))
+    equal([names(first.inputs), names(first.outputs)], [["x"], ["relu"]])
+    equal([names(second.inputs), names(second.outputs)], [["relu", "y"], ["tanh"]])
+    holds(second.dependencies == [first], "stage 1 depends on stage 0", got=second.dependencies)
 
 
 def test_a_value_goes_straight_to_each_stage_that_uses_it(lesson):
@@ -283,101 +323,85 @@ def test_a_value_goes_straight_to_each_stage_that_uses_it(lesson):
         early = x + 1
         return early.relu() * early
 
-    cut = split(skip, {"add": 0, "relu": 1, "mul": 2})
-    stages = lesson.stages_of(cut)
+    stages = lesson.stages_of(symbolic_trace(skip), cut_by({"add": 0, "relu": 1, "mul": 2}))
+    equal([names(stage.inputs) for stage in stages], [["x"], ["add"], ["relu", "add"]])
+
+
+def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
+    gm = symbolic_trace(lambda x: (x + 1).relu().tanh())
+    stages = lesson.stages_of(gm, cut_by({"add": 7, "relu": 0, "tanh": 3}))
     equal(
-        [{to: names(values) for to, values in stage.sends.items()} for stage in stages],
-        [{1: ["submod_0"], 2: ["submod_0"]}, {2: ["submod_1"]}, {}],
+        [(stage.number, names(stage.nodes)) for stage in stages],
+        [(0, ["add"]), (1, ["relu"]), (2, ["tanh"])],
         cause=[
-            (lambda got: 2 not in got[0], "stage 0 doesn't send to stage 2"),
-            (lambda got: "submod_0" in got[1][2], "stage 1 passes on a value that it has received"),
+            (lambda got: got[0][0] == 7, "the number is the callback's, not the position"),
+            (lambda got: {each[0] for each in got} == {0}, "the stages have no numbers yet"),
         ],
-    )
-    equal(
-        {source: names(values) for source, values in stages[2].receives.items()},
-        {1: ["submod_1"], 0: ["submod_0"]},
+        hint="`order_partitions`, then `enumerate`",
     )
 
 
-def test_values_travel_in_the_order_in_which_their_stage_uses_them(lesson):
-    def late(x):
-        a, b = x + 1, x * 2
-        return b - a.relu() - a
-
-    numbers = {"add": 0, "mul": 0, "relu": 1, "sub": 2, "sub_1": 2}
-    maker, _, user = lesson.stages_of(split(late, numbers))
-    equal(
-        (names(maker.sends[2]), names(user.receives[0])),
-        (["getitem_1", "getitem"], ["getitem_1", "getitem"]),
-        cause=(
-            lambda got: got[0] == ["getitem", "getitem_1"],
-            "they are in the order in which they are made, not the order of use",
-        ),
-    )
+def test_a_stage_s_module_computes_what_the_stage_does(lesson):
+    gm = symbolic_trace(chain)
+    first, second = lesson.stages_of(gm, cut_by({"add": 0, "relu": 0, "mul": 1, "tanh": 1}))
+    x, y = torch.rand(3), torch.rand(3)
+    holds(first.module is not None, "a module in each stage", hint="`build_submodule`")
+    same_numbers(second.module(first.module(x), y), chain(x, y))
 
 
-def test_a_value_that_two_nodes_of_a_stage_use_is_sent_once(lesson):
-    def early_and_late(x):
-        early = x + 1
-        return early, early.relu()
-
-    first, second = lesson.stages_of(split(early_and_late, {"add": 0, "relu": 1}))
-    equal(
-        (names(first.sends[1]), names(second.receives[0])),
-        (["submod_0"], ["submod_0"]),
-        cause=(lambda got: len(got[0]) > 1, "the value is sent once for each use"),
-    )
+# --- Step 4: one stage runs its actions
 
 
-def test_parameters_and_inputs_are_not_sent(lesson):
-    first, *_, last = lesson.stages_of(task(lesson).cut)
-    sent = [value.op for values in first.sends.values() for value in values]
-    holds(
-        not {"placeholder", "get_attr"} & set(sent),
-        "only values that a stage computes to be sent",
-        got=sent,
-        hint="every stage has the inputs and the parameters",
-    )
-    holds("scale" in names(last.nodes), "the last stage reads `scale` itself", got=last.nodes)
-
-
-def test_a_returned_value_goes_to_the_last_stage(lesson):
-    def early_and_late(x):
-        early = x + 1
-        return early, early.relu().tanh()
-
-    stages = lesson.stages_of(split(early_and_late, {"add": 0, "relu": 1, "tanh": 2}))
-    holds(
-        2 in stages[0].sends,
-        "stage 0 to send its returned value to stage 2",
-        got=stages[0].sends,
-        hint="the output uses values too, and it belongs to the last stage",
-    )
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [(lambda x: x + 1, "add"), (lambda x: x[0], "getitem")],
-    ids=["add", "getitem"],
+LEAF = (
+    lambda error: "leaf Variable that requires grad" in str(error),
+    "the module got the received tensor itself, a leaf that it writes to: pass a clone, also of "
+    "a tensor in a tuple",
 )
-def test_a_model_that_is_not_cut_is_refused(lesson, function, name):
-    with refuses(ValueError, name, cause="stages were returned"):
-        lesson.stages_of(symbolic_trace(function))
+ONCE = (
+    lambda error: "Trying to backward through the graph a second time" in str(error),
+    "two backwards share a part of the graph: pass all tensors to one `backward`",
+)
+NOTHING = (
+    lambda error: "grad can be implicitly created only for scalar" in str(error),
+    "autograd got `None` for a tensor that isn't a loss: a sent tensor may have no gradient",
+)
 
 
-# --- Step 4: one stage runs its order
+def test_a_stage_computes_on_the_inputs_of_its_micro_batch(lesson):
+    batch = task(lesson, stages=1)
+    (engine,) = engines(lesson, batch)
+    made = engine.compute(1, {})
+    losses = [batch.gm(*batch.inputs[number].values()) for number in (0, 1)]
+    first = (lambda got: torch.equal(got[0], losses[0]), "it has the inputs of micro-batch 0")
+    same_numbers([*made.values()], [losses[1]], cause=first)
 
 
-AUTOGRAD = [
-    (
-        lambda error: "grad can be implicitly created only for scalar" in str(error),
-        "autograd got `None` for a tensor that isn't a loss: a sent tensor may have no gradient",
-    ),
-    (
-        lambda error: "Trying to backward through the graph a second time" in str(error),
-        "two backwards share a part of the graph: pass all tensors to one `backward`",
-    ),
-]
+def test_a_placeholder_without_an_input_takes_its_default(lesson):
+    batch = task(lesson, "Defaults", stages=2)
+    stages = engines(lesson, batch)
+    run(stages, lesson.gpipe(2, 4))
+    same_numbers(loss_of(stages), batch.loss)
+
+
+@pytest.mark.parametrize("model", ["Row", "Skip"], ids=["one value", "several values"])
+def test_what_a_stage_made_is_found_by_its_nodes(lesson, model):
+    engine, *_ = engines(lesson, task(lesson, model))
+    made = engine.compute(0, {})
+    equal(list(made), list(engine.stage.outputs))
+    holds(
+        all(isinstance(value, torch.Tensor) for value in made.values()),
+        "a tensor for each output",
+        got={node.name: type(value) for node, value in made.items()},
+        hint="the module returns the value itself if `returns_single`, otherwise a tuple",
+    )
+
+
+def test_each_value_is_sent_to_each_stage_that_uses_it(lesson):
+    batch = task(lesson, "Early", microbatches=1)
+    first, *_ = engines(lesson, batch)
+    first.forward(0)
+    sent = {(value, user) for _, value, user, _ in first.channel.sent}
+    equal(sent, {*first.sends}, hint="send it once to each user: see `sends`")
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -385,43 +409,75 @@ AUTOGRAD = [
 def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch)
-    with noting(cause=AUTOGRAD, on=(RuntimeError,)):
+    with noting(cause=[LEAF, ONCE, NOTHING], on=(RuntimeError,)):
         run(stages, getattr(lesson, schedule)(3, 4))
-    loss, gradients = results(stages)
-    same_numbers(loss, batch.loss)
-    same_gradients(gradients, batch.gradients)
-
-
-def test_a_placeholder_without_an_input_takes_its_default(lesson):
-    batch = task(lesson, "Defaults", stages=2)
-    stages = engines(lesson, batch)
-    run(stages, lesson.gpipe(2, 4))
-    same_numbers(results(stages)[0], batch.loss)
-
-
-def test_a_model_may_write_to_a_tensor_in_a_received_tuple(lesson):
-    batch = task(lesson, "InATuple", stages=2)
-    stages = engines(lesson, batch)
-    run(stages, lesson.gpipe(2, 4))
-    same_gradients(results(stages)[1], batch.gradients)
+    same_numbers(loss_of(stages), batch.loss)
+    got, expected = gradients(batch.gm), batch.gradients
+    name = next(iter(expected))
+    same_gradients(
+        got,
+        expected,
+        cause=[
+            (
+                lambda _: torch.allclose(got[name], 4 * expected[name], rtol=1e-3),
+                "you added up the gradients of 4 micro-batches: that of the loss is 1 / 4",
+            )
+        ],
+    )
 
 
 @pytest.mark.parametrize(
-    "orders",
+    "texts",
     [("F1 F0 B0 B1", "F0 B0 F1 B1"), ("F0 F1 B1 B0", "F1 B1 F0 B0")],
     ids=["first", "both"],
 )
-def test_any_order_without_a_deadlock_has_the_same_gradients(lesson, orders):
+def test_any_order_without_a_deadlock_has_the_same_gradients(lesson, texts):
     batch = task(lesson, stages=2, microbatches=2)
+    left, right = orders_of(lesson, *texts)
     stages = engines(lesson, batch)
-    run(stages, orders_of(lesson, *orders))
-    same_gradients(results(stages)[1], batch.gradients)
+    # As the orders of a clock, but without one: what is received was sent before.
+    for number, action in merged(left, right):
+        engine = stages[number]
+        (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
+    same_gradients(gradients(batch.gm), batch.gradients)
+
+
+def merged(left, right):
+    """The actions of two stages, in an order in which they can run."""
+    forwards = [*((0, each) for each in left if each.kind == "F")]
+    return [*forwards, *((1, each) for each in right), *((0, e) for e in left if e.kind == "B")]
+
+
+def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
+    batch = task(lesson, "Halves", stages=2, microbatches=1, cut=cut_at("getitem"))
+    stages = engines(lesson, batch)
+    run(stages, lesson.gpipe(2, 1))
+    (sent,) = [value for message, value in stages[0].channel.sent.items() if message.kind == "B"]
+    holds(
+        len(sent) == 2 and sent[0] is None and sent[1] is not None,
+        "a list of two: `None` for the first tensor of the tuple, a gradient for the second",
+        got=sent,
+        cause=[
+            (lambda got: len(got) == 1 and got[0] is not None, "`None` was left out of the list"),
+            (lambda got: len(got) == 1, "there is one entry per value, not per tensor in it"),
+            (lambda got: got[0] is not None, "zeros aren't `None`: the tensor has no gradient"),
+        ],
+    )
+
+
+def cut_at(first: str):
+    """Cut before the node of this name."""
+
+    def number(node) -> int:
+        nodes = list(node.graph.nodes)
+        return int(nodes.index(node) >= [each.name for each in nodes].index(first))
+
+    return number
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, monkeypatch):
-    batch = task(lesson)
-    stages, most = engines(lesson, batch), [0, 0, 0]
+    stages, most = engines(lesson, task(lesson)), [0, 0, 0]
     forward = lesson.Engine.forward
 
     def counting(engine, microbatch):
@@ -440,9 +496,8 @@ def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, mon
     )
 
 
-def test_the_last_stage_has_the_losses(lesson):
-    batch = task(lesson)
-    stages = engines(lesson, batch)
+def test_the_stage_of_the_loss_has_the_losses(lesson):
+    stages = engines(lesson, task(lesson))
     run(stages, lesson.gpipe(3, 4))
     equal([len(engine.losses) for engine in stages], [0, 0, 4])
     holds(
@@ -453,250 +508,150 @@ def test_the_last_stage_has_the_losses(lesson):
     )
 
 
-def test_a_stage_runs_only_its_own_call(lesson):
-    batch = task(lesson)
-    stages, ran = engines(lesson, batch), []
-    for engine in stages:
-        for name, module in engine.gm.named_children():
-            note = lambda *_, name=name, number=engine.stage.number: ran.append((number, name))
-            module.register_forward_hook(note)
-    run(stages, lesson.one_f_one_b(3, 4))
-    equal(sorted(set(ran)), [(number, f"submod_{number}") for number in range(3)])
+# --- Step 5: workers
 
 
-def test_each_stage_gets_one_message_with_all_its_values(lesson):
-    batch = task(lesson, microbatches=1)
-    stages = engines(lesson, batch)
-    run(stages, lesson.gpipe(3, 1))
-    wanted = [("F", to, 0) for to in stages[0].stage.sends]
-    equal(sorted(stages[0].channel.sent), sorted(wanted), hint="send a list of all the values")
+def message(lesson, number: int = 0):
+    node = next(iter(symbolic_trace(chain).graph.nodes))
+    return lesson.Message("F", node, 1, number)
 
 
-def test_the_engine_waits_until_all_messages_have_left(lesson):
-    (engine,) = engines(lesson, task(lesson, stages=1))
-    flushed = []
-    engine.channel.flush = lambda: flushed.append(len(engine.losses))
-    engine.run(lesson.gpipe(1, 4)[0])
-    equal(flushed, [4], hint="`flush` the channel once, after the last action")
-
-
-# --- Step 5: values travel between processes
-
-
-@pytest.fixture
-def sent(monkeypatch):
-    """The tensors that leave, none of which arrives."""
-    tensors = []
-
-    def isend(tensor, *_, **__):
-        tensors.append(tensor)
-        return SimpleNamespace(is_completed=lambda: False, wait=lambda: None)
-
-    monkeypatch.setattr(dist, "isend", isend)
-    return tensors
-
-
-def test_a_sent_tensor_is_contiguous_and_kept_until_it_has_left(lesson, sent):
-    channel = lesson.Channel()
-    channel.send([torch.rand(4, 2).t()], 1, 0)
-    holds(
-        all(tensor.is_contiguous() for tensor in sent),
-        "contiguous tensors, because gloo sends only those",
-        got=[(tuple(tensor.shape), tensor.stride()) for tensor in sent],
-    )
-    kept = [tensor for _, tensor in channel.leaving]
-    holds(
-        all(any(tensor is each for each in kept) for tensor in sent),
-        "each tensor that was sent to be in `leaving`",
-        got=f"{len(kept)} other tensors",
-        hint="Python frees a tensor that nothing refers to, even if it hasn't been sent yet",
-    )
-
-
-def test_after_a_flush_nothing_is_leaving(lesson, sent):
-    channel = lesson.Channel()
-    channel.send(torch.rand(2), 1, 0)
-    channel.flush()
-    holds(
-        channel.leaving == [],
-        "an empty `leaving`",
-        got=f"{len(channel.leaving)} entries",
-        hint="empty the list: waiting for the same message again never ends",
-    )
-
-
-def test_values_arrive_in_another_process(lesson, tmp_path):
-    values = [
-        [torch.rand(2, 3, requires_grad=True), torch.arange(3), None],
-        {"loss": torch.tensor(1.5), "size": 7, "pair": (torch.rand(4, 2).t(), [True])},
-        torch.rand(3, dtype=torch.float64, requires_grad=True) * 2,
-        torch.rand(0, 2),
-        [torch.rand(2).to(torch.bfloat16), torch.tensor([True, False])],
-    ]
-    arrived = exchanged(lesson, values, tmp_path)
-    detached = [torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, values)]
-    same_numbers(
-        [torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, arrived)], detached
-    )
+def test_a_tensor_arrives_as_if_it_came_from_another_machine(lesson):
+    box, key = lesson.Mailbox(), message(lesson)
+    weight = torch.rand(2, 3, requires_grad=True)
+    value = {"made": (weight * 2).t(), "plain": (torch.rand(2), 7)}
+    box.send(key, value)
+    arrived = box.receive(key)
     equal(
-        [each.requires_grad for each in (arrived[0][0], arrived[0][1], arrived[2])],
-        [True, False, True],
-        cause=(is_value([False] * 3), "no tensor that arrived requires a gradient"),
+        [type(arrived), type(arrived.get("plain")), arrived["plain"][1]],
+        [dict, tuple, 7],
+        hint="`tree_map_only` changes the tensors in a nested value and keeps its form",
     )
-    holds(arrived[2].is_leaf, "a received tensor to be a leaf", got=arrived[2])
-
-
-# --- Step 6: the processes
-
-
-def test_a_batch_is_cut_into_equal_parts(lesson):
-    parts = lesson.microbatches_of(torch.arange(6).view(6, 1), 3)
-    equal([part.flatten().tolist() for part in parts], [[0, 1], [2, 3], [4, 5]])
-    for value in ("all", [1, 2, 3]):
-        equal(lesson.microbatches_of(value, 3), [value] * 3)
-
-
-@pytest.mark.parametrize(
-    "tensor", [torch.zeros(10, 2), torch.tensor(1.0)], ids=["ten rows", "no dimension"]
-)
-def test_parts_of_different_sizes_are_refused(lesson, tensor):
-    with refuses(ValueError, "4", cause="parts were returned"):
-        lesson.microbatches_of(tensor, 4)
-
-
-def is_multiple(difference: torch.Tensor, unit: float) -> bool:
-    """Whether all elements are the same multiple of a unit, and not zero."""
-    times = (difference / unit).flatten()
-    return bool(times[0].round() and torch.allclose(times, times[0].round(), atol=1e-4))
-
-
-@pytest.mark.forks
-def test_processes_compute_what_one_does_and_leave_the_model_alone(lesson):
-    batch = task(lesson, stages=2)
-    inputs, targets = whole(batch)
-    batch.cut.submod_0.first.weight.grad = torch.full((4, 4), 7.0)
-    loss, gradients = lesson.train_step(
-        batch.cut,
-        inputs,
-        targets,
-        loss_of,
-        order=lesson.one_f_one_b,
-        microbatches=4,
-        world_size=2,
+    made, plain = arrived["made"], arrived["plain"][0]
+    same_numbers([made.detach(), plain], [value["made"].detach(), value["plain"][0]])
+    holds(
+        made.is_leaf and made.requires_grad,
+        "a leaf that requires a gradient, because the tensor that was sent does",
+        got=made,
+        cause=[
+            (lambda got: not got.requires_grad, "no tensor that arrives requires a gradient"),
+            (lambda got: not got.is_leaf, "the tensor arrives with its history: `detach` it"),
+        ],
     )
-    added = (
-        lambda got: torch.allclose(got, 4 * batch.loss),
-        "the losses were added up: return the mean",
+    holds(not plain.requires_grad, "no gradient for a tensor that needs none", got=plain)
+    equal(
+        (made.stride(), plain.data_ptr() != value["plain"][0].data_ptr()),
+        (value["made"].stride(), True),
+        cause=[
+            (lambda got: not got[1], "both stages have the same memory: send a copy"),
+            (lambda got: got[0] == (2, 1), "the strides changed: a later `view` may fail"),
+        ],
     )
-    same_numbers(loss, batch.loss, cause=added)
-    expected, weight = batch.gradients, "submod_0.first.weight"
-    same_gradients(
-        gradients,
-        expected,
+
+
+def test_receive_waits_until_the_value_is_there_and_takes_it_out(lesson):
+    box, first, second = lesson.Mailbox(), message(lesson, 0), message(lesson, 1)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(box.receive(second)), daemon=True)
+    thread.start()
+    box.send(first, 1)
+    box.send(second, 2)
+    thread.join(2)
+    equal(
+        got,
+        [2],
         cause=[
             (
-                lambda _: all(
-                    torch.allclose(gradients[name], 4 * expected[name]) for name in expected
-                ),
-                "the gradients of the micro-batches were added up: return their mean",
+                lambda got: not got,
+                "a worker that waits isn't woken: `notify_all` when values change",
             ),
-            (
-                lambda _: is_multiple(gradients[weight] - expected[weight], 7 / 4),
-                "the gradients from before the step were counted, too: clear them in `run_stage`",
-            ),
+            (is_value([1]), "it took a value that was sent under another name"),
         ],
     )
-    holds(
-        bool((batch.cut.submod_0.first.weight.grad == 7).all()),
-        "the gradients in this process as they were",
-        got=batch.cut.submod_0.first.weight.grad,
-    )
+    equal([*box.values], [first], cause=(lambda got: second in got, "the value is still there"))
 
 
-@pytest.mark.parametrize("world_size", [2, 4], ids=["2 processes", "4 processes"])
-def test_a_world_of_another_size_is_refused(lesson, world_size):
-    batch = task(lesson)
-    with refuses(ValueError, "3", str(world_size), cause="a step was run"):
-        lesson.train_step(
-            batch.cut,
-            *whole(batch),
-            loss_of,
-            order=lesson.gpipe,
-            microbatches=4,
-            world_size=world_size,
-        )
+def test_a_closed_mailbox_fails_whoever_waits(lesson):
+    box, key, errors = lesson.Mailbox(), message(lesson), []
 
+    def wait():
+        try:
+            box.receive(key)
+        except Exception as error:
+            errors.append(type(error).__name__)
 
-def test_a_deadlock_is_found_before_anything_starts(lesson, monkeypatch):
-    batch, started = task(lesson, stages=2), []
-    monkeypatch.setattr(lesson, "run_processes", started.append)
-    deadlocked = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
-    with refuses(RuntimeError, "stage 0 waits for B0 of stage 1", hint="`simulate` finds it"):
-        lesson.train_step(
-            batch.cut,
-            *whole(batch),
-            loss_of,
-            order=lambda *_: deadlocked,
-            microbatches=4,
-            world_size=2,
-        )
-    equal(started, [])
-
-
-def test_a_stage_waits_for_the_others_before_its_process_ends(lesson, monkeypatch, tmp_path):
-    done, model = [], nn.Linear(1, 1)
-    engine = SimpleNamespace(gm=model, losses=[], run=lambda order: done.append(f"runs {order}"))
-    step = lesson.Step(model, [["F0"], ["F1"]], [], [], None, tmp_path, 5)
-
-    @contextmanager
-    def process_group(number):
-        done.append(f"joins as {number}")
-        yield
-        done.append("leaves")
-
-    monkeypatch.setattr(step, "engine", lambda number, channel: engine)
-    monkeypatch.setattr(step, "process_group", process_group)
-    monkeypatch.setattr(dist, "barrier", lambda: done.append("waits"))
-    lesson.run_stage(1, step)
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    box.close()
+    thread.join(2)
     equal(
-        done,
-        ["joins as 1", "runs ['F1']", "waits", "leaves"],
-        cause=[
-            (lambda got: "waits" not in got, "`dist.barrier` isn't called"),
-            (lambda got: got.index("leaves") < got.index("waits"), "it leaves before it waits"),
-        ],
+        errors,
+        ["ClosedError"],
+        cause=(lambda got: got == [], "`receive` waits on, though the mailbox is closed"),
+        hint="wait for either: the message is there, or `is_closed`",
     )
-    holds((tmp_path / "1").exists(), "the results of stage 1 in the step's folder")
 
 
-def test_gradients_of_several_stages_are_added_up(lesson):
-    shared, own = torch.tensor([2.0]), torch.tensor([6.0])
-    step = SimpleNamespace(
-        inputs=[(), ()],
-        results=lambda: [
-            ([], {"shared": shared}),
-            ([torch.tensor(1.0), torch.tensor(3.0)], {"shared": shared, "own": own}),
-        ],
-    )
-    loss, gradients = lesson.together(step)
-    equal(loss.item(), 2.0)
+def workers(lesson, *functions):
+    """A worker per function, which runs as the forward of its only micro-batch."""
+    engines = {
+        number: SimpleNamespace(forward=lambda _, function=function: function())
+        for number, function in enumerate(functions)
+    }
+    return engines, orders_of(lesson, *["F0"] * len(functions))
+
+
+def test_each_worker_has_a_thread_of_its_own(lesson):
+    together = threading.Barrier(3)
+    meet = lambda: together.wait(2)
+    with noting(
+        cause=(lambda _: True, "the workers run one after the other: start all, then wait"),
+        on=(threading.BrokenBarrierError,),
+    ):
+        lesson.run_threads(*workers(lesson, meet, meet, meet), lesson.Mailbox())
+
+
+def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
+    box, key, ended = lesson.Mailbox(), message(lesson), []
+
+    def waits():
+        try:
+            box.receive(key)
+        finally:
+            ended.append(True)
+
+    def fails():
+        raise ArithmeticError("bad numbers")
+
+    before = threading.active_count()
+    with pytest.raises((ArithmeticError, RuntimeError)) as caught:
+        lesson.run_threads(*workers(lesson, waits, fails, waits), box)
     equal(
-        {name: each.item() for name, each in gradients.items()},
-        {"shared": 2.0, "own": 3.0},
-        cause=(
-            is_value({"shared": 1.0, "own": 3.0}),
-            "the gradient of one stage replaced that of another: add them up",
-        ),
+        repr(caught.value),
+        "ArithmeticError('bad numbers')",
+        cause=(lambda got: "Closed" in got, "the error is that of a worker that waited in vain"),
     )
+    equal(caught.value.__notes__, ["While running 1F0, in stage 1"])
+    equal((ended, threading.active_count()), ([True, True], before))
 
 
-def test_after_a_failure_all_processes_have_ended(lesson):
-    def fails(output, _):
-        raise ValueError("bad numbers")
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_threads_compute_what_one_process_does(lesson, schedule):
+    batch = task(lesson, microbatches=4)
+    loss = lesson.train_step(
+        batch.gm, batch.stages, batch.batch, order=getattr(lesson, schedule), microbatches=4
+    )
+    same_numbers(loss, batch.loss)
+    same_gradients(gradients(batch.gm), batch.gradients)
 
-    batch = task(lesson, stages=2)
-    with refuses(ProcessException, cause="a loss was returned"):
-        lesson.train_step(
-            batch.cut, *whole(batch), fails, order=lesson.gpipe, microbatches=4, world_size=2
-        )
-    equal(multiprocessing.active_children(), [])
+
+def test_threads_have_the_autocast_of_their_caller(lesson):
+    batch, seen = task(lesson, "Row", stages=2, microbatches=2), []
+    batch.stages[1].module.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        lesson.train_step(batch.gm, batch.stages, batch.batch, order=lesson.gpipe, microbatches=2)
+    equal(
+        {*seen},
+        {torch.bfloat16},
+        cause=(is_value({torch.float32}), "a plain thread has no autocast: use `Workers`"),
+    )

@@ -45,7 +45,8 @@ def main(arguments: argparse.Namespace) -> int:
         try:
             runpy.run_path(str(file), run_name="__main__")
         finally:
-            if finder.lent:
+            # torchrun starts several processes: one of them says it.
+            if finder.lent and os.environ.get("RANK", "0") == "0":
                 sys.stdout.flush()
                 console = open_console(stderr=True)
                 console.print(f"lent by the reference: {', '.join(finder.lent)}", style="lent")

@@ -7,19 +7,22 @@ in ``tests/data/exec_order.json``, written by ``python -m tests.models.exec_orde
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.fx import Tracer
 from torch.nn import functional as F
 
 from tests import zoo
-from tests.models.schedule import in_processes
 from tests.suite import equal, noting
 
 GOLDEN = Path(__file__).parent.parent / "data" / "exec_order.json"
@@ -350,6 +353,29 @@ def sharded_run(lesson, how: str, folder) -> tuple[int, int, bool]:
     results = in_processes(2, lambda rank: one_rank(lesson, how), folder)
     equal(results[0], results[1])
     return results[0]
+
+
+def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[Any]:
+    """Return what ``work(rank)`` returns in each of some processes that are joined by gloo."""
+    if not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+
+    def run(rank: int) -> None:
+        torch.set_num_threads(1)
+        store = Path(folder, "store").as_uri()
+        dist.init_process_group("gloo", store, rank=rank, world_size=count)
+        torch.save(work(rank), Path(folder, f"{rank}.pt"))
+        dist.barrier()
+        os._exit(0)
+
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=run, args=(rank,)) for rank in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        process.kill()
+    return [torch.load(Path(folder, f"{rank}.pt"), weights_only=False) for rank in range(count)]
 
 
 def one_rank(lesson, how: str) -> tuple[int, int, bool]:

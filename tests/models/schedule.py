@@ -1,15 +1,15 @@
-"""Small models to cut, the stages of a pipeline as threads, and torch's own schedules."""
+"""Small models that return their loss, a channel without threads, torch's schedules, and ranks.
+
+``torchrun -m tests.models.schedule FOLDER CASE ...`` runs cases of the stretch's tests.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +17,28 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, dropout, linear, relu
 from torch.utils._pytree import tree_map_only
 
+from kata.paths import ROOT
 from tests.suite import equal, holds
 from tests.suite.engine import symbolic_trace
-from tests.suite.expect import Words, numeric_difference
+from tests.suite.expect import Words, mismatch, numeric_difference
 
 # --- models
 
 
-class Skip(nn.Module):
+class Training(nn.Module):
+    """A model that returns its loss; subclasses have the ``output`` of which it is one."""
+
+    def forward(self, x, mask, target):
+        return cross_entropy(self.output(x, mask), target)
+
+    def output(self, x, mask):
+        raise NotImplementedError
+
+
+class Skip(Training):
     """A parameter of its own, a module used twice, values that pass by a stage, a size, a list."""
 
     def __init__(self):
@@ -35,14 +46,14 @@ class Skip(nn.Module):
         self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
         self.scale = nn.Parameter(torch.rand(4))
 
-    def forward(self, x, mask):
+    def output(self, x, mask):
         early = self.first(x) * self.scale
         left, right = early.chunk(2, -1)
         late = torch.relu(self.first(torch.cat([right, left], -1) * mask))
         return self.last(late / x.size(-1) + early) * self.scale
 
 
-class InPlace(nn.Module):
+class InPlace(Training):
     """Each layer's activation writes to what the layer returned."""
 
     def __init__(self):
@@ -51,212 +62,251 @@ class InPlace(nn.Module):
             *(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.ReLU(inplace=True))
         )
 
-    def forward(self, x, mask):
+    def output(self, x, mask):
         return self.layers(x * mask)
 
 
-class Frozen(nn.Module):
+class Frozen(Training):
     """Only the last layer has gradients, and an index is passed through all stages."""
 
     def __init__(self):
         super().__init__()
         self.body, self.head = nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 4)
 
-    def forward(self, x, mask):
+    def output(self, x, mask):
         order = (x * mask).argsort(-1)
         return self.head(torch.tanh(self.body(x)).gather(-1, order))
 
 
-class Early(nn.Module):
-    """Returns, among others, a value of the first stage, which the second needs, too."""
+class Early(Training):
+    """The first stage makes a value that the second and the last one need."""
 
     def __init__(self):
         super().__init__()
         self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
 
-    def forward(self, x, mask):
+    def output(self, x, mask):
         early = self.first(x).tanh()
-        return {"late": self.third(self.second(early)) * mask, "early": early}
+        return self.third(self.second(early)) * mask + early
 
 
 class Detached(Early):
     """The second of three stages uses a value that requires a gradient, and gives it none."""
 
-    def forward(self, x, mask):
+    def output(self, x, mask):
         early = self.first(x).relu()
         return self.third(self.second(early.detach())) * mask
 
 
-class Defaults(nn.Module):
-    """An argument that isn't passed has a default."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x, scale=2.0):
-        return self.last(self.first(x).tanh() * scale)
-
-
-class InATuple(nn.Module):
+class InATuple(Training):
     """Of ten calls, the fifth returns a tuple, and the seventh writes to a tensor in it."""
 
     def __init__(self):
         super().__init__()
         self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
 
-    def forward(self, x):
+    def output(self, x, mask):
         halves = (-self.first(x * 2).tanh()).unsafe_chunk(2, -1)
         written = halves[0].add_(1)
         return self.last(written * halves[1])
 
 
-class Row(nn.Sequential):
-    """One tensor goes from layer to layer, so torch's own stages can run it."""
+class Halves(Training):
+    """A tuple goes to the next stage, which gives a gradient to its second tensor alone."""
 
     def __init__(self):
-        super().__init__(*(nn.Linear(4, 4) for _ in range(8)))
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
+
+    def output(self, x, mask):
+        halves = self.first(x).tanh().split(2, -1)
+        return self.last(halves[0].detach() * halves[1])
 
 
-MODELS = {"Skip": Skip, "InPlace": InPlace, "Frozen": Frozen, "Early": Early, "Detached": Detached}
-ALONE = {"Row": Row, "Defaults": Defaults, "InATuple": InATuple}
+class Turned(Training):
+    """A transposed value goes to the next stage, where only its strides allow a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 4)
+
+    def output(self, x, mask):
+        turned = self.first(x).t()
+        return self.last(turned.tanh().t().view(-1).view(-1, 6))
 
 
-def loss_of(output: Any, targets: Tensor) -> Tensor:
-    """Cross entropy of the output, or of the sum of a dict's values."""
-    return cross_entropy(sum(output.values()) if isinstance(output, dict) else output, targets)
+class Tied(Training):
+    """The first and the last stage use the same parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.middle = nn.Embedding(4, 4), nn.Linear(4, 4)
+
+    def output(self, x, mask):
+        return linear(self.middle(self.embed(x.gt(0.5).long()).sum(1)), self.embed.weight)
+
+
+class Defaults(Training):
+    """An argument that isn't passed has a default."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, mask, target, scale=2.0):
+        return cross_entropy(self.last(self.first(x).tanh() * scale), target)
+
+
+class Row(Training):
+    """One tensor goes from layer to layer, so torch's own stages can run all but the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(8)))
+
+    def output(self, x, mask):
+        return self.layers(x)
+
+
+MODELS = {
+    each.__name__: each
+    for each in (Skip, InPlace, Frozen, Early, Detached, InATuple, Halves, Turned, Tied, Row)
+}
+ALONE = {"Defaults": Defaults}
+
+
+# --- what a stage writes in place, though another one uses the same memory
+
+
+class Residual(nn.Module):
+    """An activation writes to its argument, which is used again later."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, mask, target):
+        y = self.a(x)
+        z = self.b(relu(y, inplace=True))
+        return cross_entropy(self.c(z.tanh()) + y, target)
+
+
+class ThroughAView(Residual):
+    """The write goes to a view of what another stage uses."""
+
+    def forward(self, x, mask, target):
+        y = self.a(x)
+        z = self.b(y[:, :4].mul_(2))
+        return cross_entropy(self.c(z) + y, target)
+
+
+class ToAnInput(Residual):
+    """The write goes to an input of the model."""
+
+    def forward(self, x, mask, target):
+        y = self.a(mask.mul_(2))
+        return cross_entropy(self.c(self.b(y).tanh()) * mask, target)
+
+
+class TwoCopies(Residual):
+    """A stage receives a value and a view of it, and writes to one of them."""
+
+    def forward(self, x, mask, target):
+        y = self.a(x)
+        turned = y.t()
+        z = self.b(y.tanh_())
+        return cross_entropy(self.c(z) + turned.t(), target)
+
+
+class TooSoon(Residual):
+    """A value is written to after another stage has used it, and before it is sent."""
+
+    def forward(self, x, mask, target):
+        y = self.a(x)
+        z = self.b(y)
+        y.mul_(2)
+        return cross_entropy(self.c(z) + y, target)
+
+
+WRITES = {
+    "a value": (Residual, {"a": 0, "relu": 1, "b": 1}),
+    "through a view": (ThroughAView, {"a": 0, "getitem": 1, "mul_": 1, "b": 1}),
+    "an input": (ToAnInput, {"mul_": 0, "a": 0, "b": 0}),
+    "one of two copies": (TwoCopies, {"a": 0, "t": 0}),
+    "too soon": (TooSoon, {"a": 0, "b": 1, "mul_": 0}),
+}
+
+
+class Drop(nn.Module):
+    """Dropout in both halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        return dropout(x * self.a).mean() + dropout(x * self.b).mean()
+
+
+# --- a task
 
 
 class Task(NamedTuple):
-    """A cut model, its micro-batches, and the loss and gradients that one process computes.
+    """A traced model, its stages and inputs, and the numbers that one process computes.
 
     Attributes:
-        cut: The cut model.
-        inputs: The arguments, per micro-batch.
-        targets: The targets, per micro-batch.
+        gm: The traced model.
+        stages: Its stages.
+        batch: Its arguments.
+        inputs: The value of each placeholder, per micro-batch.
         loss: The mean loss.
-        gradients: The mean gradients, by the names that the cut model's parameters have.
+        gradients: The gradients of the parameters that get one, by name.
     """
 
-    cut: Any
-    inputs: list[tuple[Tensor, ...]]
-    targets: list[Tensor]
+    gm: Any
+    stages: list[Any]
+    batch: tuple[Tensor, ...]
+    inputs: list[dict[Any, Any]]
     loss: Tensor
     gradients: dict[str, Tensor]
 
 
-def task(lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4) -> Task:
-    """A model, cut into stages that have equally many calls, and one process's numbers."""
+def task(
+    lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4, cut: Any = None
+) -> Task:
+    """A model that is cut into stages, and the numbers of one process."""
     torch.manual_seed(0)
-    made = (MODELS | ALONE)[model]()
-    cut = lesson.cut_evenly(symbolic_trace(made), stages)
-    count = sum(not node.args for node in cut.graph.find_nodes(op="placeholder"))
-    inputs = [tuple(torch.rand(2, 4) for _ in range(count)) for _ in range(microbatches)]
-    targets = [torch.randint(4, (2,)) for _ in range(microbatches)]
-    whole = deepcopy(cut)
-    losses = [loss_of(whole(*each), goal) for each, goal in zip(inputs, targets, strict=True)]
-    torch.stack(losses).mean().backward()
-    gradients = {n: p.grad for n, p in whole.named_parameters() if p.grad is not None}
-    return Task(cut, inputs, targets, torch.stack(losses).mean().detach(), gradients)
+    gm = symbolic_trace((MODELS | ALONE)[model]())
+    count = 2 * microbatches
+    batch = torch.rand(count, 4), torch.rand(count, 4), torch.randint(4, (count,))
+    inputs = inputs_of(gm.graph, batch, microbatches)
+    losses = torch.stack([gm(*each.values()) for each in inputs])
+    losses.mean().backward()
+    found = gradients(gm)
+    gm.zero_grad()
+    parts = lesson.stages_of(gm, cut or thirds(gm.graph, stages))
+    return Task(gm, parts, batch, inputs, losses.mean().detach(), found)
 
 
-def whole(batch: Task) -> tuple[tuple[Tensor, ...], Tensor]:
-    """The inputs and the targets of a task, not cut into micro-batches."""
-    return tuple(map(torch.cat, zip(*batch.inputs, strict=True))), torch.cat(batch.targets)
+def thirds(graph, stages: int):
+    """Cut a graph into stages of about equally many calls."""
+    calls = [node for node in graph.nodes if node.op.startswith("call_")]
+    return lambda node: calls.index(node) * stages // len(calls)
 
 
-# --- a pipeline in one process
+def inputs_of(graph, batch: tuple[Tensor, ...], microbatches: int) -> list[dict[Any, Any]]:
+    """The value of each placeholder per micro-batch: a part of a tensor, or the default."""
+    nodes = graph.find_nodes(op="placeholder")
+    parts = [each.chunk(microbatches) for each in batch]
+    rest = [node.args[0] for node in nodes[len(batch) :]]
+    rows = zip(*parts, strict=True)
+    return [dict(zip(nodes, [*row, *rest], strict=True)) for row in rows]
 
 
-class Mailbox:
-    """A channel between threads: values arrive without their history."""
-
-    def __init__(self, number: int, boxes: dict, stop: threading.Event) -> None:
-        self.number, self.boxes, self.stop = number, boxes, stop
-        self.sent: list[tuple[str, int, int]] = []
-
-    def box(self, source: int, to: int, microbatch: int) -> queue.Queue:
-        return self.boxes.setdefault((source, to, microbatch), queue.Queue())
-
-    def send(self, value, to, microbatch):
-        copy = tree_map_only(Tensor, copied, value)
-        self.sent.append(("F" if to > self.number else "B", to, microbatch))
-        self.box(self.number, to, microbatch).put(copy)
-
-    def receive(self, source, microbatch):
-        deadline = time.monotonic() + 5
-        while not self.stop.is_set() and time.monotonic() < deadline:
-            try:
-                return self.box(source, self.number, microbatch).get(timeout=0.02)
-            except queue.Empty:
-                continue
-        raise Stopped(f"stage {self.number} got nothing of micro-batch {microbatch} from {source}")
-
-    def flush(self):
-        pass
-
-
-class Stopped(Exception):
-    """A stage waits for a value that no other stage sends."""
-
-
-def copied(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
-def engines(lesson, batch: Task, kind: str = "Engine") -> list[Any]:
-    """An engine for each stage, each with a model of its own, joined by mailboxes."""
-    boxes: dict = {}
-    stop = threading.Event()
-    count = len(list(batch.cut.graph.find_nodes(op="call_module")))
-    return [
-        getattr(lesson, kind)(
-            deepcopy(batch.cut),
-            number,
-            Mailbox(number, boxes, stop),
-            batch.inputs,
-            batch.targets,
-            loss_of,
-        )
-        for number in range(count)
-    ]
-
-
-def run(stages: list[Any], orders: list[list[Any]]) -> None:
-    """Run each engine in a thread; raise what the first of them raised."""
-    errors: list[BaseException] = []
-
-    def work(engine, order):
-        try:
-            engine.run(order)
-        except BaseException as error:
-            errors.append(error)
-            engine.channel.stop.set()
-
-    threads = [
-        threading.Thread(target=work, args=each) for each in zip(stages, orders, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, Stopped))
-
-
-def results(stages: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """The mean loss of the stages' engines, and the mean gradients."""
-    losses = [loss for engine in stages for loss in engine.losses]
-    gradients: dict[str, Tensor] = {}
-    for engine in stages:
-        for name, parameter in engine.gm.named_parameters():
-            if parameter.grad is not None:
-                gradients[name] = gradients.get(name, 0) + parameter.grad / len(losses)
-    return torch.stack(losses).mean(), gradients
-
-
-def sorted_by_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return dict(sorted(tensors.items()))
+def gradients(module: nn.Module) -> dict[str, Tensor]:
+    """The gradients that there are, by the names of their parameters."""
+    named = module.named_parameters()
+    return {name: each.grad.clone() for name, each in named if each.grad is not None}
 
 
 def same_gradients(
@@ -270,56 +320,88 @@ def same_gradients(
         holds(not difference, wanted, got=Words(difference), cause=cause)
 
 
-# --- processes
+# --- engines without threads
 
 
-def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[Any]:
-    """Return what ``work(rank)`` returns in each of some processes that are joined by gloo."""
-    if not dist.is_gloo_available():
-        pytest.skip("this torch has no gloo")
+class Post:
+    """A channel for engines that run one after the other; it never waits.
 
-    def run(rank: int) -> None:
-        torch.set_num_threads(1)
-        store = Path(folder, "store").as_uri()
-        dist.init_process_group("gloo", store, rank=rank, world_size=count)
-        torch.save(work(rank), Path(folder, f"{rank}.pt"))
-        dist.barrier()
-        os._exit(0)
+    Attributes:
+        there: What was sent and not yet received.
+        sent: The value of every message.
+    """
 
-    fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=run, args=(rank,)) for rank in range(count)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        process.kill()
-    return [torch.load(Path(folder, f"{rank}.pt"), weights_only=False) for rank in range(count)]
+    def __init__(self) -> None:
+        self.there: dict[Any, Any] = {}
+        self.sent: dict[Any, Any] = {}
 
+    def send(self, message: Any, value: Any) -> None:
+        copy = tree_map_only(Tensor, copied, value)
+        self.there[message] = self.sent[message] = copy
 
-def exchanged(lesson, values: list[Any], folder: Path) -> list[Any]:
-    """Send values to another process, which receives the last first, and return the received."""
-    make = lesson.Channel  # here: a process that skips its test would be lost
-
-    def work(rank: int) -> Any:
-        try:
-            channel = make()
-            if rank == 0:
-                for number, value in enumerate(values):
-                    channel.send(value, 1, number)
-                channel.flush()
-                return None
-            return [channel.receive(0, number) for number in reversed(range(len(values)))][::-1]
-        except Exception as error:
-            return error
-
-    sent, arrived = in_processes(2, work, folder)
-    for outcome in (sent, arrived):
-        if isinstance(outcome, Exception):
-            raise outcome
-    return arrived
+    def receive(self, message: Any) -> Any:
+        if message not in self.there:
+            kind, value, user, _ = message
+            what = "its gradients" if kind == "B" else "it"
+            raise mismatch(
+                expected=Words(f"`receive` of a message that was sent: {message}"),
+                got=Words(f"{len(self.there)} other messages: {[*self.there][:3]}"),
+                cause="it was received before" if message in self.sent else "",
+                hint=f"stage {user} uses `{value}`; send {what} once per micro-batch and user",
+            )
+        return self.there.pop(message)
 
 
-# --- torch
+def copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def engines(lesson, batch: Task, kind: str = "Engine") -> list[Any]:
+    """An engine for each stage, all with one channel."""
+    post = Post()
+    make = getattr(lesson, kind)
+    count = range(len(batch.stages))
+    return [make(batch.gm, batch.stages, number, post, batch.inputs) for number in count]
+
+
+def run(stages: list[Any], orders: list[list[Any]]) -> None:
+    """Run the actions of all stages, each as soon as what it needs has run."""
+    left, done = [list(order) for order in orders], set()
+    last = len(stages) - 1
+    while any(left):
+        ready = [order for order in left if order and is_ready(order[0], last, done)]
+        assert ready, f"a deadlock: {left}"
+        for order in ready:
+            number, kind, microbatch = order.pop(0)
+            engine = stages[number]
+            (engine.forward if kind == "F" else engine.backward)(microbatch)
+            done.add((number, kind, microbatch))
+    never_received(stages)
+
+
+def is_ready(action: Any, last: int, done: set[Any]) -> bool:
+    stage, kind, microbatch = action
+    if kind == "F":
+        return stage == 0 or (stage - 1, "F", microbatch) in done
+    needs = (stage, "F", microbatch) if stage == last else (stage + 1, "B", microbatch)
+    return needs in done
+
+
+def never_received(stages: list[Any]) -> None:
+    left = stages[0].channel.there if isinstance(stages[0].channel, Post) else {}
+    holds(
+        not left,
+        "each message that was sent to be received once",
+        got=Words(f"{len(left)} that were never received: {[*left][:3]}"),
+    )
+
+
+def loss_of(stages: list[Any]) -> Tensor:
+    """The mean loss of some engines."""
+    return torch.stack([loss for engine in stages for loss in engine.losses]).mean()
+
+
+# --- torch's orders
 
 
 @contextmanager
@@ -340,16 +422,13 @@ def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str
     with first_rank_of(stages):
         stage = PipelineStage(nn.Linear(2, 2), 0, stages, torch.device("cpu"))
         try:
-            made = schedule(stage, microbatches, loss_fn=loss_of)
+            made = schedule(stage, microbatches, loss_fn=cross_entropy)
         except ValueError as error:
             pytest.skip(f"torch refuses: {error}")
         if not hasattr(made, "_get_pipeline_order"):
             pytest.skip("this torch doesn't tell its order")
         orders = made._get_pipeline_order()
-    return [
-        [str(each).lstrip("0123456789") for each in orders[rank] if is_action(each)]
-        for rank in range(stages)
-    ]
+    return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(stages)]
 
 
 def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> list[list[str]]:
@@ -360,7 +439,7 @@ def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> 
     with first_rank_of(processes):
         numbers = range(0, count, processes)
         own = [PipelineStage(nn.Linear(2, 2), number, count, device) for number in numbers]
-        orders = ScheduleInterleaved1F1B(own, microbatches, loss_fn=loss_of).pipeline_order
+        orders = ScheduleInterleaved1F1B(own, microbatches, loss_fn=cross_entropy).pipeline_order
     return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(processes)]
 
 
@@ -368,19 +447,97 @@ def is_action(each: Any) -> bool:
     return each is not None and "REDUCE" not in str(each)
 
 
-def torch_gradients(batch: Task, schedule: str, folder: Path) -> dict[str, Tensor]:
-    """The gradients that torch's pipelining computes, one process per stage, on the same stages."""
+# --- processes that torchrun starts
+
+
+def torchrun(
+    *words: str, processes: int = 2, seconds: float = 120, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with torchrun on this machine; afterwards none of its processes is left."""
+    if not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return subprocess.run(
+        [*command, f"--nproc-per-node={processes}", *words],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | (environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def ranks(cases: list[str], processes: int, folder: Path) -> list[dict[str, Any]]:
+    """Return what some cases return, by their names, in each of some processes."""
+    done = torchrun("-m", "tests.models.schedule", str(folder), *cases, processes=processes)
+    holds(done.returncode == 0, "all processes to end well", got=Words(done.stderr[-2000:]))
+    return [torch.load(folder / f"{rank}.pt") for rank in range(processes)]
+
+
+Results = tuple[list[Tensor], dict[str, Tensor]]
+
+
+def step_on_wire(model: str, schedule: str, rounds: int = 1) -> Results:
+    """The losses and the gradients of one step on this rank."""
+    from given.schedule import Wire, sum_shared
+    from tests.suite.implementations import reference_of
+
+    lesson = reference_of("schedule")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    batch = task(lesson, model, stages=size * rounds)
+    lesson.Rehearsal(batch.gm, batch.stages).without_data(batch.inputs[0])
+    order = getattr(lesson, schedule)(size, len(batch.inputs))[rank]
+    wire = Wire(batch.stages, order)
+    own = {
+        number: lesson.Engine(batch.gm, batch.stages, number, wire, batch.inputs)
+        for number in range(rank, size * rounds, size)
+    }
+    lesson.work(own, order)
+    sum_shared(batch.stages, batch.gm)
+    dist.barrier()
+    losses = [loss for engine in own.values() for loss in engine.losses]
+    return losses, gradients(batch.gm)
+
+
+def step_of_torch(schedule: str) -> Results:
+    """The same of torch's pipelining, whose last stage leaves the loss to the schedule."""
     from torch.distributed import pipelining
 
-    (inputs,), targets = whole(batch)
-    count = len(list(batch.cut.children()))
+    from tests.suite.implementations import reference_of
 
-    def work(rank: int) -> dict[str, Tensor]:
-        module = getattr(batch.cut, f"submod_{rank}")
-        stage = pipelining.PipelineStage(module, rank, count, torch.device("cpu"))
-        made = getattr(pipelining, schedule)(stage, len(batch.targets), loss_fn=loss_of)
-        made.step(*[inputs] * (rank == 0), target=targets)
-        named = batch.cut.named_parameters()
-        return {name: each.grad for name, each in named if each.grad is not None}
+    lesson = reference_of("schedule")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    batch = task(lesson, "Row", stages=size)
+    calls = [node for node in batch.stages[rank].nodes if node.op == "call_module"]
+    layers = nn.Sequential(*(batch.gm.get_submodule(str(node.target)) for node in calls))
+    stage = pipelining.PipelineStage(layers, rank, size, torch.device("cpu"))
+    made = getattr(pipelining, schedule)(stage, len(batch.inputs), loss_fn=cross_entropy)
+    losses: list[Tensor] = []
+    made.step(*[batch.batch[0]] * (rank == 0), target=batch.batch[-1], losses=losses)
+    return [each.detach() for each in losses], gradients(batch.gm)
 
-    return {k: v for part in in_processes(count, work, folder) for k, v in part.items()}
+
+TORCH = {"gpipe": "ScheduleGPipe", "one_f_one_b": "Schedule1F1B"}
+CASES = {
+    **{f"{model} {kind}": (step_on_wire, model, kind) for model in MODELS for kind in TORCH},
+    **{f"torch {kind}": (step_of_torch, name) for kind, name in TORCH.items()},
+    **{f"{model} interleaved": (step_on_wire, model, "interleaved", 2) for model in MODELS},
+}
+
+
+def main(folder: str, *cases: str) -> None:
+    """Save what some cases return on this rank."""
+    from tests.suite import engine
+
+    torch.set_num_threads(1)
+    engine.use(torch.fx)
+    dist.init_process_group("gloo")
+    results = {case: CASES[case][0](*CASES[case][1:]) for case in cases}
+    torch.save(results, Path(folder, f"{dist.get_rank()}.pt"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

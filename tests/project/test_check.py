@@ -12,7 +12,7 @@ from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.showing import show_rest, show_score
 from kata.terminal import open_console
 from kata.verdict import reason_of
-from lessons import FINALE
+from lessons import CHAIN, FINALE
 from tests.project.stage import everything_in, play, report, solve, verdict
 from tests.project.submissions import NAMES_THE_LAST
 
@@ -149,10 +149,16 @@ def test_the_finale_waits_for_the_last_of_its_lessons(learner):
     assert row_of_the_finale() == ["finale", "todo"]
 
 
-def test_the_chain_says_which_lessons_are_missing(learner):
-    solve("graph", "capture")
-    missing = "code, interpreter, unflatten, split_module, schedule"
-    assert f"write these first: {missing}" in " ".join(play("check", "chain").screen.split())
+def test_the_chain_runs_with_what_is_lent_and_is_done_when_all_is_yours(learner, warm):
+    solve("graph", "code")
+    some = play("check", "chain")
+    assert some.code == 1
+    assert some.screen.startswith("started   chain           core 3 of 3")
+    assert "2 of 7 pieces are yours; done when all are" in some.screen
+    assert "lent by the reference: capture," in some.screen
+    solve(*CHAIN.needs, "proxy")
+    every = play("check", "chain")
+    assert (every.code, every.screen.split()[:2]) == (0, ["done", "chain"]), every.screen
 
 
 def test_eight_written_lessons_are_one_engine(learner, warm):

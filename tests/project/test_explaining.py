@@ -79,7 +79,8 @@ def test_a_skip_by_the_suites_own_mark_is_no_failure(lessons: Path):
 def test_a_skip_in_a_line_of_the_suite_is_no_failure(lessons: Path, monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
     shutil.copy(CORES / "schedule.py", lessons)
-    verdict = judge_folder(lessons, "tests/test_schedule.py", "-k", "values_arrive")
+    words = ("-k", "processes_compute", "-m", "slow")
+    verdict = judge_folder(lessons, "tests/stretch/test_schedule.py", *words)
     assert (verdict.count("skipped") > 0, verdict.count("failed")) == (True, 0)
     assert "this torch has no gloo" in verdict.terminal
 

@@ -80,15 +80,14 @@ def test_the_core_is_done_in_every_lesson_as_it_is_graded(judge: Judge, lesson: 
 
 
 def test_a_function_may_import_a_sibling_and_is_lent_it(judge: Judge, lessons: Path):
-    head = "from .split_module import split_module\n"
-    source = (CORES / "schedule.py").read_text().replace(head, "")
-    cut = "    return split_module(gm, gm, "
-    assert cut in source
-    source = source.replace(cut, f"    {head}{cut}")
-    (lessons / "schedule.py").write_text(source)
-    verdict = judge.run(Request("schedule", lessons, seconds=60.0))
+    head = "from .proxy import GraphAppendingTracer\n"
+    source = (CORES / "interpreter.py").read_text().replace(head, "")
+    line = "        self.tracer: Any = GraphAppendingTracer("
+    assert line in source
+    (lessons / "interpreter.py").write_text(source.replace(line, f"        {head}{line}"))
+    verdict = judge.run(Request("interpreter", lessons, seconds=60.0))
     assert verdict.count(stretch=False).is_green, verdict.first_failure
-    assert "split_module" in verdict.lent
+    assert "proxy" in verdict.lent
 
 
 def test_an_endless_loop_is_stopped_and_its_line_is_told(judge: Judge, lessons: Path):

@@ -1,24 +1,27 @@
-"""Schedules beside torch's own, several stages per process, and recomputation."""
+"""Schedules beside torch's own, several stages per worker, recomputation, and processes."""
 
 import pytest
 import torch
+from torch import nn
 
 from tests.models.schedule import (
+    MODELS,
+    TORCH,
+    WRITES,
+    Drop,
     engines,
-    in_processes,
+    gradients,
     loss_of,
-    results,
+    ranks,
     run,
-    sorted_by_name,
+    same_gradients,
     task,
-    torch_gradients,
     torch_interleaved_orders,
     torch_orders,
-    whole,
 )
 from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite.engine import symbolic_trace
 
-TORCH = {"gpipe": "ScheduleGPipe", "one_f_one_b": "Schedule1F1B"}
 # torch's 1F1B refuses fewer micro-batches than stages.
 COMPARED = [
     (schedule, stages, microbatches)
@@ -34,8 +37,8 @@ COMPARED = [
 def test_the_last_stage_begins_with_the_first_micro_batch(lesson, microbatches):
     last = lesson.one_f_one_b(1, microbatches)[-1]
     equal(
-        [text for text in map(str, last) if text[0] == "F"],
-        [f"F{number}" for number in range(microbatches)],
+        [text for text in map(str, last) if "F" in text],
+        [f"0F{number}" for number in range(microbatches)],
     )
 
 
@@ -47,124 +50,229 @@ def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
     ours = [list(map(str, order)) for order in getattr(lesson, schedule)(stages, microbatches)]
     if schedule == "one_f_one_b":  # torch numbers these forwards from 1: see above
         for orders in (ours, theirs):
-            orders[-1] = from_zero(orders[-1])
+            orders[-1] = [each.partition("F")[0] if "F" in each else each for each in orders[-1]]
     equal(ours, theirs)
 
 
-def from_zero(order: list[str]) -> list[str]:
-    """An order whose forwards are numbered from 0."""
-    first = min(int(each[1:]) for each in order if each[0] == "F")
-    return [f"F{int(each[1:]) - first}" if each[0] == "F" else each for each in order]
-
-
-@pytest.mark.slow
-@pytest.mark.forks
-@pytest.mark.parametrize("schedule", TORCH)
-@pytest.mark.parametrize("stages", [2, 4])
-@pytest.mark.parametrize("microbatches", [4, 6])
-def test_gradients_equal_torch_s_bit_for_bit(lesson, schedule, stages, microbatches, tmp_path):
-    batch = task(lesson, "Row", stages=stages, microbatches=microbatches)
-    inputs, targets = whole(batch)
-    _, ours = lesson.train_step(
-        batch.cut,
-        inputs,
-        targets,
-        loss_of,
-        order=getattr(lesson, schedule),
-        microbatches=microbatches,
-        world_size=stages,
-    )
-    theirs = torch_gradients(batch, TORCH[schedule], tmp_path)
-    equal(sorted(ours), sorted(theirs))
-    different = [name for name in ours if not torch.equal(ours[name], theirs[name])]
-    equal(different, [])
-
-
-# --- several stages per process
+# --- several stages per worker
 
 INTERLEAVED = [(2, 2, 2), (2, 4, 2), (2, 6, 3), (3, 6, 2), (4, 4, 3), (4, 8, 2)]
 
 
-@pytest.mark.parametrize(("processes", "microbatches", "rounds"), INTERLEAVED)
-def test_interleaved_orders_are_torch_s(lesson, processes, microbatches, rounds):
-    theirs = torch_interleaved_orders(processes, microbatches, rounds)
-    ours = lesson.interleaved(processes, microbatches, rounds)
+@pytest.mark.parametrize(("workers", "microbatches", "rounds"), INTERLEAVED)
+def test_interleaved_orders_are_torch_s(lesson, workers, microbatches, rounds):
+    theirs = torch_interleaved_orders(workers, microbatches, rounds)
+    ours = lesson.interleaved(workers, microbatches, rounds)
     equal([list(map(str, order)) for order in ours], theirs)
 
 
-@pytest.mark.parametrize(("processes", "microbatches", "rounds"), INTERLEAVED)
-def test_more_rounds_make_the_bubble_shorter(lesson, processes, microbatches, rounds):
-    timeline = lesson.clock(lesson.interleaved(processes, microbatches, rounds))
-    expected = (processes - 1) / (rounds * microbatches + processes - 1)
+@pytest.mark.parametrize(("workers", "microbatches", "rounds"), INTERLEAVED)
+def test_more_rounds_make_the_bubble_shorter(lesson, workers, microbatches, rounds):
+    timeline = lesson.simulate(lesson.interleaved(workers, microbatches, rounds))
+    expected = (workers - 1) / (rounds * microbatches + workers - 1)
     holds(timeline.bubble == pytest.approx(expected), f"a bubble of {expected:.3f}")
 
 
-def test_processes_that_wait_for_each_other_are_a_deadlock(lesson):
-    orders = lesson.interleaved(2, 2)
-    orders[0].reverse()
-    with refuses(RuntimeError, "deadlock", "0B1", "1F0"):
-        lesson.clock(orders)
-
-
-def test_micro_batches_must_be_a_multiple_of_the_processes(lesson):
+def test_micro_batches_must_be_a_multiple_of_the_workers(lesson):
     with refuses(ValueError, "5 micro-batches", "multiple of 2"):
         lesson.interleaved(2, 5)
 
 
-@pytest.mark.slow
-@pytest.mark.forks
-def test_interleaved_gradients_are_those_of_one_process(lesson, tmp_path):
-    processes, microbatches, stages = 2, 4, 4
-    batch = task(lesson, "Skip", stages=stages, microbatches=microbatches)
-    orders = lesson.interleaved(processes, microbatches)
-
-    def work(rank: int) -> tuple[list, dict]:
-        here: dict = {}
-        own = {
-            number: lesson.Engine(
-                batch.cut,
-                number,
-                lesson.SharedChannel(number, stages, processes, here),
-                batch.inputs,
-                batch.targets,
-                loss_of,
-            )
-            for number in range(rank, stages, processes)
-        }
-        lesson.Process(own).run(orders[rank])
-        named = batch.cut.named_parameters()
-        gradients = {name: each.grad for name, each in named if each.grad is not None}
-        return [loss for engine in own.values() for loss in engine.losses], gradients
-
-    parts = in_processes(processes, work, tmp_path)
-    inputs, targets = whole(batch)
-    expected = loss_of(batch.cut(*inputs), targets)
-    expected.backward()
-    same_numbers(torch.stack([loss for losses, _ in parts for loss in losses]).mean(), expected)
-    ours: dict = {}
-    for _, gradients in parts:
-        for name, gradient in gradients.items():
-            ours[name] = ours.get(name, 0) + gradient / microbatches
-    theirs = {name: each.grad for name, each in batch.cut.named_parameters()}
-    same_numbers(sorted_by_name(ours), sorted_by_name(theirs))
+def test_interleaved_gradients_are_those_of_one_process(lesson):
+    batch = task(lesson, stages=4)
+    two_workers = lambda stages, microbatches: lesson.interleaved(stages // 2, microbatches)
+    loss = lesson.train_step(batch.gm, batch.stages, batch.batch, order=two_workers, microbatches=4)
+    same_numbers(loss, batch.loss)
+    same_gradients(gradients(batch.gm), batch.gradients)
 
 
 # --- recomputation
 
 
-@pytest.mark.parametrize("model", ["Skip", "InPlace", "Frozen", "Early"])
+@pytest.mark.parametrize("model", ["Skip", "InPlace", "Frozen", "Early", "InATuple"])
 def test_gradients_are_the_same_if_each_forward_runs_twice(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch, "RecomputingEngine")
     run(stages, lesson.one_f_one_b(3, 4))
-    loss, gradients = results(stages)
-    same_numbers(loss, batch.loss)
-    same_numbers(sorted_by_name(gradients), sorted_by_name(batch.gradients))
+    same_numbers(loss_of(stages), batch.loss)
+    same_gradients(gradients(batch.gm), batch.gradients)
+
+
+def test_a_second_forward_sees_the_inputs_as_they_were(lesson):
+    class Doubled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.layer(x.mul_(2)).pow(2).mean()
+
+    gm = symbolic_trace(Doubled())
+    (placeholder,) = gm.graph.find_nodes(op="placeholder")
+    found = []
+    for kind in (lesson.Engine, lesson.RecomputingEngine):
+        engine = kind(
+            gm, lesson.stages_of(gm, lambda _: 0), 0, None, [{placeholder: torch.ones(2, 4)}]
+        )
+        engine.forward(0)
+        engine.backward(0)
+        found.append(gradients(gm))
+        gm.zero_grad()
+    same_gradients(*found)
 
 
 def test_no_activations_are_held_between_forward_and_backward(lesson):
-    batch = task(lesson, stages=1, microbatches=1)
-    (engine,) = engines(lesson, batch, "RecomputingEngine")
+    (engine,) = engines(lesson, task(lesson, stages=1, microbatches=1), "RecomputingEngine")
     engine.forward(0)
-    held = engine.held[0]
-    equal((held.sent, held.loss), ({}, None))
+    equal(engine.held[0], ({}, {}))
+
+
+# --- a training step
+
+
+def test_a_deadlock_is_found_before_anything_runs(lesson):
+    batch, ran = task(lesson, stages=2), []
+    batch.stages[0].module.register_forward_hook(lambda *_: ran.append(True))
+    swapped = lambda stages, count: [order[::-1] for order in lesson.gpipe(stages, count)]
+    with refuses(RuntimeError, "deadlock", "stage 0 waits for B0 of stage 1"):
+        lesson.train_step(batch.gm, batch.stages, batch.batch, order=swapped, microbatches=4)
+    equal(ran, [])
+
+
+def step(lesson, model: nn.Module, batch: tuple, numbers=None, microbatches: int = 2):
+    """The loss and the gradients of a step, of two stages or of those that are named."""
+    gm = symbolic_trace(model)
+    last = max(numbers.values()) + 1 if numbers else 0
+    cut = (lambda node: numbers.get(node.name, last)) if numbers else lesson.evenly(gm.graph, 2)
+    loss = lesson.train_step(
+        gm, lesson.stages_of(gm, cut), batch, order=lesson.gpipe, microbatches=microbatches
+    )
+    return loss, gradients(gm)
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_write_in_place_that_another_stage_would_miss_is_refused(lesson, what):
+    model, numbers = WRITES[what]
+    batch = torch.rand(4, 4), torch.rand(4, 4), torch.randint(4, (4,))
+    with refuses(ValueError, "in place, at `", "uses the same memory, as `", "write to a clone"):
+        step(lesson, model(), batch, numbers)
+
+
+class Nested(nn.Module):
+    """Its arguments are a dict, a tuple, and a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, batch, targets, factor):
+        made = self.b(self.a(batch["x"]).relu() + batch["y"][0])
+        return (made * factor - targets[0]).pow(2).mean()
+
+
+@pytest.mark.parametrize("examples", [2, 4])
+def test_every_tensor_in_an_argument_is_cut(lesson, examples):
+    model = Nested()
+    batch = (
+        {"x": torch.rand(examples, 3), "y": (torch.rand(examples, 3),)},
+        (torch.rand(examples, 3),),
+    )
+    expected = model(*batch, 2.0)
+    expected.backward()
+    wanted = {name: each.grad for name, each in model.named_parameters()}
+    model.zero_grad()
+    loss, got = step(lesson, model, (*batch, 2.0))
+    same_numbers(loss, expected.detach())
+    same_gradients(got, {name: wanted[name] for name in got})
+
+
+class Hidden:
+    """Not registered with pytree."""
+
+    def __init__(self):
+        self.x = torch.rand(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "words"),
+    [
+        (
+            ({"x": torch.rand(5, 3), "y": [torch.rand(5, 3)]}, [torch.rand(5, 3)], 1),
+            ValueError,
+            "2",
+        ),
+        (
+            ({"x": torch.rand(4, 3), "y": [torch.rand(2, 3)]}, [torch.rand(4, 3)], 1),
+            ValueError,
+            "4",
+        ),
+        (({"x": torch.tensor(1.0)}, [torch.rand(4, 3)], 1), ValueError, "without dimensions"),
+        ((Hidden(), [torch.rand(4, 3)], 1), TypeError, "Hidden"),
+        ((torch.rand(4, 3),), TypeError, "1 argument"),
+    ],
+    ids=["odd", "two sizes", "no dimension", "hidden", "too few"],
+)
+def test_a_batch_that_cannot_be_cut_is_refused(lesson, batch, error, words):
+    with refuses(error, words):
+        step(lesson, Nested(), batch)
+
+
+def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
+    model, batch = Drop(), (torch.ones(2, 64),)
+    first = step(lesson, model, batch)[1]
+    model.zero_grad()
+    second = step(lesson, model, batch)[1]
+    holds(not torch.equal(first["a"], second["a"]), "another mask in the second step")
+    holds(not torch.equal(first["a"], first["b"]), "another mask in the second stage")
+
+
+class Counting(nn.Module):
+    """Batch norm, and a branch on data in a leaf module."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 4), nn.BatchNorm1d(4), Branching(), nn.Linear(4, 4)
+        )
+
+    def forward(self, x):
+        return self.layers(x).pow(2).mean()
+
+
+class Branching(nn.Module):
+    __module__ = "torch.nn"  # a leaf
+
+    def forward(self, x):
+        return x * 2 if x.sum() > 1e6 else x.relu()
+
+
+def test_a_rehearsal_changes_no_buffer_and_may_need_data(lesson):
+    model, batch = Counting(), (torch.rand(8, 4),)
+    state = torch.get_rng_state()
+    step(lesson, model, batch, microbatches=4)
+    equal(model.layers[1].num_batches_tracked.item(), 4)
+    holds(torch.equal(state, torch.get_rng_state()), "no random number to be drawn")
+
+
+# --- processes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_compute_what_one_does_and_what_torch_s_do(lesson, processes, tmp_path):
+    models = MODELS if processes == 2 else ["Row", "Skip"]
+    kinds = [*TORCH, "interleaved"] if processes == 2 else [*TORCH]
+    cases = [f"{model} {kind}" for model in models for kind in kinds]
+    parts = ranks([*cases, *(f"torch {kind}" for kind in TORCH)], processes, tmp_path)
+    for case in cases:
+        model, _, kind = case.partition(" ")
+        batch = task(lesson, model, stages=processes)
+        losses = [loss for part in parts for loss in part[case][0]]
+        same_numbers(torch.stack(losses).mean(), batch.loss)
+        found = [part[case][1] for part in parts]
+        same_gradients({name: g for part in found for name, g in part.items()}, batch.gradients)
+    for kind in TORCH:
+        for part in parts:
+            (ours, theirs) = (part[f"Row {kind}"][1], part[f"torch {kind}"][1])
+            equal(sorted(ours), sorted(theirs))
+            equal([name for name in ours if not torch.equal(ours[name], theirs[name])], [])

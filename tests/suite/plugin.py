@@ -48,7 +48,6 @@ LEFT_OUT = pytest.StashKey[int]()
 HASHES = pytest.StashKey[dict[str, str]]()
 NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
-NO_GPU = "a machine without a GPU: forks of a process with autograd's threads can't go backward"
 STRETCH = ROOT / "tests" / "stretch"
 HERE = ("127.", "::1", "localhost")
 # What decides on a test.
@@ -112,7 +111,8 @@ def judged(config: pytest.Config) -> Judged:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not torch.accelerator.is_available():
-        # Before any fake tensor: the lesson `schedule` says why, at `first_backward`.
+        # Autograd starts its threads for devices at the first backward, and a fake tensor claims to
+        # have one. A fork has no such threads, so it can't go backward if there are any.
         torch.ones((), requires_grad=True).backward()
     config.stash.setdefault(LOADER, judged(config).loader())
     if judged(config).is_learners:
@@ -156,7 +156,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_what_is_newer(items)
     skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
     skip_what_needs("compiler", has_compiler(), "a C compiler: CC, cc, gcc or clang", items)
-    skip_what_needs("forks", not torch.accelerator.is_available(), NO_GPU, items)
     if judged(config).is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
     if config.getoption("--shuffle") is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.pages.graph_fence import PICTURES
-from tools.pictures.changed import inlining, rewriting, splitting, unflattening
+from tools.pictures.changed import chained, inlining, rewriting, splitting, unflattening
 from tools.pictures.grouped import loops, slices
 from tools.pictures.recorded import captured, recorded_gate, recorded_line
 from tools.pictures.stepped import called, interpreted, lifetimes, ring
-from tools.pictures.timed import prefetched, schedules
+from tools.pictures.timed import prefetched, schedules, two_stages
 from tools.pictures.traced import (
     arguments,
     generated,
@@ -27,7 +27,7 @@ ENGINE = (recorded_line, ring, generated, lifetimes, interpreted)
 TRACING = (module_paths, arguments, signature, recorded_gate, called, resnet18)
 TRANSFORMS = (lowered, inlining, inverted, rewriting)
 BELOW_THE_MODULES = (captured, unflattening, slices, loops)
-MACHINES = (exec_order, prefetched, splitting, partitions, schedules)
+MACHINES = (exec_order, prefetched, splitting, partitions, schedules, chained, two_stages)
 GALLERY = (*ENGINE, *TRACING, *TRANSFORMS, *BELOW_THE_MODULES, *MACHINES)
 
 

@@ -27,7 +27,7 @@ from solutions.stretch.inlining import inline_module
 from solutions.stretch.rewriting import match, replace_pattern
 from solutions.stretch.tracer import symbolic_trace
 from solutions.stretch.unflatten import unflatten
-from tools.pictures.models import Exported, Layer, Residual, TwoViews
+from tools.pictures.models import Exported, Layer, Residual, Trained, TwoViews
 from tools.pictures.recorded import LineTracer, source_of
 from tools.pictures.traced import arguments_of
 from tools.pictures.trees import flat_row, tree_rows
@@ -307,3 +307,31 @@ def folded(flat: Iterable[Node], tree: Iterable[Node], shown: set[str]) -> Panel
     inputs = [row for row in left if row.op == "placeholder"]
     branches = [replace(row, note="") for row in tree if row.name in shown]
     return Panel((*inputs, *branches, *(row for row in left if row.op != "placeholder")))
+
+
+def chained() -> Picture:
+    """The chain, from a model to its stages: its modules, its operators, the tree, the cut."""
+    program = torch.export.export(Trained(), (torch.ones(2, 3), torch.ones(2, 2)))
+    tree = unflatten(program)
+    modules = [Node("(root)", "module")]
+    modules += [
+        Node(path, "module", parent=path.rpartition(".")[0] or "(root)", note=type(each).__name__)
+        for path, each in Trained().named_modules()
+        if path
+    ]
+    operators = [flat_row(node) for node in program.graph.nodes]
+    calls = [node.name for node in tree.graph.nodes if node.op.startswith("call_")]
+    groups = {name: f"stage {int(name != 'block')}" for name in calls}
+    steps = Steps()
+    steps.add("the model", Panel(tuple(modules)))
+    steps.add("capture: its operators, each with the modules that ran it", Panel(tuple(operators)))
+    steps.add("unflatten: the operators in their modules again", Panel(tuple(tree_rows(tree))))
+    steps.add("split_module: two stages", panel(tree.graph, groups=groups))
+    return steps.picture(
+        "From a model to its stages",
+        "Four lists, one after the other. The model: block, with a linear layer, and head. Its "
+        "operators, in the order in which they ran, each with the modules that ran it. The tree: "
+        "the operators below their modules again. The stages: block is stage 0; the sum, head and "
+        "the loss are stage 1.",
+        "\n".join(map(forward_of, (Layer, Trained))),
+    )

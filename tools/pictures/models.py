@@ -91,6 +91,19 @@ class Exported(nn.Module):
         return self.head(self.block(x) + x)
 
 
+class Trained(nn.Module):
+    """The same, with a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Layer()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        y = self.head(self.block(x) + x)
+        return nn.functional.mse_loss(y, target)
+
+
 class Backwards(nn.Module):
     """Layers that are registered in one order and used in another."""
 

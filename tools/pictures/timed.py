@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from torch import nn
 
 from drawing import Node, Panel, Picture
 from drawing.picture import Moment
+from given.schedule import Run
 from solutions.exec_order import Fetch, prefetch_plan, units_in_order
-from solutions.schedule import Action, Order, Run, Schedule, alive, gpipe, one_f_one_b, simulate
+from solutions.schedule import Action, Order, Schedule, alive, gpipe, one_f_one_b, simulate
 from tools.pictures.models import Shuffled
 from tools.pictures.trees import watched
 
@@ -34,9 +36,9 @@ def running(panel: Panel, time: float) -> list[Node]:
     return [node for node in panel.nodes if node.start <= time < node.end]
 
 
-def stages_busy(now: list[Node]) -> str:
+def stages_busy(now: list[Node], stages: int = STAGES) -> str:
     held = sum(node.op == "held" for node in now)
-    return f"{len(now) - held} of {STAGES} stages run, and {held} micro-batches are held"
+    return f"{len(now) - held} of {stages} stages run, and {held} micro-batches are held"
 
 
 def at_work(now: list[Node]) -> str:
@@ -59,22 +61,34 @@ def schedules() -> Picture:
     )
 
 
+def two_stages() -> Picture:
+    """The chain's two stages: what each runs, when it waits, and what it holds."""
+    only = timeline_of(one_f_one_b, 2)
+    return Picture(
+        "1F1B with two stages",
+        "A time line: two stages run four forwards and four backwards each. Stage 0 waits for its "
+        "first gradient and before its last one, stage 1 for its first activations and at the end.",
+        (only,),
+        moments=moments_of((only,), partial(stages_busy, stages=2)),
+    )
+
+
 def counts(schedule: Schedule) -> str:
     return ", ".join(map(str, alive(schedule(STAGES, MICROBATCHES))))
 
 
-def timeline_of(schedule: Schedule) -> Panel:
+def timeline_of(schedule: Schedule, stages: int = STAGES) -> Panel:
     """A line for what each stage runs, and one for what it holds."""
-    orders = schedule(STAGES, MICROBATCHES)
-    stages = list(enumerate(simulate(orders).stages))
-    runs = [bar_of(stage, run) for stage, runs in stages for run in runs]
-    held = [bar for stage, runs in stages for bar in held_by(stage, orders[stage], runs)]
+    orders = schedule(stages, MICROBATCHES)
+    workers = list(enumerate(simulate(orders).workers))
+    runs = [bar_of(stage, run) for stage, runs in workers for run in runs]
+    held = [bar for stage, runs in workers for bar in held_by(stage, orders[stage], runs)]
     return Panel((*runs, *held), "GPipe" if schedule is gpipe else "1F1B")
 
 
 def bar_of(stage: int, run: Run) -> Node:
     action, start, end = run
-    name, label = f"{action} of stage {stage}", str(action.microbatch)
+    name, label = str(action), str(action.microbatch)
     kind = KINDS[action.kind]
     return Node(name, kind, group=f"stage {stage}", label=label, start=start, end=end)
 
@@ -83,7 +97,8 @@ def held_by(stage: int, order: Order, runs: Sequence[Run]) -> Iterator[Node]:
     """A micro-batch is held from the start of its forward to the end of its backward."""
     run_of = dict(zip(order, runs, strict=True))
     for number in range(MICROBATCHES):
-        start, end = run_of[Action("F", number)].start, run_of[Action("B", number)].end
+        forward, backward = (Action(stage, kind, number) for kind in "FB")
+        start, end = run_of[forward].start, run_of[backward].end
         group = f"memory {stage}"
         yield Node(f"{number} in stage {stage}", "held", group=group, start=start, end=end)
 
