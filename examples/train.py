@@ -83,6 +83,7 @@ def main(options) -> None:
         dist.barrier()
         start = time.perf_counter()
         work({rank: engine}, orders[rank])
+        wire.channel.flush()
         waited = wire.waited / (time.perf_counter() - start)
         sum_shared(stages, gm)
         optimizer.step()

@@ -363,6 +363,8 @@ class Wire:
     apart; nccl has no tags, there the order of the messages does. With several stages per process
     that order may differ between two processes: use gloo then.
 
+    A send goes on in the background: ``flush`` the wire before you drop it.
+
     Args:
         stages: All stages, also those of other processes, after a rehearsal.
         order: The actions of this process.
@@ -440,12 +442,19 @@ class Wire:
         if len(works) < len(operations):  # nccl has one for all
             works = works * len(operations)
         self.started = [each for each in self.started if not each[0].is_completed()]
-        self.started += zip(works, operations, strict=False)
-        received = works[sum(map(len, self.queued.values())) :]
+        sends = sum(map(len, self.queued.values()))
+        self.started += zip(works[:sends], operations[:sends], strict=True)
+        received = works[sends:]
         for message, parts in coming.items():
             self.coming[message] = received[: len(parts)], parts
             del received[: len(parts)]
         self.queued.clear()
+
+    def flush(self) -> None:
+        """Wait until everything has left. A tensor that is freed before that never arrives."""
+        for work, _ in self.started:
+            work.wait()
+        self.started.clear()
 
     def tag(self, message: Any) -> int:
         """Return a number of its own for each value, direction and micro-batch."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -451,27 +452,36 @@ def is_action(each: Any) -> bool:
 
 
 def torchrun(
-    *words: str, processes: int = 2, seconds: float = 120, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a program with torchrun on this machine; afterwards none of its processes is left."""
+    *words: str, processes: int = 2, place: tuple[str, ...] = ("--standalone",)
+) -> subprocess.Popen[str]:
+    """Start a program with torchrun."""
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    return subprocess.run(
+    command = [sys.executable, "-m", "torch.distributed.run", *place]
+    return subprocess.Popen(
         [*command, f"--nproc-per-node={processes}", *words],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | (environment or {}),
-        capture_output=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=seconds,
-        check=False,
     )
+
+
+def finished(agent: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str]:
+    """Wait for an agent of torchrun; return its exit code and what was printed."""
+    try:
+        printed, _ = agent.communicate(timeout=seconds)
+    finally:
+        agent.kill()
+    return agent.returncode, printed
 
 
 def ranks(cases: list[str], processes: int, folder: Path) -> list[dict[str, Any]]:
     """Return what some cases return, by their names, in each of some processes."""
-    done = torchrun("-m", "tests.models.schedule", str(folder), *cases, processes=processes)
-    holds(done.returncode == 0, "all processes to end well", got=Words(done.stderr[-2000:]))
+    agent = torchrun("-m", "tests.models.schedule", str(folder), *cases, processes=processes)
+    code, printed = finished(agent)
+    holds(code == 0, "all processes to end well", got=Words(printed[-2000:]))
     return [torch.load(folder / f"{rank}.pt") for rank in range(processes)]
 
 
@@ -494,6 +504,7 @@ def step_on_wire(model: str, schedule: str, rounds: int = 1) -> Results:
         for number in range(rank, size * rounds, size)
     }
     lesson.work(own, order)
+    wire.flush()
     sum_shared(batch.stages, batch.gm)
     dist.barrier()
     losses = [loss for engine in own.values() for loss in engine.losses]
@@ -518,10 +529,36 @@ def step_of_torch(schedule: str) -> Results:
     return [each.detach() for each in losses], gradients(batch.gm)
 
 
+def step_that_fails(how: str) -> Results:
+    """A step in which rank 1 raises an error, exits or is killed, while the others wait for it."""
+    from tests.suite.implementations import reference_of
+
+    engine = reference_of("schedule").Engine
+    forward = engine.forward
+
+    def failing(self: Any, microbatch: int) -> None:
+        forward(self, microbatch)
+        if dist.get_rank() == 1 and microbatch == 1:
+            ENDS[how]()
+
+    engine.forward = failing
+    return step_on_wire("Row", "one_f_one_b")
+
+
+def raise_error() -> None:
+    raise ArithmeticError("bad numbers")
+
+
+ENDS = {
+    "raises": raise_error,
+    "exits": lambda: os._exit(3),
+    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
 TORCH = {"gpipe": "ScheduleGPipe", "one_f_one_b": "Schedule1F1B"}
 CASES = {
     **{f"{model} {kind}": (step_on_wire, model, kind) for model in MODELS for kind in TORCH},
     **{f"torch {kind}": (step_of_torch, name) for kind, name in TORCH.items()},
+    **{how: (step_that_fails, how) for how in ENDS},
     **{f"{model} interleaved": (step_on_wire, model, "interleaved", 2) for model in MODELS},
 }
 
@@ -533,6 +570,7 @@ def main(folder: str, *cases: str) -> None:
     torch.set_num_threads(1)
     engine.use(torch.fx)
     dist.init_process_group("gloo")
+    Path(folder, f"{dist.get_rank()}.pid").write_text(str(os.getpid()))
     results = {case: CASES[case][0](*CASES[case][1:]) for case in cases}
     torch.save(results, Path(folder, f"{dist.get_rank()}.pt"))
     dist.barrier()

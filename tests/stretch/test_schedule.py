@@ -1,15 +1,22 @@
 """Schedules beside torch's own, several stages per worker, recomputation, and processes."""
 
+import os
+import re
+import socket
+import time
+
 import pytest
 import torch
 from torch import nn
 
 from tests.models.schedule import (
+    ENDS,
     MODELS,
     TORCH,
     WRITES,
     Drop,
     engines,
+    finished,
     gradients,
     loss_of,
     ranks,
@@ -18,6 +25,7 @@ from tests.models.schedule import (
     task,
     torch_interleaved_orders,
     torch_orders,
+    torchrun,
 )
 from tests.suite import equal, holds, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
@@ -276,3 +284,69 @@ def test_processes_compute_what_one_does_and_what_torch_s_do(lesson, processes, 
             (ours, theirs) = (part[f"Row {kind}"][1], part[f"torch {kind}"][1])
             equal(sorted(ours), sorted(theirs))
             equal([name for name in ours if not torch.equal(ours[name], theirs[name])], [])
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ENDS)
+def test_if_a_rank_fails_no_process_is_left(lesson, how, tmp_path):
+    start = time.monotonic()
+    code, printed = finished(torchrun("-m", "tests.models.schedule", str(tmp_path), how))
+    holds(code != 0, "an exit code that says so", got=code)
+    holds("rank      : 1 " in printed.partition("Root Cause")[2], "rank 1 as the root cause")
+    holds("While running 1F1, in stage 1" in printed or how != "raises", "the action", got=printed)
+    pids = [int(file.read_text()) for file in tmp_path.glob("*.pid")]
+    equal((len(pids), [pid for pid in pids if is_alive(pid)]), (2, []))
+    holds(time.monotonic() - start < 60, "an end within a minute")
+
+
+TRAIN = ("-m", "kata", "run", "examples/train.py")
+
+
+def lines_of(printed: str) -> list[str]:
+    """Per step and rank, what was held and the loss; the times that were measured differ."""
+    lines = sorted(line for line in printed.splitlines() if line.startswith("step"))
+    return [re.sub(r"waited.*?; ", "", line) for line in lines]
+
+
+@pytest.mark.slow
+def test_the_script_trains_on_two_and_four_processes_and_two_agents(lesson):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    places = [
+        ("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}")
+        for rank in (0, 1)
+    ]
+    agents = [torchrun(*TRAIN, processes=1, place=place) for place in places]
+    on_two_agents = [finished(agent) for agent in agents]
+    on_two, on_four = (finished(torchrun(*TRAIN, processes=count)) for count in (2, 4))
+    equal([code for code, _ in (*on_two_agents, on_two, on_four)], [0] * 4)
+    expected = lines_of(on_two[1])
+    equal(lines_of("".join(printed for _, printed in on_two_agents)), expected)
+    equal(
+        [line.partition(": ")[2].split(";")[0] for line in expected],
+        ["held at most 2", "held at most 1"] * 3,
+    )
+    losses = [
+        [line.split()[-1] for line in lines_of(printed) if "loss" in line]
+        for _, printed in (on_two, on_four)
+    ]
+    equal(len(losses[0]), 3)
+    equal(losses[0], losses[1])
+
+
+@pytest.mark.slow
+def test_with_blocking_sends_gpipe_runs_and_1f1b_hangs(lesson):
+    words = (*TRAIN, "--blocking", "--timeout", "5")
+    code, printed = finished(torchrun(*words, "--gpipe"))
+    equal((code, len(lines_of(printed))), (0, 6))
+    code, printed = finished(torchrun(*words))
+    holds(code != 0, "an exit code that says so", got=code)
+    holds("Timed out waiting" in printed, "the end of gloo's patience", got=printed[-1000:])
