@@ -122,9 +122,9 @@ def microbatches_of(value: Any, microbatches: int) -> list[Any]:
     for tensor in _tensors_of(value):
         if not tensor.dim() or len(tensor) % microbatches:
             what = f"a batch of {len(tensor)}" if tensor.dim() else "a tensor without dimensions"
+            way_out = f"choose a multiple of {microbatches}" if tensor.dim() else "pass a number"
             raise ValueError(
-                f"{what} can't be cut into {microbatches} equal micro-batches: "
-                f"choose a batch whose size is a multiple of {microbatches}"
+                f"{what} can't be cut into {microbatches} equal micro-batches: {way_out}"
             )
 
     def part(number: int) -> Any:
@@ -188,16 +188,19 @@ class Rehearsing:
         self.touches: list[Touch] = []
         self.copies: dict[Any, Any] = {}
         self.noted: set[Any] = set()
+        self.result: Any = None
 
     def without_data(self, inputs: dict[Any, Any]) -> None:
         """Run the graph on fake tensors, which have no data, so nothing is computed."""
         with self.nothing_left(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            self.run(*tree_map_only(Tensor, mode.from_tensor, [*inputs.values()]))  # type: ignore[attr-defined]
+            args = tree_map_only(Tensor, mode.from_tensor, [*inputs.values()])
+            self.result = self.run(*args)  # type: ignore[attr-defined]
 
     def on_data(self, inputs: dict[Any, Any]) -> None:
         """Run the graph on copies of the inputs; random numbers are put back afterwards."""
         with self.nothing_left(), torch.random.fork_rng(), torch.no_grad():
-            self.run(*tree_map_only(Tensor, Tensor.clone, [*inputs.values()]))  # type: ignore[attr-defined]
+            args = tree_map_only(Tensor, Tensor.clone, [*inputs.values()])
+            self.result = self.run(*args)  # type: ignore[attr-defined]
 
     @contextmanager
     def nothing_left(self) -> Iterator[None]:
@@ -286,7 +289,7 @@ def _memory(tensor: Tensor) -> int:
 
 
 def check(rehearsal: Rehearsing, inputs: dict[Any, Any]) -> None:
-    """Refuse a model whose stages would miss a write in place.
+    """Refuse a model whose stages would miss a write in place, or whose loss isn't one number.
 
     A model that needs data to run (it branches, or a shape depends on a value) runs once on a copy
     of the inputs. An error of the model's own is left to the stage that meets it.
@@ -298,6 +301,10 @@ def check(rehearsal: Rehearsing, inputs: dict[Any, Any]) -> None:
         with suppress(Exception):
             rehearsal.on_data(inputs)
     rehearsal.refuse_writes()
+    for loss in _strided(rehearsal.result):
+        if loss.numel() != 1:
+            shape = tuple(loss.shape)
+            raise ValueError(f"the model returns a tensor of shape {shape}: let it return its mean")
 
 
 # --- threads

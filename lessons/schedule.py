@@ -130,9 +130,9 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
         A ``Timeline`` with a ``Run(action, start, end)`` for each action, worker by worker.
 
     Raises:
-        RuntimeError: Some actions wait for each other, or for one that is in no order. Return
-            ``deadlock(pairs)`` for all pairs of an action and its ``source``, the source first,
-            that are part of it: its message says ``stage 0 waits for B0 of stage 1``.
+        RuntimeError: Some actions wait for each other, or for one that is in no order. Raise
+            ``deadlock(pairs)``; each pair is a ``source`` and the action that waits for it. The
+            message then says ``stage 0 waits for B0 of stage 1``.
 
     Hint: with the lists of what each action needs, ``graphlib.TopologicalSorter`` finds an order in
     which all of them can run. Its ``CycleError`` has the actions of a cycle in ``args[1]``.
@@ -199,8 +199,8 @@ def stages_of(gm: GraphModule, cut: Callable[[Node], int]) -> list[Stage]:  # st
     """Cut a traced model into stages, with the functions of the lesson ``split_module``.
 
     A stage is a partition, so it knows the values that it takes (``inputs``), each with the stage
-    that makes it, and the values that others take from it (``outputs``). It also has a ``number``
-    and the submodule that ``split_module`` would build for it.
+    that makes it, and the values that others take from it (``outputs``). Besides, it needs a
+    ``number`` and a ``module``: what ``build_submodule`` builds for it.
 
     Args:
         gm: The traced model.
@@ -274,8 +274,8 @@ class Engine:
     def forward(self, microbatch: int) -> None:  # step 4
         """Receive the stage's values, call its module, and send each result to its users.
 
-        The module returns the stage's ``outputs``: a tuple, or the value itself if
-        ``returns_single``. Keep in ``held`` what was received and what was made.
+        Keep in ``held`` what was received and what was made, each by node. If the stage makes the
+        loss, append it to ``losses``, detached.
         """
         raise NotImplementedError(
             "schedule: receive the stage's values, call its module, and send each result to its users"
@@ -292,7 +292,8 @@ class Engine:
         ``self.inputs[microbatch]``. A ``get_attr`` node is an attribute of ``gm``; its target is a
         path, such as ``layers.0.weight``. Anything else was received, perhaps as a tuple of
         tensors. A received tensor that requires a gradient is a *leaf*: autograd's graph begins
-        there, and autograd refuses a write to it in place. So pass a clone.
+        there, and autograd refuses a write to it in place. So pass a clone. The module returns a
+        tuple, or the value itself if the stage ``returns_single``.
         """
         raise NotImplementedError("schedule: call the stage's module; return its outputs by node")
 

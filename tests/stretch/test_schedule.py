@@ -225,6 +225,20 @@ def test_a_batch_that_cannot_be_cut_is_refused(lesson, batch, error, words):
         step(lesson, Nested(), batch)
 
 
+def test_a_model_that_returns_no_single_number_is_refused(lesson):
+    class Vector(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).relu()
+
+    class Pair(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).sum(), x.sum()
+
+    for model, words in ((Vector, "of shape (2, 3)"), (Pair, "a single value")):
+        with refuses(ValueError, words):
+            step(lesson, model(3, 3), (torch.rand(4, 3),))
+
+
 def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
     model, batch = Drop(), (torch.ones(2, 64),)
     first = step(lesson, model, batch)[1]
