@@ -7,6 +7,7 @@ methods of your ``Mailbox``, between processes that ``torchrun`` starts.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -157,7 +158,7 @@ class Touch(NamedTuple):
         node: The node.
         value: The argument that the tensor is a part of.
         copy: The value that came into the node's stage with this memory, or began it there.
-        memory: The memory.
+        tensor: The tensor, a part of the value.
         is_write: Whether the node wrote to it.
     """
 
@@ -165,7 +166,7 @@ class Touch(NamedTuple):
     node: Any
     value: Any
     copy: Any
-    memory: int
+    tensor: Any
     is_write: bool
 
 
@@ -227,12 +228,17 @@ class Rehearsing:
         for value, parts in values.items():
             copy = self.copies.get(value, value) if self.is_local(value, n) else value
             for tensor, version in zip(parts, before[value], strict=True):
-                memory, is_write = _memory(tensor), tensor._version != version
-                used.setdefault(memory, copy)
-                position = len(self.env)  # type: ignore[attr-defined]
-                self.touches.append(Touch(position, n, value, copy, memory, is_write))
+                used.setdefault(_memory(tensor), copy)
+                position, is_write = len(self.env), tensor._version != version  # type: ignore[attr-defined]
+                if not self.is_pick(n):
+                    self.touches.append(Touch(position, n, value, copy, tensor, is_write))
         self.copies[n] = next((used[m] for m in map(_memory, _strided(result)) if m in used), n)
         return result
+
+    def is_pick(self, n: Any) -> bool:
+        """Return whether a node takes one of several values, which uses none of them."""
+        is_getitem = n.op == "call_function" and n.target is operator.getitem
+        return is_getitem and not isinstance(self.env[n.args[0]], Tensor)  # type: ignore[attr-defined]
 
     def is_local(self, value: Any, user: Any) -> bool:
         """Return whether a value is made in the stage that uses it."""
@@ -253,8 +259,8 @@ class Rehearsing:
         """
         for write in [touch for touch in self.touches if touch.is_write]:
             for read in self.touches:
-                is_other = read.node is not write.node and read.memory == write.memory
-                if is_other and self.home.get(read.node) and self.differs(write, read):
+                is_other = read.node is not write.node and self.home.get(read.node)
+                if is_other and _overlap(write.tensor, read.tensor) and self.differs(write, read):
                     raise ValueError(self.words(write, read))
 
     def differs(self, write: Touch, read: Touch) -> bool:
@@ -286,6 +292,30 @@ def _strided(value: Any) -> list[Tensor]:
 
 def _memory(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _overlap(left: Tensor, right: Tensor) -> bool:
+    """Return whether two tensors have an element in common; where that is hard to say, they do."""
+    if _memory(left) != _memory(right) or not left.numel() or not right.numel():
+        return False
+    if left.stride() != right.stride():
+        return True
+    spans = sorted(zip(left.stride(), left.shape, right.shape, strict=True), reverse=True)
+    return _meet(int(right.storage_offset() - left.storage_offset()), spans)
+
+
+def _meet(distance: int, spans: list[tuple[int, int, int]]) -> bool:
+    """Return whether a distance is a sum of steps, so many of each stride as the sizes allow."""
+    if not spans:
+        return distance == 0
+    (stride, left, right), *rest = spans
+    if not stride:
+        return _meet(distance, rest)
+    ahead = sum(step * (size - 1) for step, size, _ in rest)
+    back = sum(step * (size - 1) for step, _, size in rest)
+    least = max(-((ahead - distance) // stride), 1 - right)
+    most = min((distance + back) // stride, left - 1)
+    return any(_meet(distance - steps * stride, rest) for steps in range(least, most + 1))
 
 
 def check(rehearsal: Rehearsing, inputs: dict[Any, Any]) -> None:

@@ -166,6 +166,13 @@ def test_a_write_in_place_that_another_stage_would_miss_is_refused(lesson, what)
         step(lesson, model(), batch, numbers)
 
 
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_write_to_another_part_of_the_memory_is_none_that_a_stage_misses(lesson, stages):
+    batch = task(lesson, "InATuple", stages=stages)
+    lesson.train_step(batch.gm, batch.stages, batch.batch, order=lesson.gpipe, microbatches=4)
+    same_gradients(gradients(batch.gm), batch.gradients)
+
+
 class Nested(nn.Module):
     """Its arguments are a dict, a tuple, and a number."""
 
