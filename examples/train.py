@@ -94,7 +94,7 @@ def main(options) -> None:
         words.append(f"held at most {engine.most}")
         if engine.losses:
             words.append(f"loss {torch.stack(engine.losses).mean():.4f}")
-        print("; ".join(words), flush=True)
+        print("; ".join(words) + "\n", end="", flush=True)  # at once: other ranks print, too
     dist.barrier()
     dist.destroy_process_group()
 
