@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from given.schedule import Timed, inputs_of
-from lessons.capture import program
+from lessons.capture import capture_flat
 from lessons.code import GraphModule
 from lessons.schedule import Engine, Mailbox, one_f_one_b, run_threads, simulate, stages_of
 from lessons.unflatten import unflatten
@@ -57,7 +57,7 @@ torch.manual_seed(0)
 model, batch = Transformer(), (torch.randint(20, (8, 6)), torch.arange(8) % 5)
 part = tuple(each[: len(each) // MICROBATCHES] for each in batch)
 
-tree = unflatten(program(model, part))
+tree = unflatten(capture_flat(model, part))
 gm = GraphModule(tree, tree.graph)
 stages = stages_of(gm, lambda node: int(node.name not in ("embed", "first")))
 print(f"cut into {len(stages)} stages: {', '.join(str(stage.nodes) for stage in stages)}")

@@ -138,7 +138,7 @@ LESSONS = (
         name="capture",
         part="below the modules",
         title="Record what torch runs",
-        minutes=120,
+        minutes=90,
         needs=("graph", "code"),
         summary="record the operators that torch's dispatcher runs",
     ),

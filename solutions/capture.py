@@ -1,34 +1,29 @@
 """Record the operators that torch runs, below the modules.
 
-``symbolic_trace`` calls a model with proxies, so it fails at ``if x.shape[0] > 2``. Here you call
-the model with *fake* tensors, which have a shape, a dtype and strides, but no data. The model runs
-as usual, and torch's dispatcher passes each operation to your dispatch mode: below modules and
-autograd, as one operator of ``aten``. The mode adds a node for it.
+You call the model with *fake* tensors, which have a shape, a dtype and strides, but no data. It
+runs as usual, and torch's dispatcher hands each operator to your dispatch mode, below modules and
+autograd. The mode adds a node for it.
 """
 
 from __future__ import annotations
 
-import copy
 import operator
-import os
 import re
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from traceback import walk_stack
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensor, FakeTensorMode
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.export import ModuleCallEntry, ModuleCallSignature
-from torch.export import graph_signature as signatures
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+
+from given import capture as given
+from given.capture import Attribute, CaptureError, Flat
 
 from .code import GraphModule
 from .graph import Graph, Node
@@ -39,20 +34,17 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
 
 aten = torch.ops.aten
+DETACHES = (aten.detach.default, aten.alias.default)
 
 
-def storage_id(tensor: Tensor) -> int:  # given
-    """Return a number for a tensor's memory; tensors that share memory have the same number."""
-    return tensor.untyped_storage()._cdata
+def owned(model: Callable[..., Any]) -> Iterator[tuple[str, str, Tensor]]:  # given
+    """Yield ``"p"`` or ``"b"``, the name and the tensor of each parameter, then of each buffer.
 
-
-def window(tensor: Tensor) -> tuple[Any, ...]:  # given
-    """Return the part of its memory that a tensor covers: its shape, its strides and its offset.
-
-    >>> window(torch.zeros(4, 6)[1:, ::2])
-    ([3, 3], [6, 2], 6)
+    A tied parameter comes once. A function owns nothing.
     """
-    return list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+    if isinstance(model, nn.Module):
+        yield from (("p", *item) for item in model.named_parameters())
+        yield from (("b", *item) for item in model.named_buffers())
 
 
 def capture(
@@ -66,14 +58,15 @@ def capture(
 
     Args:
         model: A module, or a function.
-        args: The positional arguments. Only the shapes, dtypes and strides of tensors matter.
+        args: The positional arguments. Of a tensor, only shape, dtype and strides matter.
         kwargs: The keyword arguments.
-        table: From an operator to a function that computes the same with smaller ones, such as
-            ``torch.export.default_decompositions()``.
+        table: Decompositions: from an operator to a function that computes the same with smaller
+            ones. torch's own are ``torch.export.default_decompositions()``.
 
     Returns:
         A module that takes the parameters, the buffers, then the leaves of ``args`` and
-        ``kwargs``, and returns what the model returns. The model isn't changed.
+        ``kwargs``, and returns what the model returns. It trains like the model, unless you
+        captured it under ``torch.no_grad()``. The model isn't changed.
 
     Raises:
         CaptureError: The model asks for data, or for something else that a graph can't hold.
@@ -85,8 +78,7 @@ def capture(
     [('t', 'aten.t.default'), ('addmm', 'aten.addmm.default')]
     """
     recorder = Recorder(table or {})
-    result = recorder.run(model, args, kwargs or {})
-    recorder.finish(result)
+    recorder.finish(recorder.run(model, args, kwargs or {}))
     return as_module(recorder)
 
 
@@ -94,44 +86,6 @@ def as_module(recorder: Recorder) -> GraphModule:  # given
     """Return a module that runs the recorded graph and holds its constants."""
     root: Any = SimpleNamespace(**recorder.constants)
     return GraphModule(root, recorder.graph)
-
-
-class CaptureError(RuntimeError):  # given
-    """The model did something that a graph can't hold; the message names the model's line."""
-
-
-@dataclass(eq=False)
-class Memory:  # given
-    """A piece of memory that tensors share.
-
-    Attributes:
-        base: The first tensor that used the memory. The graph has its value; views read from it.
-        writes: How often the model has written to it.
-    """
-
-    base: Tensor
-    writes: int = 0
-
-
-@dataclass(eq=False)
-class Value:  # given
-    """A tensor of the run, and the node that has its value.
-
-    Attributes:
-        tensor: The tensor. While it is held, its ``id`` can't belong to another one.
-        node: The node.
-        memory: The tensor's memory.
-        writes: The value of ``memory.writes`` when the node was up to date.
-    """
-
-    tensor: Tensor
-    node: Node
-    memory: Memory
-    writes: int
-
-    def refresh(self, node: Node) -> None:
-        """Note the node of the current value."""
-        self.node, self.writes = node, self.memory.writes
 
 
 class Recorder(TorchDispatchMode):
@@ -142,9 +96,11 @@ class Recorder(TorchDispatchMode):
 
     Attributes:
         graph: The nodes so far.
-        values: The ``Value`` of each tensor, by the tensor's ``id``.
-        memories: The ``Memory`` of each storage, by the ``storage_id`` of its tensors.
-        constants: The tensors that are neither inputs nor state, by the target of their node.
+        fake_mode: Makes fake tensors, and computes with them.
+        nodes: From a tensor's ``id`` to the tensor and its node. The tensor is kept, so Python
+            can't give its ``id`` to another one.
+        state: From a placeholder's name to the name of the parameter or buffer.
+        constants: From the target of a ``get_attr`` node to the tensor.
         running: The modules that are running, outermost first, as items of ``nn_module_stack``.
 
     In torch: ``torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode``.
@@ -153,14 +109,10 @@ class Recorder(TorchDispatchMode):
     def __init__(self, table: Mapping[OpOverload, Callable[..., Any]]) -> None:  # given
         super().__init__()
         self.graph = Graph()
-        self.table: dict[Any, Callable[..., Any]] = {
-            aten.lift_fresh.default: aten.lift_fresh_copy.default,
-            aten._native_batch_norm_legit.default: batch_norm,
-            **dict(table),
-        }
+        self.table: dict[Any, Callable[..., Any]] = {**given.RULES, **dict(table)}
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
-        self.values: dict[int, Value] = {}
-        self.memories: dict[int, Memory] = {}
+        self.nodes: dict[int, tuple[Tensor, Node]] = {}
+        self.state: dict[str, str] = {}
         self.constants: dict[str, Tensor] = {}
         self.running: list[tuple[str, tuple[str, str]]] = []
 
@@ -169,9 +121,10 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # given
-        """Decompose an operator, or turn its write into a value, or record it.
+        """Record one operator, or decompose it: the dispatcher calls this instead of a kernel.
 
-        While this runs, the mode is off, so ``func(*args)`` computes, on fake tensors.
+        While it runs, the mode is off. So ``func(*args)`` isn't recorded: it computes the result,
+        on fake tensors.
         """
         if func.namespace == "prim":  # torch asks for a device, say; an error here would end Python
             return func(*args, **(kwargs or {}))
@@ -179,28 +132,39 @@ class Recorder(TorchDispatchMode):
         result = self.decompose(func, args, kwargs)
         if result is not NotImplemented:
             return result
-        if func in (aten.detach.default, aten.alias.default):
-            return self.bind(compute(func, args, kwargs), self.node_of(args[0]))
+        if func in DETACHES and not given.is_followed(self.node_of(args[0]), self.constants):
+            return self.bind(func(*args, **kwargs), self.node_of(args[0]))
+        if func is aten.copy_.default:  # batch norm's new value for a buffer
+            return self.bind(args[0], self.node_of(args[1]))
         if func._schema.is_mutable:
-            return self.write(func, args, kwargs)
+            raise CaptureError(f"writes by {func}: call the operator that returns the result")
         return self.record(func, *args, **kwargs)
 
-    def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:
-        """Add a node, with a dict of the items of ``running`` as its ``nn_module_stack``.
+    def add_node(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Node:  # step 1
+        """Add a node, and note which modules are running.
 
-        A node for an operator has the operator's name, without the overload: ``add`` for
-        ``aten.add.Tensor``. That is the ``__name__`` of the operator's ``overloadpacket``.
+        ``aten.add.Tensor`` is an *overload* of the operator ``add``. ``target.overloadpacket`` is
+        the operator, and its ``__name__`` names the node. Other targets, such as
+        ``operator.getitem``, have no packet; the graph names their nodes.
+
+        ``meta["nn_module_stack"]`` is a dict of the items of ``running``, as they are now.
+
+        >>> recorder = Recorder({})
+        >>> recorder.running = [("L__self__", ("", "Net"))]
+        >>> node = recorder.add_node("call_function", aten.add.Tensor, (1, 2))
+        >>> node, node.meta
+        (add, {'nn_module_stack': {'L__self__': ('', 'Net')}})
         """
         name = target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else None
         node = self.graph.create_node(op, target, args, kwargs, name)
         node.meta["nn_module_stack"] = dict(self.running)
         return node
 
-    def record(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    def record(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:  # step 1
         """Add a node for a call, and return the call's result.
 
-        The node's arguments have nodes in place of tensors (``as_nodes``). ``compute`` computes
-        the result; bind it to the node.
+        The dispatcher asked you for the result: ``func`` computes it. In the node's arguments,
+        nodes take the place of tensors (``as_nodes``).
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -209,15 +173,20 @@ class Recorder(TorchDispatchMode):
         [('aten.ones.default', ([2, 3],)), ('aten.sum.dim_IntList', (ones, [0]))]
         """
         node = self.add_node("call_function", func, *self.as_nodes((args, kwargs)))
-        return self.bind(compute(func, args, kwargs), node)
+        return self.bind(func(*args, **kwargs), node)
 
-    def bind(self, result: Any, node: Node) -> Any:
-        """Bind a result to its node, and return the result.
+    def bind(self, result: Any, node: Node) -> Any:  # step 1
+        """Remember which node a result belongs to, and return the result.
 
-        ``meta["val"]`` becomes a copy of the result with each tensor detached, because the model
-        may later change a tensor's shape in place, or its place in autograd's graph. Add an entry
-        in ``values`` for a tensor. Its memory is the one known under its ``storage_id``, or a new
-        one. For each tensor in a tuple or list, add a node of ``operator.getitem``, and bind it.
+        The model passes this very tensor to later operators, and ``node_of`` must find its node.
+        Keep both in ``nodes``.
+
+        ``aminmax`` returns two tensors, and each is used by itself. So each tensor in a tuple or a
+        list gets a node for ``operator.getitem(node, position)``. Other items, such as ``None``,
+        get none.
+
+        ``meta["val"]`` is the result with each tensor detached: the model may change the shape of
+        its own tensor later, by ``t_`` for example.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -227,8 +196,7 @@ class Recorder(TorchDispatchMode):
         """
         node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
         if isinstance(result, Tensor):
-            memory = self.memories.setdefault(storage_id(result), Memory(result))
-            self.values[id(result)] = Value(result, node, memory, memory.writes)
+            self.nodes[id(result)] = result, node
         elif isinstance(result, tuple | list):
             for position, item in enumerate(result):
                 if isinstance(item, Tensor):
@@ -236,36 +204,37 @@ class Recorder(TorchDispatchMode):
                     self.bind(item, part)
         return result
 
-    def known(self, tensor: Tensor) -> Tensor:
+    def known(self, tensor: Tensor) -> Tensor:  # step 1
         """Return the fake tensor for a tensor that an operator is called with.
 
-        A tensor that has an entry in ``values`` is already a fake one: return it. Any other tensor
-        was made outside the run, so it is a constant. Keep it in ``constants``, as
-        ``_tensor_constant0`` and so on, and add a ``get_attr`` node that reads it. Its fake tensor
-        is ``fake_mode.from_tensor(tensor)``, which returns the same one each time. So a constant
-        has one node, however often it is used.
+        Most are results of the run, and are in ``nodes``. In ``x * SCALE``, ``SCALE`` is a real
+        tensor, which was made outside the run: a constant. ``fake_mode.from_tensor`` returns its
+        fake tensor, the same one each time. When you see it first, add a ``get_attr`` node for it,
+        and keep the real tensor in ``constants``, as ``_tensor_constant0`` and so on.
 
         Raises:
-            CaptureError: The tensor is a fake one without an entry in ``values``. Raise the error
-                that ``failure`` returns.
+            CaptureError: The tensor is a ``FakeTensor`` that isn't of this run.
+
+        >>> scale, recorder = torch.tensor([2.0]), Recorder({})
+        >>> with recorder.fake_mode, recorder:
+        ...     y = torch.ones(1) * scale * scale
+        >>> [node.name for node in recorder.graph.nodes], recorder.constants
+        (['ones', '_tensor_constant0', 'mul', 'mul_1'], {'_tensor_constant0': tensor([2.])})
         """
-        if id(tensor) in self.values:
+        if id(tensor) in self.nodes:
             return tensor
         if isinstance(tensor, FakeTensor):
-            raise failure("takes a fake tensor of another run", "pass it as an argument")
+            raise CaptureError("takes a fake tensor of another run: pass it as an argument")
         fake = self.fake_mode.from_tensor(tensor)
-        if id(fake) not in self.values:
+        if id(fake) not in self.nodes:
             name = f"_tensor_constant{len(self.constants)}"
             self.constants[name] = tensor
             self.bind(fake, self.add_node("get_attr", name))
         return fake
 
     def node_of(self, tensor: Tensor) -> Node:  # given
-        """Return the node that has a tensor's current value."""
-        value = self.values[id(self.known(tensor))]
-        if value.writes != value.memory.writes:
-            self.read_again(value)
-        return value.node
+        """Return the node that has a tensor's value."""
+        return self.nodes[id(self.known(tensor))][1]
 
     def as_nodes(self, arguments: Any) -> Any:  # given
         """Return arguments with nodes in place of tensors."""
@@ -273,15 +242,15 @@ class Recorder(TorchDispatchMode):
 
     # --- step 2: break operators into smaller ones
 
-    def decompose(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Compute a call with smaller operators, which are recorded, or return ``NotImplemented``.
+    def decompose(self, func: OpOverload, args: Any, kwargs: Any) -> Any:  # step 2
+        """Compute a call with smaller operators, or return ``NotImplemented``.
 
-        Look up the rule in the table. For an operator that isn't there, use ``func.decompose``: it
-        decomposes operators that torch itself computes by calling others, such as
-        ``aten.reshape``. It returns ``NotImplemented`` for the rest. A rule may return that too:
-        then don't try ``func.decompose``, and the call itself is recorded.
+        The table may have a rule for the operator: a function that takes the same arguments. Or
+        torch may know the operator as a call of others, as it does for ``aten.reshape``: then
+        ``func.decompose`` computes it. For the rest, ``func.decompose`` returns
+        ``NotImplemented``, and a rule may do so too: then the call itself is recorded.
 
-        The mode must be on while a rule runs: ``with self``.
+        What a rule calls must be recorded in turn, or decomposed. But the mode is off here.
 
         >>> recorder = Recorder({aten.sum.default: lambda x: x.reshape(-1).sum(0)})
         >>> with recorder.fake_mode, recorder:
@@ -295,12 +264,14 @@ class Recorder(TorchDispatchMode):
 
     # --- step 3: parameters, buffers and arguments become inputs
 
-    def lift(self, name: str, value: Any) -> Any:
-        """Add a placeholder, bind it to a fake copy of a tensor, and return that copy.
+    def lift(self, name: str, value: Any) -> Any:  # step 3
+        """Add a placeholder for a value, and return what the model gets in its place.
 
-        Return any other value as it is: the run treats it as a constant. Add a placeholder for it
-        too, bound to the value. In a placeholder's name, ``_`` replaces what Python doesn't allow
-        there.
+        For a tensor, that is a fake copy (``fake``), bound to the placeholder. A number stays as
+        it is, so the graph is right only for this number. It gets a placeholder all the same, so
+        that the others keep their places.
+
+        A name such as ``p_block-1.scale`` isn't one in Python: ``_`` replaces each such character.
 
         >>> recorder = Recorder({})
         >>> recorder.lift("p_block-1.scale", torch.ones(2)), recorder.lift("input_0", 3)
@@ -308,30 +279,35 @@ class Recorder(TorchDispatchMode):
         >>> recorder.graph.find_nodes(op="placeholder")
         [p_block_1_scale, input_0]
         """
+        given.refuse_hidden(name, value)
         node = self.graph.placeholder(re.sub(r"\W", "_", name))
-        return self.bind(tree_map_only(Tensor, self.fake_mode.from_tensor, value), node)
+        return self.bind(tree_map_only(Tensor, self.fake, value), node)
 
-    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:
+    def fake(self, tensor: Tensor) -> Tensor:  # given
+        """Return a fake copy of a tensor. Two copies of one tensor are two tensors."""
+        return self.fake_mode.from_tensor(tensor.detach().requires_grad_(tensor.requires_grad))
+
+    def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:  # step 3
         """Lift a model's parameters and buffers; return their fake tensors by name.
 
-        Lift the parameters first, then the buffers, in the model's order, and a tied tensor only
-        once. A placeholder's name is ``p_`` or ``b_`` and then the path. A function has no state.
+        ``owned`` lists them. Note in ``state`` what each placeholder is.
 
         >>> recorder = Recorder({})
         >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
         (['0.weight', '0.bias'], [p_0_weight, p_0_bias])
+        >>> recorder.state
+        {'p_0_weight': '0.weight', 'p_0_bias': '0.bias'}
         """
-        if not isinstance(model, nn.Module):
-            return {}
-        parameters = {name: self.lift(f"p_{name}", each) for name, each in model.named_parameters()}
-        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
-        return {**parameters, **buffers}
+        lifted = {}
+        for prefix, name, tensor in owned(model):
+            lifted[name] = self.lift(f"{prefix}_{name}", tensor)
+            self.state[self.node_of(lifted[name]).name] = name
+        return lifted
 
-    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Lift the leaves of the arguments; return ``(args, kwargs)`` with the lifted ones.
+    def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # step 3
+        """Lift each leaf of the arguments; return ``(args, kwargs)`` with the lifted ones.
 
-        These are the leaves of the pytree ``(args, kwargs)``. Their placeholders are ``input_0``,
-        ``input_1`` and so on.
+        ``tree_flatten`` takes the pytree apart, and ``tree_unflatten`` puts it together again.
 
         >>> recorder = Recorder({})
         >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
@@ -343,8 +319,13 @@ class Recorder(TorchDispatchMode):
         lifted = [self.lift(f"input_{number}", leaf) for number, leaf in enumerate(leaves)]
         return tree_unflatten(lifted, structure)
 
-    def finish(self, result: Any) -> None:
-        """Add the output node, and erase the nodes whose results aren't used."""
+    def finish(self, result: Any) -> None:  # step 3
+        """Add the output node, and erase each node that no result needs.
+
+        ``given.refuse_hidden("the result", result)`` refuses a result that isn't a pytree but
+        holds tensors.
+        """
+        given.refuse_hidden("the result", result)
         self.graph.output(self.as_nodes(result))
         self.graph.eliminate_dead_code()
 
@@ -353,37 +334,51 @@ class Recorder(TorchDispatchMode):
     def run(
         self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:  # given
-        """Run a model on fake tensors with the mode on, and return its result."""
-        state = self.lift_state(model)
-        args, kwargs = self.lift_arguments(args, kwargs)
-        with unchanged(model), no_fast_path(), self.fake_mode, self, self.module_stacks(model):
-            if isinstance(model, nn.Module):
-                return torch.func.functional_call(model, state, args, kwargs)
-            return model(*args, **kwargs)
+        """Run a model on fake tensors with the mode on, and return its result.
+
+        ``given.functionalized`` turns each write of the model into an operator that returns the
+        new value. An input that was written belongs to the node of its new value from then on.
+        """
+        inputs = self.lift_state(model), *self.lift_arguments(args, kwargs)
+        with given.prepared(model, self.constants), self.fake_mode, self, self.module_stacks(model):
+            result, after = given.functionalized(partial(self.call, model), *inputs)
+        for before, now in zip(tree_leaves(inputs), tree_leaves(after), strict=True):
+            if now is not before:
+                self.nodes[id(before)] = before, self.node_of(now)
+        return result
+
+    def call(
+        self, model: Callable[..., Any], state: dict[str, Tensor], args: Any, kwargs: Any
+    ) -> Any:  # given
+        """Call a model with the lifted tensors in place of its parameters and buffers."""
+        if isinstance(model, nn.Module):
+            return torch.func.functional_call(model, state, args, kwargs)
+        return model(*args, **kwargs)
 
     @contextmanager
-    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:
+    def module_stacks(self, model: Callable[..., Any]) -> Iterator[None]:  # step 4
         """While the block runs, keep in ``running`` the modules that are running, outermost first.
 
-        ``stack_item`` makes an item, such as ``("L__self__net.0", ("net.0", "torch.nn…Linear"))``.
-        The root's item is there from the beginning, even for a function. A call of a module below
-        the root adds an item; count the calls of each path from 0. A call of any other module, such
-        as the root itself, repeats the last item. Remove an item when its call ends, even with an
-        error, because the model may catch it.
+        During the call of ``net.0``, the last item is ``given.stack_item("net.0", 0, module)``;
+        the number counts the calls of this path. The first item is that of the model itself, with
+        the path ``""``, even if it is a function. A call of a module that has no path of its own,
+        which the model made in its ``forward``, say, or of the model itself, repeats the last
+        item.
 
-        ``torch.nn.modules.module`` has hooks for all modules:
-        ``register_module_forward_pre_hook(hook)``, and
-        ``register_module_forward_hook(hook, always_call=True)``, which is called even after an
-        error. Remove both after the block, even after an error.
+        torch has hooks that run before and after the call of *any* module, imported above. The
+        first gets ``(module, args)``, the second ``(module, args, result)``; what either returns
+        replaces the arguments or the result, so return ``None``. With ``always_call=True``, the
+        second also runs after an error. Registering returns a handle: call its ``remove()`` after
+        the block, even after an error.
         """
         modules = model.named_modules() if isinstance(model, nn.Module) else ()
         paths = {id(module): path for path, module in modules if path}
         calls: Counter[str] = Counter()
-        self.running = [stack_item("", 0, model)]
+        self.running = [given.stack_item("", 0, model)]
 
         def enter(module: nn.Module, args: Any) -> None:
             path = paths.get(id(module), "")
-            item = stack_item(path, calls[path], module) if path else self.running[-1]
+            item = given.stack_item(path, calls[path], module) if path else self.running[-1]
             self.running.append(item)
             calls[path] += 1
 
@@ -400,258 +395,15 @@ class Recorder(TorchDispatchMode):
             for hook in hooks:
                 hook.remove()
 
-    # --- step 5: a write becomes a new value
 
-    def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Record a call's write to its first argument as a new value; return that argument.
-
-        Compute the value with ``functional(func)``, and pass it the ``defaults`` besides the
-        arguments. Run it with the mode on, because the table may have a rule for it. Then
-        ``compute`` the call of ``func`` itself, unrecorded: it refuses any write that eager
-        refuses. Finally, store the value.
-
-        An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write to
-        memory: it changes which part of its memory a tensor covers. After such an operator, bind
-        the tensor to the value's node instead.
-
-        >>> recorder = Recorder({})
-        >>> with recorder.fake_mode, recorder:
-        ...     y = torch.zeros(2).add_(1).relu_()
-        >>> recorder.node_of(y), [str(node.target) for node in recorder.graph.nodes]
-        (relu, ['aten.zeros.default', 'aten.add.Tensor', 'aten.relu.default'])
-        """
-        pure = self.functional(func)
-        with self:
-            value = pure(*args, **defaults(func, args, kwargs), **kwargs)
-        compute(func, args, kwargs)
-        if torch.Tag.inplace_view in func.tags:
-            return self.bind(args[0], self.node_of(value))
-        self.store(args[0], value)
-        return args[0]
-
-    def functional(self, func: OpOverload) -> OpOverload:
-        """Return the operator that returns the value which ``func`` writes to its first argument.
-
-        It has the same namespace and name, without the ``_`` at the end. Of the overloads of that
-        name, it is the first that writes nothing and ``takes`` the same. So there is no such
-        operator if ``func`` writes to several tensors, or to ``out=``.
-
-        Raises:
-            CaptureError: There is none. Name ``func`` in the error that ``failure`` returns.
-
-        >>> str(Recorder({}).functional(aten.transpose_.default))
-        'aten.transpose.int'
-        """
-        space = getattr(torch.ops, func.namespace)
-        packet = getattr(space, func.overloadpacket.__name__.removesuffix("_"), None)
-        for name in packet.overloads() if packet else ():
-            pure = getattr(packet, name)
-            if not pure._schema.is_mutable and takes(pure) == takes(func):
-                return pure
-        raise failure(f"writes by {func}", "call the operator that returns the result instead")
-
-    def store(self, target: Tensor, value: Tensor) -> None:
-        """Write a value into the part of memory that a tensor covers.
-
-        First convert the value to the dtype of the target (``aten._to_copy``), as eager does. If
-        target, value and base have the same ``window``, the value becomes the base's. Otherwise
-        ``aten.as_strided_scatter`` writes the value into the base's, at the target's window. In
-        both cases, count one more write of the memory, and refresh the base with the new node.
-
-        >>> recorder = Recorder({})
-        >>> with recorder.fake_mode, recorder:
-        ...     x = torch.zeros(2, 3)
-        ...     row = x[0].fill_(1)
-        >>> recorder.node_of(x), recorder.node_of(x).args
-        (as_strided_scatter, (zeros, fill, [3], [1], 0))
-        """
-        base = self.base_of(target)
-        if value.dtype != target.dtype:
-            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
-        if not window(target) == window(value) == window(base):
-            value = self.record(aten.as_strided_scatter.default, base, value, *window(target))
-        node = self.node_of(value)
-        self.values[id(base)].memory.writes += 1
-        self.values[id(base)].refresh(node)
-
-    def read_again(self, value: Value) -> None:
-        """Refresh a value with the node that has its current value, after a write to its memory.
-
-        If the tensor and its base (``base_of``) have the same ``window``, that is the base's node.
-        Otherwise ``aten.as_strided`` reads the tensor's window of the base.
-
-        >>> recorder = Recorder({})
-        >>> with recorder.fake_mode, recorder:
-        ...     x = torch.zeros(2, 3)
-        ...     row = x[1]
-        ...     x = x.add_(1)
-        >>> recorder.node_of(row), recorder.node_of(row).args
-        (as_strided, (add, [3], [1], 3))
-        """
-        tensor = value.tensor
-        base = self.base_of(tensor)
-        if window(tensor) == window(base):
-            value.refresh(self.node_of(base))
-        else:
-            shown = self.record(aten.as_strided.default, base, *window(tensor))
-            value.refresh(self.node_of(shown))
-
-    def base_of(self, tensor: Tensor) -> Tensor:
-        """Return the base of a tensor's memory.
-
-        Raises:
-            CaptureError: The tensor and its base read the bytes of the memory differently, so
-                ``as_strided`` of the base isn't the tensor. Their dtypes differ, or only one of
-                them has the conjugate bit or the negative bit (``is_conj()``, ``is_neg()``). Raise
-                the error that ``failure`` returns.
-        """
-        base = self.values[id(tensor)].memory.base
-        ways = {(each.dtype, each.is_conj(), each.is_neg()) for each in (tensor, base)}
-        if len(ways) > 1:
-            raise failure("writes memory that is read in two dtypes", "clone the tensor first")
-        return base
-
-
-# --- what the steps share
-
-
-def takes(func: OpOverload) -> list[Any]:  # given
-    """Return the names and types of an operator's arguments, and its number of results."""
-    arguments = [(each.name, str(each.type)) for each in func._schema.arguments]
-    return [*arguments, len(func._schema.returns)]
-
-
-def defaults(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return an operator's defaults for the arguments that a call leaves out, by name.
-
-    The dispatcher leaves out an argument that has its default value, but the operator that returns
-    the result may have no default for it. The arguments of ``func._schema`` are in order; each has
-    a ``name``, a ``default_value``, and ``has_default_value()``.
-
-    >>> defaults(aten.bernoulli_.float, (torch.ones(2),), {"generator": None})
-    {'p': 0.5}
-    """
-    left_out = [each for each in func._schema.arguments[len(args) :] if each.name not in kwargs]
-    return {each.name: each.default_value for each in left_out if each.has_default_value()}
-
-
-def batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *options: Any
-) -> tuple[Tensor, ...]:  # given
-    """Compute ``aten._native_batch_norm_legit``, but write its two tensors one at a time."""
-    norm = aten._native_batch_norm_legit_functional.default
-    *results, new_mean, new_variance = norm(x, weight, bias, mean, variance, *options)
-    mean.copy_(new_mean)
-    variance.copy_(new_variance)
-    return tuple(results)
-
-
-def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]:  # given
-    """Return the item of ``nn_module_stack`` for one call of a module, as export writes it."""
-    number = f"@{call}" if call else ""
-    kind = type(module)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    return f"L__self__{path}{number}", (path, name)
-
-
-@contextmanager
-def unchanged(model: Any) -> Iterator[None]:  # given
-    """After the block, give each module the attributes, parameters and buffers that it had."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    # ``functional_call`` leaves its tensors in a module that has two names: so copy the dicts too.
-    before = [
-        {
-            name: copy.copy(each) if isinstance(each, dict) else each
-            for name, each in vars(module).items()
-        }
-        for module in modules
-    ]
-    try:
-        yield
-    finally:
-        for module, attributes in zip(modules, before, strict=True):
-            vars(module).clear()
-            vars(module).update(attributes)
-
-
-@contextmanager
-def no_fast_path() -> Iterator[None]:
-    """While the block runs, make attention run as small operators, as export records it.
-
-    ``torch.backends.mha`` has ``get_fastpath_enabled()`` and ``set_fastpath_enabled(value)``.
-    Restore the value after the block, even after an error.
-    """
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
-def compute(func: OpOverload, args: Any, kwargs: Any) -> Any:
-    """Compute an operator on fake tensors.
-
-    Raises:
-        CaptureError: The result, or its shape, depends on the data that fake tensors don't have.
-            torch raises ``DataDependentOutputException`` or ``DynamicOutputShapeException``, of
-            ``torch._subclasses.fake_tensor``; raise the error that ``failure`` returns instead.
-
-    >>> with FakeTensorMode():
-    ...     compute(aten.sum.default, (torch.ones(2),), {})
-    FakeTensor(..., size=())
-    """
-    try:
-        return func(*args, **kwargs)
-    except (DataDependentOutputException, DynamicOutputShapeException):
-        way_out = "use torch.where with a mask, or pass the number as an argument"
-        raise failure(f"needs the data of a tensor, for {func}", way_out) from None
-
-
-def failure(fault: str, way_out: str) -> CaptureError:  # given
-    """Return an error that names the model's innermost line: the innermost outside torch."""
-    inside = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, torch.__file__))
-    for frame, line in walk_stack(None):
-        place = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
-        if not place.startswith(inside):
-            break
-    return CaptureError(f"{place} {fault}: {way_out}")
-
-
-# --- step 6: the same as a program, which unflatten takes
-
-
-@dataclass(frozen=True)
-class Program:  # given
-    """A flat graph and a description of its inputs; ``unflatten`` takes it.
-
-    Attributes:
-        graph: The graph. Its constants are placeholders too, and its output is a tuple of leaves.
-        graph_signature: What each placeholder and each output is.
-        state_dict: The parameters and the persistent buffers, by name.
-        constants: The other buffers, and the constants.
-        module_call_graph: The root's calling convention, then the paths of all modules.
-        range_constraints: Empty, because all sizes are numbers.
-
-    In torch: ``torch.export.ExportedProgram``.
-    """
-
-    graph: Graph
-    graph_signature: signatures.ExportGraphSignature
-    state_dict: dict[str, Any]
-    constants: dict[str, Any]
-    module_call_graph: list[ModuleCallEntry]
-    range_constraints: dict[Any, Any] = field(default_factory=dict)
-
-
-def program(
+def capture_flat(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     *,
     table: Mapping[OpOverload, Callable[..., Any]] | None = None,
-) -> Program:  # given
-    """Capture a model as a program, which says what each placeholder and each output is.
+) -> Flat:  # given
+    """Capture a model together with its state, so that ``unflatten`` can make a module of it.
 
     Args:
         model: The model.
@@ -661,71 +413,17 @@ def program(
 
     In torch: ``torch.export.export(model, args, kwargs).run_decompositions(table)``.
 
-    >>> flat = program(nn.Linear(3, 2), (torch.ones(4, 3),))
-    >>> [(spec.kind.name, spec.target) for spec in flat.graph_signature.input_specs]
-    [('PARAMETER', 'weight'), ('PARAMETER', 'bias'), ('USER_INPUT', None)]
+    >>> flat = capture_flat(nn.Linear(3, 2), (torch.ones(4, 3),))
+    >>> flat.names, list(flat.state), flat.paths
+    ({'p_weight': 'weight', 'p_bias': 'bias'}, ['weight', 'bias'], [''])
     """
     recorder = Recorder(table or {})
     leaves, out_spec = tree_flatten(recorder.run(model, args, kwargs or {}))
     recorder.finish(tuple(leaves))
-    lift_constants(recorder.graph)
+    constants = given.lift_constants(recorder.graph)
+    state = given.state_of(model)
+    for name in constants.values():
+        state[name] = Attribute("constant", recorder.constants[name])
+    paths = [path for path, _ in model.named_modules()]
     in_spec = tree_flatten((args, kwargs or {}))[1]
-    state = model.state_dict(keep_vars=True)
-    others = {name: each for name, each in model.named_buffers() if name not in state}
-    return Program(
-        recorder.graph,
-        signatures.ExportGraphSignature(input_specs(recorder, model), []),
-        state,
-        {**others, **recorder.constants},
-        module_calls(model, ModuleCallSignature([], [], in_spec, out_spec)),
-    )
-
-
-def lift_constants(graph: Graph) -> None:
-    """Turn the ``get_attr`` nodes of a graph into its first placeholders, in their order.
-
-    A placeholder keeps the ``meta`` of its ``get_attr`` node.
-
-    >>> recorder = Recorder({})
-    >>> scale = torch.tensor(2.0)
-    >>> recorder.finish(recorder.run(lambda x: x * scale, (torch.ones(2),), {}))
-    >>> lift_constants(recorder.graph)
-    >>> recorder.graph.find_nodes(op="placeholder")
-    [_tensor_constant0, input_0]
-    """
-    for node in reversed(graph.find_nodes(op="get_attr")):
-        next(iter(graph.nodes)).prepend(node)
-        node.op = "placeholder"
-
-
-def input_specs(recorder: Recorder, model: nn.Module) -> list[signatures.InputSpec]:
-    """Return a spec for each placeholder, which says what it is.
-
-    The constants come first, then parameters, buffers, and the user's inputs. A spec's kind is one
-    of ``signatures.InputKind``: ``CONSTANT_TENSOR``, ``PARAMETER``, ``BUFFER``, ``USER_INPUT``. Its
-    ``arg`` has the node's name; a ``signatures.TensorArgument`` is enough, even for a number. Its
-    ``target`` is the name of the constant, parameter or buffer, and ``None`` for an input. For a
-    buffer, ``persistent`` says whether it belongs to the ``state_dict``.
-    """
-    placeholders = recorder.graph.find_nodes(op="placeholder")
-    kinds, kept, constants = signatures.InputKind, model.state_dict(), recorder.constants
-    owned: list[tuple[Any, ...]] = [
-        *(
-            (kinds.CONSTANT_TENSOR, node.target)
-            for node in placeholders
-            if node.target in constants
-        ),
-        *((kinds.PARAMETER, name) for name, _ in model.named_parameters()),
-        *((kinds.BUFFER, name, name in kept) for name, _ in model.named_buffers()),
-    ]
-    rest = [(kinds.USER_INPUT, None)] * (len(placeholders) - len(owned))
-    return [
-        signatures.InputSpec(kind, signatures.TensorArgument(node.name), *more)
-        for node, (kind, *more) in zip(placeholders, owned + rest, strict=True)
-    ]
-
-
-def module_calls(model: nn.Module, root: ModuleCallSignature) -> list[ModuleCallEntry]:  # given
-    """List the modules by path, first the root with its calling convention."""
-    paths = [path for path, _ in model.named_modules() if path]
-    return [ModuleCallEntry("", root), *map(ModuleCallEntry, paths)]
+    return Flat(recorder.graph, recorder.state | constants, state, paths, in_spec, out_spec)

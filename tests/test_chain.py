@@ -62,7 +62,7 @@ def model_and_batch() -> tuple[Transformer, tuple[Tensor, Tensor]]:
 
 def unflattened(lesson, model: Transformer, batch: tuple[Tensor, Tensor]) -> nn.Module:
     """Capture a model for one micro-batch, and give it its modules back."""
-    return lesson.unflatten(lesson.program(model, tuple(each[:EXAMPLES] for each in batch)))
+    return lesson.unflatten(lesson.capture_flat(model, tuple(each[:EXAMPLES] for each in batch)))
 
 
 def stages(lesson, model: Transformer, batch: tuple[Tensor, Tensor]) -> tuple[nn.Module, list]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from tests.suite.answers import around, on, right, wrong
 
@@ -14,6 +15,20 @@ aten = torch.ops.aten
 
 
 # --- wrong: record --------------------------------------------------------------------------------
+
+
+@wrong(
+    "test_a_node_is_named_after_its_operator_without_the_overload",
+    says="the name has the overload in it",
+)
+def names_a_node_after_the_overload(lesson):
+    """Lets the graph name the node, which names it after the whole target."""
+
+    @on(lesson.Recorder)
+    def add_node(self, op, target, args=(), kwargs=None):
+        node = self.graph.create_node(op, target, args, kwargs, str(target).replace("aten.", ""))
+        node.meta["nn_module_stack"] = dict(self.running)
+        return node
 
 
 @wrong("test_the_val_of_a_node_is_detached", says="detach the `val` that you keep")
@@ -38,6 +53,20 @@ def takes_the_first_item(lesson):
         return original(self, op, target, args, kwargs)
 
 
+@wrong("test_an_item_after_a_none_is_taken_at_its_position", says="which isn't a tensor")
+def makes_a_node_for_none(lesson):
+    """Adds a node for every item, also for one that isn't a tensor."""
+
+    @around(lesson.Recorder)
+    def bind(original, self, result, node):
+        if isinstance(result, tuple | list):
+            for position, item in enumerate(result):
+                self.bind(item, self.add_node("call_function", operator.getitem, (node, position)))
+            node.meta["val"] = result
+            return result
+        return original(self, result, node)
+
+
 @wrong("test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
 def reads_a_constant_each_time(lesson):
     """Makes a new node for every use of a constant."""
@@ -51,7 +80,36 @@ def reads_a_constant_each_time(lesson):
         return fake
 
 
+@wrong("test_a_fake_tensor_of_another_run_is_refused", says="taken for a constant")
+def takes_any_tensor_for_a_constant(lesson):
+    """Doesn't ask whether a tensor that it doesn't know is a fake one."""
+
+    @on(lesson.Recorder)
+    def known(self, tensor):
+        if id(tensor) in self.nodes:
+            return tensor
+        fake = tensor.clone() if hasattr(tensor, "fake_mode") else None
+        fake = self.fake_mode.from_tensor(tensor) if fake is None else fake
+        if id(fake) not in self.nodes:
+            name = f"_tensor_constant{len(self.constants)}"
+            self.constants[name] = tensor
+            self.bind(fake, self.add_node("get_attr", name))
+        return fake
+
+
 # --- wrong: decompose -----------------------------------------------------------------------------
+
+
+@wrong("test_a_rule_replaces_an_operator", says="the mode on")
+def runs_a_rule_with_the_mode_off(lesson):
+    """Calls the rule where it stands: what it calls is computed, and not recorded."""
+
+    @on(lesson.Recorder)
+    def decompose(self, func, args, kwargs):
+        result = self.table.get(func, func.decompose)(*args, **kwargs)
+        if isinstance(result, Tensor):
+            self.bind(result, self.node_of(args[0]) if args else self.add_node("get_attr", "x"))
+        return result
 
 
 @wrong(
@@ -81,78 +139,32 @@ def calls_a_rule_without_keywords(lesson):
         return original(self, func, args, {})
 
 
-# --- wrong: writes --------------------------------------------------------------------------------
+# --- wrong: inputs --------------------------------------------------------------------------------
 
 
-@wrong("test_every_view_shows_a_write", says="numbers that the eager model gives")
-def writes_the_tensor_alone(lesson):
-    """Updates only the tensor that is written, and no other view of its memory."""
-
-    @on(lesson.Recorder)
-    def store(self, target, value):
-        self.bind(target, self.node_of(value))
-
-
-@wrong("test_a_view_is_read_again_only_after_a_write", says="as_strided")
-def reads_again_always(lesson):
-    """Reads every view again each time that it is used."""
+@wrong("test_an_input_keeps_its_strides", says="the copy is contiguous")
+def lifts_a_new_tensor_of_the_same_shape(lesson):
+    """Makes an empty tensor of the shape, and forgets the strides."""
 
     @on(lesson.Recorder)
-    def node_of(self, tensor):
-        value = self.values[id(self.known(tensor))]
-        if value.tensor is not value.memory.base and not getattr(self, "reading", False):
-            self.reading = True
-            self.read_again(value)
-            self.reading = False
-        return value.node
+    def lift(self, name, value):
+        node = self.graph.placeholder(name.replace(".", "_").replace("-", "_"))
+        if isinstance(value, Tensor):
+            with self.fake_mode:
+                value = torch.empty(value.shape, dtype=value.dtype)
+        return self.bind(value, node)
 
 
-@wrong(
-    "test_an_input_with_gaps_between_its_columns_may_be_written", says="out of bounds for storage"
-)
-def compares_the_target_with_the_base_alone(lesson):
-    """Takes the value for the base's new one, though its strides differ."""
+@wrong("test_a_tensor_that_is_given_twice_is_two_inputs", says="the second argument")
+def copies_a_tensor_once(lesson):
+    """Makes the fake tensor straight from the tensor: two arguments may share it."""
 
     @on(lesson.Recorder)
-    def store(self, target, value):
-        base = self.base_of(target)
-        if value.dtype != target.dtype:
-            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
-        if lesson.window(target) != lesson.window(base):
-            window = lesson.window(target)
-            value = self.record(aten.as_strided_scatter.default, base, value, *window)
-        node = self.node_of(value)
-        self.values[id(base)].memory.writes += 1
-        self.values[id(base)].refresh(node)
-
-
-@wrong("test_a_write_to_memory_that_has_two_dtypes_is_refused", says="read memory of one dtype as")
-def reads_again_without_a_look_at_the_dtype(lesson):
-    """Compares the dtypes of a tensor and its base only when it writes."""
-
-    @on(lesson.Recorder)
-    def read_again(self, value):
-        base, window = value.memory.base, lesson.window(value.tensor)
-        if window != lesson.window(base):
-            base = self.record(aten.as_strided.default, base, *window)
-        value.refresh(self.node_of(base))
-
-
-# --- wrong: modules, inputs, questions ------------------------------------------------------------
-
-
-@wrong("test_a_call_that_fails_leaves_the_stack", says="still in the stack")
-def leaves_out_the_hook_after_an_error(lesson):
-    """Registers the second hook without ``always_call``."""
-    register = lesson.register_module_forward_hook
-    lesson.register_module_forward_hook = lambda hook, **options: register(hook)
-
-
-@wrong("test_a_second_call_has_a_number", says="expected:")
-def numbers_no_calls(lesson):
-    """Gives each call of a module the same key."""
-    item = lesson.stack_item
-    lesson.stack_item = lambda path, call, module: item(path, 0, module)
+    def lift(self, name, value):
+        node = self.graph.placeholder(name.replace(".", "_").replace("-", "_"))
+        if isinstance(value, Tensor):
+            value = self.fake_mode.from_tensor(value)
+        return self.bind(value, node)
 
 
 @wrong("test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
@@ -169,10 +181,55 @@ def lifts_every_name(lesson):
         return {**parameters, **buffers}
 
 
-@wrong("test_the_error_names_the_line_that_asks_for_data", says="DataDependentOutputException")
-def lets_torchs_error_out(lesson):
-    """Computes, and lets torch's own error through."""
-    lesson.compute = lambda func, args, kwargs: func(*args, **kwargs)
+@wrong("test_a_random_operator_stays_although_no_node_uses_it", says="was erased")
+def erases_whatever_is_unused(lesson):
+    """Erases each node without users, and doesn't ask what it is called for."""
+
+    @on(lesson.Recorder)
+    def finish(self, result):
+        self.graph.output(self.as_nodes(result))
+        for node in reversed([*self.graph.find_nodes(op="call_function")]):
+            if not node.users:
+                self.graph.erase_node(node)
+
+
+# --- wrong: modules -------------------------------------------------------------------------------
+
+
+@wrong("test_a_call_that_fails_leaves_the_stack", says="still in the stack")
+def leaves_out_the_hook_after_an_error(lesson):
+    """Registers the second hook without ``always_call``."""
+    register = lesson.register_module_forward_hook
+    lesson.register_module_forward_hook = lambda hook, **options: register(hook)
+
+
+@wrong("test_a_second_call_has_a_number", says="a later call of a module has no number")
+def numbers_no_calls(lesson):
+    """Gives each call of a module the same key."""
+    given = lesson.given
+
+    class Unnumbered:
+        def __getattr__(self, name):
+            if name == "stack_item":
+                return lambda path, call, module: given.stack_item(path, 0, module)
+            return getattr(given, name)
+
+    lesson.given = Unnumbered()
+
+
+@wrong("test_a_hook_leaves_the_result_alone", says="replaces the module's result")
+def returns_the_item_from_the_hook(lesson):
+    """Ends the second hook with the popped item: torch takes it for the module's result."""
+    register = lesson.register_module_forward_hook
+
+    def returning(hook, **options):
+        def leave(module, args, result):
+            hook(module, args, result)
+            return [result]
+
+        return register(leave, **options)
+
+    lesson.register_module_forward_hook = returning
 
 
 # --- right: of another shape ----------------------------------------------------------------------
@@ -203,14 +260,59 @@ def looks_the_rule_up_first(lesson):
 
 
 @right(core_only=True)
-def collects_state_in_a_loop(lesson):
-    """Lifts parameters and buffers in one loop, by their kind."""
+def collects_state_in_two_comprehensions(lesson):
+    """Lifts parameters, then buffers, and notes the placeholders by their order."""
 
     @on(lesson.Recorder)
     def lift_state(self, model):
-        state = {}
-        if isinstance(model, nn.Module):
-            for mark, named in (("p", model.named_parameters()), ("b", model.named_buffers())):
-                for name, tensor in named:
-                    state[name] = self.lift(f"{mark}_{name}", tensor)
-        return state
+        before = len(self.graph.nodes)
+        lifted = {name: self.lift(f"{mark}_{name}", each) for mark, name, each in owned(model)}
+        nodes = [node.name for node in self.graph.nodes][before:]
+        self.state.update(zip(nodes, lifted, strict=True))
+        return lifted
+
+    owned = lesson.owned
+
+
+@right(core_only=True)
+def lifts_arguments_in_a_loop(lesson):
+    """Appends each lifted leaf, and writes the placeholder's name another way."""
+
+    @on(lesson.Recorder)
+    def lift_arguments(self, args, kwargs):
+        leaves, structure = tree_flatten((args, kwargs))
+        lifted = []
+        for leaf in leaves:
+            lifted.append(self.lift(f"input_{len(lifted)}", leaf))
+        return tree_unflatten(lifted, structure)
+
+
+@right(core_only=True)
+def closes_hooks_with_an_exit_stack(lesson):
+    """Keeps the stack of modules with an ``ExitStack`` in place of ``try`` and ``finally``."""
+
+    @on(lesson.Recorder)
+    @contextlib.contextmanager
+    def module_stacks(self, model):
+        names = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+        paths = {module: path for path, module in reversed(names.items())}
+        counts = {}
+        self.running = [lesson.given.stack_item("", 0, model)]
+
+        def before(module, args):
+            path = paths.get(module) or ""
+            if not path:
+                self.running.append(self.running[-1])
+                return
+            counts[path] = counts.get(path, -1) + 1
+            self.running.append(lesson.given.stack_item(path, counts[path], module))
+
+        def after(module, args, result):
+            del self.running[-1]
+
+        with contextlib.ExitStack() as stack:
+            pre = lesson.register_module_forward_pre_hook(before)
+            stack.callback(pre.remove)
+            post = lesson.register_module_forward_hook(after, always_call=True)
+            stack.callback(post.remove)
+            yield

@@ -32,9 +32,9 @@ def operators(graph: Any) -> list[str]:
     return [name for name in names if name not in ("aten.detach.default", "aten.alias.default")]
 
 
-def recorded(lesson, function: Callable[[], object], table: Any = None) -> Any:
+def recorded(recorder_class: Any, function: Callable[[], object], table: Any = None) -> Any:
     """A recorder after it has watched a function; without a table it breaks nothing up."""
-    recorder = lesson.Recorder(table or {})
+    recorder = recorder_class(table or {})
     if table is None:
         recorder.decompose = lambda *_: NotImplemented
     with recorder.fake_mode, recorder:
@@ -49,14 +49,39 @@ def watched(lesson, model: nn.Module, x: Tensor, table: Any = None) -> Any:
     return recorder.graph
 
 
-def runs_as_eager(lesson, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
+def runs_as_eager(capture: Any, model: Any, *args: Any, table: Any = None, **kwargs: Any) -> Any:
     """Fail unless the captured graph computes what eager does; return what was captured."""
-    captured = lesson.capture(model, args, kwargs, table=table)
+    captured = capture(model, args, kwargs, table=table)
     result = run(captured, model, *args, **kwargs)
     with torch.no_grad():
         expected = model(*args, **kwargs)
     same_numbers(result, expected, hint="compare `module.code` with the model, line by line")
     return captured
+
+
+def trains_as_eager(lesson, model: nn.Module, *args: Any) -> None:
+    """Fail unless the captured graph gives eager's numbers and the model's own gradients."""
+    expected, wanted = trained(model, model, *args)
+    captured = lesson.capture(model, args)
+    result, gradients = trained(model, captured, *model.parameters(), *model.buffers(), *args)
+    same_numbers(result, expected)
+    for (name, _), our, their in zip(model.named_parameters(), gradients, wanted, strict=True):
+        holds(
+            (our is None) == (their is None),
+            f"a gradient for {name}" if our is None else f"no gradient for {name}",
+            got=our,
+            hint="a gradient passes what the graph records, and eager's may not, or not so",
+        )
+        same_numbers(our, their)
+
+
+def trained(model: nn.Module, call: Any, *args: Any) -> tuple[Any, list[Tensor | None]]:
+    """The result of a call, and the gradients of the model's parameters."""
+    model.zero_grad()
+    result = call(*args)
+    results = result if isinstance(result, tuple) else (result,)
+    sum(each.pow(2).sum() for each in results).backward()
+    return result, [each.grad for each in model.parameters()]
 
 
 def run(captured: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +131,7 @@ def pure(graph: Any) -> None:
             schema is None or not schema.is_mutable,
             "no operator that writes",
             got=str(node.target),
-            hint="`functional` names the operator that returns the result instead",
+            hint="each write should have become the operator that returns the result",
         )
 
 
@@ -229,6 +254,19 @@ class Remembers(nn.Module):
         return self.latest
 
 
+class WithLinear(nn.Module):
+    """A linear layer, then a function of its result and of the input."""
+
+    def __init__(self, body: Callable[[Tensor, Tensor], Tensor], size: int = 4):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(size, size)
+        self.body = body
+
+    def forward(self, x):
+        return self.body(self.linear(x), x)
+
+
 class Structured(nn.Module):
     def forward(self, x, pair, *, scale):
         left, right = pair
@@ -308,6 +346,13 @@ def rectified(tensor: Tensor, choose: random.Random) -> list[Tensor]:
     return [tensor.sub_(1).relu_()]
 
 
+def squeezed(tensor: Tensor, choose: random.Random) -> list[Tensor]:
+    row = tensor[:1]
+    row.squeeze_(0)
+    row.add_(1)
+    return [row] if row.dim() else []
+
+
 def set_item(tensor: Tensor, choose: random.Random) -> list[Tensor]:
     tensor[..., 0] = choose.randrange(7)
     return []
@@ -319,11 +364,11 @@ def plus_one(tensor: Tensor, choose: random.Random) -> list[Tensor]:
 
 STEPS = (
     *(row, flat, columns, every_other, transposed, turned),
-    *(added, multiplied, copied, rectified, set_item, plus_one),
+    *(added, multiplied, copied, rectified, squeezed, set_item, plus_one),
 )
 
 
-def written_as_eager(lesson, seed: int) -> None:
+def written_as_eager(capture: Any, seed: int) -> Any:
     """Fail unless a random program gives eager's numbers, and its graph writes nothing."""
-    captured = runs_as_eager(lesson, Writes(seed), torch.arange(20.0).view(4, 5) - 7)
+    captured = runs_as_eager(capture, Writes(seed), torch.arange(20.0).view(4, 5) - 7)
     pure(captured.graph)

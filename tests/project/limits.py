@@ -17,7 +17,7 @@ NODES_OF_A_CORE = {
     "inlining": 510,
     "inversion": 780,
     "rewriting": 580,
-    "capture": 2080,
+    "capture": 1150,
     "unflatten": 1210,
     "backend": 1740,
     "exec_order": 590,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -15,16 +16,20 @@ from tests.models.capture import (
     Block,
     Cached,
     Net,
+    WithLinear,
     as_make_fx,
+    aten,
     operators,
     pure,
+    recorded,
     run,
     runs_as_eager,
     same_operators,
     same_stacks,
+    trains_as_eager,
     written_as_eager,
 )
-from tests.suite import equal, holds, refuses, same_numbers
+from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import default_decompositions, export, specs_are_copied
 from tests.zoo import classifier
 
@@ -114,6 +119,390 @@ def test_an_argument_that_is_written_comes_back(lesson):
     equal(kinds, ["USER_INPUT_MUTATION", "USER_OUTPUT"])
 
 
+# --- a captured model trains like the model, or is refused ----------------------------------------
+
+
+def zeros_written(y, x):
+    z = torch.zeros_like(y)
+    z[:, 1] = y[:, 0]
+    return z * y
+
+
+def copied(y, x):
+    z = y * 1
+    z.t().copy_(x.t() * y.t())
+    return z * y
+
+
+def written_as_strided(y, x):
+    z = y * 1
+    z.as_strided((2,), (5,)).mul_(3)
+    return z * y
+
+
+def straight_through(y, x):
+    with torch.no_grad():
+        step = y.round() - y
+    return y + step
+
+
+def written_before_no_grad(y, x):
+    z = y * 2
+    flat = z.view(-1)
+    z[0].mul_(2)
+    with torch.no_grad():
+        step = flat.round() - flat
+    return z + step.view(z.shape), flat
+
+
+def unchanged_under_no_grad(y, x):
+    with torch.no_grad():
+        z = y.float().contiguous()
+    return z * y
+
+
+def averaged_under_no_grad(y, x):
+    mean = torch.zeros(4)
+    with torch.no_grad():
+        mean.mul_(0.9).add_(y.mean(0), alpha=0.1)
+    return y * mean
+
+
+def force(y, x):
+    (gradient,) = torch.autograd.grad((y**3).sum(), y)
+    return y + gradient
+
+
+def twice_differentiable_force(y, x):
+    (gradient,) = torch.autograd.grad((y**3).sum(), y, create_graph=True)
+    return y + gradient
+
+
+def gumbel(y, x):
+    torch.manual_seed(0)
+    return nn.functional.gumbel_softmax(y, hard=True) * y
+
+
+def checkpointed(y, x):
+    return torch.utils.checkpoint.checkpoint(lambda z: z.sin() * z, y, use_reentrant=False)
+
+
+TRAINED = (twice_differentiable_force, gumbel, checkpointed)
+COPIED = (zeros_written, copied)
+STRIDED = (written_as_strided,)
+UNTRACKED = (straight_through, written_before_no_grad, averaged_under_no_grad, force)
+
+
+@pytest.mark.parametrize(
+    "body", [*TRAINED, unchanged_under_no_grad], ids=lambda each: each.__name__
+)
+def test_what_was_captured_trains_like_the_model(lesson, body):
+    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+
+
+@pytest.mark.beyond("aten.copy has no derivative")
+@pytest.mark.parametrize("body", COPIED, ids=lambda each: each.__name__)
+def test_a_copy_has_a_derivative(lesson, body):
+    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+
+
+@pytest.mark.beyond("the derivative of aten.as_strided_scatter is wrong")
+@pytest.mark.parametrize("body", STRIDED, ids=lambda each: each.__name__)
+def test_a_write_through_as_strided_has_a_derivative(lesson, body):
+    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+
+
+@pytest.mark.beyond("make_fx records nothing of torch.no_grad")
+@pytest.mark.parametrize("body", UNTRACKED, ids=lambda each: each.__name__)
+def test_no_gradient_passes_what_autograd_did_not_follow(lesson, body):
+    trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
+
+
+@pytest.mark.parametrize("make", [nn.GRUCell, nn.RNNCell, nn.LSTM, nn.BatchNorm1d, nn.Linear])
+def test_a_layer_trains_like_the_model(lesson, make):
+    torch.manual_seed(0)
+    model = make(4) if make is nn.BatchNorm1d else make(4, 4)
+    if make is nn.LSTM:
+        model = First(model)
+    trains_as_eager(lesson, model, torch.rand(4) if make is nn.Linear else torch.rand(3, 4))
+
+
+class First(nn.Module):
+    """The first of a module's results."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)[0]
+
+
+def clamped_under_no_grad(y, x):
+    z = y * 2
+    with torch.no_grad():
+        z.clamp_(0, 1)
+    return z
+
+
+def clamped_data(y, x):
+    z = y * 2
+    z.data.clamp_(0, 1)
+    return z
+
+
+def clamped_after_detach(y, x):
+    z = y * 2
+    z.detach()[0].clamp_(0, 1)
+    return z
+
+
+def assigned_data(y, x):
+    z = y * 2
+    z.data = z[:1] * 10
+    return z
+
+
+def detached_in_place(y, x):
+    z = y * 2
+    z.detach_()
+    return z * y
+
+
+def hooked(y, x):
+    z = y * 2
+    z.register_hook(lambda gradient: gradient * 2)
+    return z
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def custom_function(y, x):
+    return Straight.apply(y)
+
+
+def counted_outside(y, x):
+    COUNTER.add_(1)
+    return y * COUNTER
+
+
+def stored_outside(y, x):
+    COUNTER.view(-1)[0].copy_(y[0, 0])
+    return y
+
+
+def conditional(y, x):
+    return torch.cond(x.sum() > 0, torch.sin, torch.cos, (y,))
+
+
+COUNTER = torch.zeros(1)
+REFUSED = {
+    clamped_under_no_grad: "autograd doesn't see",
+    clamped_data: "autograd doesn't see",
+    clamped_after_detach: "autograd doesn't see",
+    assigned_data: "copy_",
+    detached_in_place: "use detach",
+    hooked: "hook",
+    custom_function: "Straight",
+    counted_outside: "register it as a buffer",
+    stored_outside: "register it as a buffer",
+    conditional: "torch.cond",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=lambda each: each.__name__)
+def test_what_a_graph_gets_wrong_is_refused_with_the_line(lesson, body):
+    with refuses(lesson.CaptureError, "test_capture.py", body.__name__, REFUSED[body]):
+        lesson.capture(WithLinear(body), (torch.rand(2, 4),))
+    equal(COUNTER.tolist(), [0.0])
+
+
+def test_under_no_grad_a_graph_is_for_running_only_and_less_is_refused(lesson):
+    with torch.no_grad():
+        for body in (clamped_under_no_grad, clamped_data, custom_function):
+            runs_as_eager(lesson.capture, WithLinear(body), torch.rand(2, 4))
+
+
+def halves():
+    whole = torch.arange(4.0)
+    return whole[:2], whole[2:]
+
+
+class Shares(nn.Module):
+    """Two buffers that are views of one tensor, one of them written."""
+
+    def __init__(self):
+        super().__init__()
+        first, second = halves()
+        self.register_buffer("first", first)
+        self.register_buffer("second", second)
+
+    def forward(self, x, y):
+        self.first.add_(1)
+        return self.second * x
+
+
+def adds(x, y):
+    x.add_(1)
+    return x * y
+
+
+@pytest.mark.parametrize("model", [adds, Shares()], ids=["arguments", "buffers"])
+def test_a_write_to_inputs_that_share_memory_is_refused(lesson, model):
+    with refuses(lesson.CaptureError, "test_capture.py", "share memory", cause="it was recorded"):
+        lesson.capture(model, halves())
+
+
+@pytest.mark.beyond("make_fx makes one input of it")
+def test_a_tensor_that_is_given_twice_is_two_inputs(lesson):
+    x = torch.ones(2)
+    captured = lesson.capture(lambda x, y: x - y, (x, x))
+    same_numbers(captured(torch.full((2,), 5.0), torch.ones(2)), torch.full((2,), 4.0))
+
+
+class Box:
+    """Holds a tensor, and isn't a pytree."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class Slotted:
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensor):
+        self.tensors = [tensor]
+
+
+class Named(dict):
+    def __init__(self, tensor):
+        super().__init__(tensor=tensor)
+
+
+@pytest.mark.parametrize("kind", [Box, Slotted, Named])
+def test_what_hides_a_tensor_is_refused_by_name(lesson, kind):
+    with refuses(lesson.CaptureError, "input_0", kind.__name__, "pytree"):
+        lesson.capture(lambda box, x: x + 1, (kind(torch.ones(2)), torch.ones(2)))
+    with refuses(lesson.CaptureError, "the result", kind.__name__, "pytree"):
+        lesson.capture(kind, (torch.ones(2),))
+
+
+def test_a_state_that_is_no_buffer_is_refused(lesson):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = torch.zeros(1)
+
+        def forward(self, x):
+            self.seen = self.seen + 1
+            return x * self.seen
+
+    model = Counts()
+    with refuses(lesson.CaptureError, "seen", "register it as a buffer"):
+        lesson.capture(model, (torch.ones(1),))
+    same_numbers(model.seen, torch.zeros(1))
+
+
+@pytest.mark.beyond("fake tensors stay there")
+def test_what_a_model_keeps_in_its_containers_is_taken_out_again(lesson):
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.results, self.named, self.nested, self.box = [], {}, ([],), Box(None)
+
+        def forward(self, x):
+            y = x * 2
+            self.results.append(y)
+            self.named["y"] = y
+            self.nested[0].append(y)
+            self.box.tensor = y
+            return y
+
+    model = Keeps()
+    lesson.capture(model, (torch.ones(1),))
+    equal((model.results, model.named, model.nested), ([], {}, ([],)))
+    equal(model.box.tensor, None)
+
+
+@torch.library.custom_op("kata::noted", mutates_args=())
+def noted(x: torch.Tensor) -> None:
+    """An operator that is called for its effect alone."""
+
+
+noted.register_fake(lambda x: None)
+
+
+@pytest.mark.beyond("make_fx doesn't know that it has an effect")
+def test_an_operator_that_returns_nothing_is_kept(lesson):
+    def function(x):
+        noted(x)
+        return x + 1
+
+    names = operators(lesson.capture(function, (torch.ones(1),)).graph)
+    equal(names, ["kata.noted.default", "aten.add.Tensor"])
+
+
+@torch.library.custom_op("kata::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """An operator with a derivative of its own, seven times too large."""
+    return x * 2
+
+
+scaled.register_fake(torch.empty_like)
+scaled.register_autograd(lambda ctx, gradient: gradient * 14)
+
+
+def test_a_custom_operator_keeps_its_derivative(lesson):
+    trains_as_eager(lesson, WithLinear(lambda y, x: scaled(y)), torch.rand(2, 4))
+
+
+def of_numbers(x):
+    return x.numpy()
+
+
+def of_lists(x):
+    return x * x.tolist()[0]
+
+
+@pytest.mark.parametrize("function", [of_numbers, of_lists])
+def test_numbers_of_a_tensor_are_refused(lesson, function):
+    with refuses(lesson.CaptureError, "test_capture.py", "needs the data of a tensor"):
+        lesson.capture(function, (torch.ones(2),))
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, lambda each: torch.func.grad(each)])
+def test_function_transforms_are_recorded(lesson, transform):
+    def function(x):
+        return transform(lambda each: (each * shift).sin().sum())(x)
+
+    shift = torch.tensor([3.0])
+    runs_as_eager(lesson.capture, function, torch.rand(2, 1))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_scripted_function_is_recorded(lesson):
+    doubled = torch.jit.trace(lambda x: x * 2, (torch.ones(2),))
+    runs_as_eager(lesson.capture, lambda x: doubled(x) + 1, torch.rand(2))
+
+
+def test_a_named_tuple_comes_back(lesson):
+    result = lesson.capture(lambda x: Pair(x + 1, [x, 3]), (torch.ones(2),))(torch.ones(2))
+    equal((type(result), result.second[1]), (Pair, 3))
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
 # --- forward and backward -------------------------------------------------------------------------
 
 
@@ -165,7 +554,7 @@ def test_an_autocast_region_becomes_casts(lesson):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return x @ x
 
-    captured = runs_as_eager(lesson, model, torch.rand(2, 2))
+    captured = runs_as_eager(lesson.capture, model, torch.rand(2, 2))
     holds("aten._to_copy.default" in operators(captured.graph), "a cast to bfloat16")
 
 
@@ -203,6 +592,251 @@ def symbolic() -> torch.Tensor:
 def test_a_tensor_that_is_not_a_plain_one_is_refused_by_name(lesson, make, word):
     with refuses(lesson.CaptureError, "input_0", word, cause="it was taken for a plain tensor"):
         lesson.capture(lambda x: x + 1, (make(),))
+
+
+# --- what functionalization does, by hand ---------------------------------------------------------
+
+
+def test_a_write_is_recorded_as_the_operator_that_returns_the_result(lesson):
+    recorder = recorded(lesson.WriteRecorder, lambda: torch.zeros(2).add_(1).relu_())
+    equal(operators(recorder.graph)[1:], ["aten.add.Tensor", "aten.relu.default"])
+
+
+def test_a_write_in_place_returns_the_tensor_that_it_wrote(lesson):
+    def function(x):
+        y = x * 2
+        holds(y.add_(1) is y, "`y.add_(1)` to return `y` itself")
+        return y
+
+    runs_as_eager(lesson.capture_writes, function, torch.ones(2))
+
+
+def test_a_rule_for_the_pure_operator_replaces_a_write(lesson):
+    def function():
+        nn.functional.silu(torch.ones(2), inplace=True)
+
+    table = {aten.silu.default: lambda x: x * x.sigmoid()}
+    names = operators(recorded(lesson.WriteRecorder, function, table).graph)[1:]
+    cause = (is_value(["aten.silu.default"]), "the rule for `silu` wasn't used")
+    equal(names, ["aten.sigmoid.default", "aten.mul.Tensor"], cause=cause)
+
+
+def test_the_pure_operator_takes_the_same_arguments(lesson):
+    recorder = lesson.WriteRecorder({})
+    pairs = {
+        aten.add_.Scalar: aten.add.Scalar,
+        aten.add_.Tensor: aten.add.Tensor,
+        aten.fill_.Tensor: aten.fill.Tensor,
+        aten.transpose_.default: aten.transpose.int,
+        aten.bernoulli_.float: aten.bernoulli.p,
+    }
+    for written, returned in pairs.items():
+        equal(str(recorder.functional(written)), str(returned))
+
+
+def test_the_pure_operator_has_the_same_namespace(lesson):
+    library = torch.library.Library("kata", "FRAGMENT")
+    library.define("relu_(Tensor(a!) self) -> Tensor(a!)")
+    library.define("relu(Tensor self) -> Tensor")
+    operator = lesson.WriteRecorder({}).functional(torch.ops.kata.relu_.default)
+    cause = (is_value("aten.relu.default"), "the operator was looked up in `aten`")
+    equal(str(operator), "kata.relu.default", cause=cause)
+
+
+def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
+    recorder = recorded(lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(0.5))
+    drawn = recorder.graph.output_node()
+    holds(0.5 in (*drawn.args, *drawn.kwargs.values()), "p to be 0.5", got=drawn.args)
+
+
+def test_an_argument_that_is_passed_keeps_its_value(lesson):
+    drawn = recorded(
+        lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(0.3)
+    ).graph.output_node()
+    values = (*drawn.args, *drawn.kwargs.values())
+    holds(0.3 in values, "p to be 0.3", got=values, hint="add no default for it")
+
+
+def test_an_operator_without_a_pure_version_is_refused(lesson):
+    @torch.library.custom_op("kata::add_", mutates_args=("x",))
+    def add_(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    def model(x):
+        y = x * 2
+        add_(y)
+        return y
+
+    with refuses(lesson.CaptureError, "kata.add_", cause="an operator of the same name was used"):
+        lesson.capture_writes(model, (torch.ones(2),))
+
+
+def test_a_write_to_out_is_refused(lesson):
+    with refuses(lesson.CaptureError, "aten.add.out", cause="another operator was used"):
+        lesson.capture_writes(lambda x: torch.add(x, 1, out=torch.empty(3)), (torch.ones(3),))
+
+
+def written_through_a_row(x):
+    y = x * 2
+    y[1].add_(10)
+    return y
+
+
+def read_before_the_write(x):
+    y = x * 2
+    row = y[1]
+    y.add_(10)
+    return row + 0, y
+
+
+def seen_in_another_view(x):
+    y = x * 2
+    row, flat = y[0], y.view(-1)
+    row.mul_(3)
+    return flat + 1, y, row
+
+
+def seen_twice(x):
+    y = x * 2
+    row = y[0]
+    first = row.add_(1) + 0
+    second = row.add_(1) + 0
+    return first, second, y
+
+
+def kept_dtype(x):
+    y = x.half()
+    y.add_(x / 3)
+    return y, y + y
+
+
+def strided(x):
+    y = (x * 2)[:, ::2]
+    y.add_(1)
+    row = y[1]
+    y.mul_(2)
+    return row, y
+
+
+def transposed_source(x):
+    y = x * 2
+    y.copy_(x.t())
+    row = y[0]
+    y.add_(1)
+    return row, y
+
+
+def turned(x):
+    y = x * 2
+    y.t_()
+    y[0].add_(5)
+    return y, y.t()
+
+
+WRITTEN = (
+    *(written_through_a_row, read_before_the_write, seen_in_another_view, seen_twice),
+    *(kept_dtype, strided, transposed_source, turned),
+)
+
+
+@pytest.mark.parametrize("function", WRITTEN, ids=lambda each: each.__name__)
+def test_every_view_shows_a_write(lesson, function):
+    captured = runs_as_eager(lesson.capture_writes, function, torch.arange(9.0).view(3, 3))
+    pure(captured.graph)
+
+
+def test_a_view_of_the_input_shows_a_write(lesson):
+    def function(x):
+        row = x[0]
+        x.add_(1)
+        return row * 2
+
+    captured = lesson.capture_writes(function, (torch.zeros(2, 2),))
+    same_numbers(run(captured, None, torch.zeros(2, 2)), torch.full((2,), 2.0))
+
+
+def test_an_input_with_gaps_between_its_columns_may_be_written(lesson):
+    def function(x):
+        row = x[1]
+        x.add_(1)
+        return row * 2
+
+    x = torch.arange(12.0).view(3, 4)[:, ::2]
+    captured = lesson.capture_writes(function, (x,))
+    same_numbers(captured(x), torch.tensor([10.0, 14.0]))
+
+
+def test_a_view_is_read_again_only_after_a_write(lesson):
+    def function(x):
+        row = x[0]
+        return row + row, x.view(-1) + 1
+
+    names = operators(lesson.capture_writes(function, (torch.ones(2, 2),)).graph)
+    equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
+
+
+def test_after_a_write_a_view_is_read_again_once(lesson):
+    def function():
+        x = torch.ones(2, 2)
+        row = x[0]
+        x.add_(1)
+        row * 2, row * 3
+
+    names = operators(recorded(lesson.WriteRecorder, function).graph)
+    cause = (is_value(2), "the node of the view wasn't refreshed, so each use reads it again")
+    equal(names.count("aten.as_strided.default"), 1, cause=cause)
+
+
+def test_transposing_in_place_is_not_a_write(lesson):
+    def function(x):
+        y = x * 2
+        row = y[0]
+        y.t_()
+        return row + 1, y + 1
+
+    names = operators(lesson.capture_writes(function, (torch.ones(2, 3),)).graph)
+    equal(
+        "aten.as_strided.default" in names,
+        False,
+        cause=(is_value(True), "`t_` was taken for a write, so the row was read again"),
+        hint="such an operator has the tag `torch.Tag.inplace_view`",
+    )
+
+
+def test_a_write_that_eager_refuses_is_refused(lesson):
+    with refuses(RuntimeError, "broadcast", cause="the write was recorded"):
+        lesson.capture_writes(lambda x: x.add_(torch.ones(3, 2)), (torch.ones(2),))
+
+
+@pytest.mark.parametrize("written", ["bits", "floats"])
+def test_a_write_to_memory_that_has_two_dtypes_is_refused(lesson, written):
+    def model(x):
+        floats = x * 2
+        bits = floats.view(torch.int32)
+        (bits if written == "bits" else floats).add_(1)
+        return bits, floats
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read memory of one dtype as the other"):
+        lesson.capture_writes(model, (torch.ones(2),))
+
+
+def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
+    def model(x):
+        y = x * 2
+        torch.view_as_complex(y).conj().imag.mul_(2)
+        return y
+
+    with refuses(lesson.CaptureError, cause="`as_strided` read a negated view without its sign"):
+        lesson.capture_writes(model, (torch.ones(3, 2),))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, seed):
+    written_as_eager(lesson.capture_writes, seed)
+
+
+def test_a_linear_layer_of_a_vector_squeezes_its_result_in_place(lesson):
+    pure(runs_as_eager(lesson.capture_writes, nn.Linear(4, 3), torch.rand(4)).graph)
 
 
 # --- real models, and many programs ---------------------------------------------------------------
@@ -251,4 +885,4 @@ def test_a_model_of_torchvision_has_the_operators_and_modules_of_export(lesson, 
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_three_hundred_random_programs_give_the_numbers_of_eager(lesson, start):
     for seed in range(start, start + 50):
-        written_as_eager(lesson, seed)
+        written_as_eager(lesson.capture, seed)

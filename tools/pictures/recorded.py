@@ -150,7 +150,7 @@ def captured() -> Picture:
         "A function is captured",
         "Left the function, right the nodes, each with the operator that the dispatcher got, and "
         "the shapes of its tensors. The branch leaves none. A write, sub_, becomes a new value, "
-        "and a write to a row, relu_, is put into the whole by as_strided_scatter.",
+        "and a write to a row, relu_, is put into the whole by select_scatter.",
         (Panel(tuple(nodes)),),
         source=source_of(normalised),
     )
