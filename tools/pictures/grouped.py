@@ -17,7 +17,7 @@ from solutions.backend import Kernel, kernels
 from solutions.capture import capture
 from solutions.code import GraphModule
 from solutions.graph import Graph, Node
-from solutions.split_module import with_calls
+from solutions.split_module import build_graph, with_calls
 from solutions.unflatten import Outliner, find_borders
 from tools.pictures.changed import Moves, Steps, forward_of, line_in
 from tools.pictures.models import Exported, Layer
@@ -41,6 +41,7 @@ def slices() -> Picture:
     step("the flat list, and which value each node uses", {})
     for call in (*outliner.calls_at(2), *outliner.calls_at(1)):
         find_borders(call)
+        build_graph(call)
         outliner.read_state(call)
         for node in call.nodes:
             homes[node.name] = INSIDE.join(filter(None, (call.name, homes.get(node.name))))
@@ -49,7 +50,7 @@ def slices() -> Picture:
         marks = {
             placeholders[str(read.target)]: f"its {node.target}"
             for read, node in call.environment.items()
-            if read not in owned
+            if node.op == "get_attr" and read not in owned
         }
         owned |= set(call.environment)
         says = f"the call of {call.name} is a slice: {value}, from before it, goes in"
