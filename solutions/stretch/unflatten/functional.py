@@ -42,7 +42,7 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:
     output.args = (returned[len(returned) - len(signature.user_outputs) :],)  # the last ones
     for target, value in zip(targets, returned, strict=True):
         if target:
-            last = max([value, *_readers(target)])
+            last = max([value, *readers(target)])
             _call_after(last, torch.ops.aten.copy_.default, target, value)
 
 
@@ -57,20 +57,20 @@ def _call_after(after: Node, function: Any, *args: Node) -> Node:
     return node
 
 
-def _readers(value: Node) -> Iterator[Node]:
+def readers(value: Node) -> Iterator[Node]:
     """Yield the operations that read a value, directly or through views of it."""
     for user in value.users:
         yield user
-        if _is_view(user):
-            yield from _readers(user)
+        if is_view(user):
+            yield from readers(user)
 
 
 def _owner(value: Node) -> Node:
     """Return the value whose memory this is: the value itself, or what it is a view of."""
-    return _owner(value.all_input_nodes[0]) if _is_view(value) else value
+    return _owner(value.all_input_nodes[0]) if is_view(value) else value
 
 
-def _is_view(node: Node) -> bool:
+def is_view(node: Node) -> bool:
     """Return whether the result of a node is a view of its first argument."""
     schema = getattr(node.target, "_schema", None)
     return any(result.alias_info for result in getattr(schema, "returns", ()))

@@ -27,17 +27,18 @@ from torch.utils._pytree import TreeSpec
 from given.unflatten import Level
 
 from ...unflatten import ModuleCall, stacks_of
+from .functional import is_view, readers
 
 
 def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> None:
     """Edit the graph so that calls with a preserved signature take and return just what it says.
 
-    Sizes are computed where they are used, and results of in-place operations are read from the
-    tensor that was written. Then arguments are packed before the call and unpacked in it, and
-    results the other way round.
+    Sizes are computed where they are used, and what was written is read from the tensor that was
+    written. Then arguments are packed before the call and unpacked in it, and results the other
+    way round.
 
     Args:
-        graph: A flat graph. It is changed as described.
+        graph: A flat graph that writes in place. It is changed as described.
         signatures: By the name of the call.
 
     In torch: ``_ModuleFrame.remap_input`` and ``_generate_flatten_spec``.
@@ -49,8 +50,10 @@ def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignatu
         for level, nodes in slices_of(graph).items()
         if call_name(level) in signatures
     ]
-    for border in borders:
-        border.read_what_was_written()
+    write_between(graph, borders)
+    for value in reversed(graph.nodes):
+        if _is_in_place(value):
+            reroute(value, value.all_input_nodes[0], borders)
     for border in borders:
         border.pack()
     for border in borders:
@@ -90,6 +93,94 @@ def _is_size(node: Node) -> bool:
     return node.op == "call_function" and is_number and not reads_data
 
 
+def reroute(value: Node, other: Node, borders: Sequence[Border]) -> list[Node]:
+    """Use another node wherever a value would go around a signature.
+
+    Returns:
+        The nodes that use the other one now; for an argument or a result, where it is packed.
+    """
+    rerouted = [
+        user for user in value.users if any(each.is_detour(value, user) for each in borders)
+    ]
+    for user in rerouted:
+        user.replace_input_with(value, other)
+    for border in borders:
+        for leaves, place in ((border.arguments, border.first), (border.results, border.last)):
+            around = [each for each in borders if each is not border]
+            if value in leaves and any(each.is_detour(value, place) for each in around):
+                leaves[:] = [other if leaf is value else leaf for leaf in leaves]
+                rerouted.append(place)
+    return rerouted
+
+
+def write_between(graph: Graph, borders: Sequence[Border]) -> None:
+    """Write back what a buffer holds between the calls that change it.
+
+    A functional graph passes it from one call to the next as a value, which goes around their
+    signatures: the eager modules read it from the buffer. So does the tree.
+
+    Args:
+        graph: A flat graph, in which a buffer's last value is already written back.
+        borders: The borders of the calls whose signatures are preserved.
+
+    Raises:
+        RuntimeError: A value would be overwritten before it is read.
+
+    In torch: ``_IVals``, which keeps such values in attributes of their own.
+    """
+    for last in graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
+        buffer, final = last.args
+        reads = dict.fromkeys([each for each in readers(buffer) if each is not last], buffer)
+        writes = {last: final}
+        for version in _versions(buffer, final):
+            rerouted = reroute(version, buffer, borders)
+            for user in rerouted:
+                reads |= dict.fromkeys([user, *(readers(user) if is_view(user) else ())], version)
+            if rerouted and version is not final:
+                writes[_write_after(version, buffer, borders)] = version
+        if len(set(reads.values())) > 1:
+            _check(graph, buffer, reads, writes)
+
+
+def _versions(buffer: Node, final: Any) -> list[Node]:
+    """Return the values that a buffer had, up to the final one: each is made of the one before.
+
+    An operation that wrote in place has what it wrote as its first argument. If that doesn't lead
+    back to the buffer, there is only one.
+    """
+    versions = [final]
+    while versions[-1] is not buffer:
+        if not isinstance(versions[-1], Node) or not versions[-1].args:
+            return []
+        versions.append(versions[-1].args[0])
+    return versions[-2::-1]
+
+
+def _write_after(version: Node, buffer: Node, borders: Sequence[Border]) -> Node:
+    with version.graph.inserting_after(version):
+        write = version.graph.call_function(torch.ops.aten.copy_.default, (buffer, version))
+    write.meta = dict(version.meta)
+    for border in borders:
+        if border.last is version:
+            border.last = write
+    return write
+
+
+def _check(
+    graph: Graph, buffer: Node, reads: Mapping[Node, Node], writes: Mapping[Node, Node]
+) -> None:
+    """Check that each node reads the value that a buffer holds where the node runs."""
+    held = buffer
+    for node in graph.nodes:
+        if reads.get(node, held) is not held:
+            raise RuntimeError(
+                f"the value {reads[node].name!r} of {buffer.name!r} goes around a signature and is "
+                f"overwritten before {node.name!r} reads it; don't preserve the signature of the "
+                "module that makes it"
+            )
+        held = writes.get(node, held)
+
+
 def refuse_detours(call: ModuleCall) -> None:
     """Check that nothing goes around the signature of a call.
 
@@ -103,7 +194,9 @@ def refuse_detours(call: ModuleCall) -> None:
             being a result, such as a tensor that one module keeps in a list for another.
     """
     entering = [
-        each for each in call.inputs if each.op != "placeholder" and "parameter" not in each.meta
+        each
+        for each in call.inputs
+        if each.op not in ("placeholder", "get_attr") and "parameter" not in each.meta
     ]
     leaving = [each for each in call.outputs if "returned" not in each.meta]
     for value in [*entering, *leaving]:
@@ -149,14 +242,11 @@ class Border:
         """Return whether a node belongs to the call, or to one that it makes."""
         return self.first <= node <= self.last
 
-    def read_what_was_written(self) -> None:
-        """Beyond the border, read what an in-place operation wrote, in the place of its result."""
-        for value in reversed(self.graph.nodes):
-            inside = self.contains(value)
-            if _is_in_place(value) and value not in (self.results if inside else self.arguments):
-                for user in list(value.users):
-                    if self.contains(user) != inside:
-                        user.replace_input_with(value, value.all_input_nodes[0])
+    def is_detour(self, value: Node, user: Node) -> bool:
+        """Return whether a node uses a value around the signature: neither passed nor returned."""
+        inside = self.contains(value)
+        crossing = self.results if inside else self.arguments
+        return self.contains(user) != inside and value not in crossing
 
     def pack(self) -> None:
         """Pack the arguments before the call, and the results at its end.
