@@ -74,17 +74,6 @@ def returns_every_value(lesson):
         call.outputs = dict.fromkeys(call.nodes)
 
 
-@wrong("test_inputs_are_found_anywhere_among_the_arguments", says="in a list, or a keyword")
-def looks_at_positional_arguments_only(lesson):
-    """Overlooks values in lists and keywords."""
-
-    @around(lesson)
-    def find_borders(original, call):
-        original(call)
-        seen = {value for node in call.nodes for value in node.args if hasattr(value, "users")}
-        call.inputs = {value: None for value in call.inputs if value in seen}
-
-
 @wrong("test_a_module_reads_all_state_below_it", says="a value that a child owns was passed in")
 def reads_only_what_is_registered_on_the_module_itself(lesson):
     """Leaves the parameters of children to the children."""

@@ -493,6 +493,123 @@ def test_a_preserved_module_that_writes_its_buffer_keeps_its_signature(lesson, f
     like_eager(lesson, model, x(), preserve=("0",), functional=functional)
 
 
+class Handed(nn.Module):
+    """Hands its buffer to modules that write it or read it."""
+
+    def __init__(self, *parts: str):
+        super().__init__()
+        self.parts = nn.ModuleList(PARTS[part]() for part in parts)
+        self.register_buffer("total", torch.ones(()))
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x, self.total)
+        return x
+
+
+class Adds(nn.Module):
+    def forward(self, x, total):
+        total.add_(x.sum())
+        return x * total
+
+
+class Doubles(nn.Module):
+    def forward(self, x, total):
+        total.mul_(2)
+        return x + total
+
+
+PARTS = {"adds": Adds, "doubles": Doubles, "reads": Subtract}
+
+
+@FUNCTIONAL_TOO
+@pytest.mark.parametrize(
+    "parts",
+    [("adds", "doubles", "adds"), ("reads", "adds", "reads"), ("adds", "reads", "doubles")],
+    ids="-".join,
+)
+def test_a_buffer_is_handed_to_several_preserved_modules(lesson, parts, functional):
+    preserve = tuple(f"parts.{number}" for number in range(len(parts)))
+    like_eager(lesson, Handed(*parts), x(), preserve=preserve, functional=functional)
+
+
+class CountsThrice(nn.Module):
+    """Calls a counter three times, and reads its buffer before and after."""
+
+    def __init__(self, early: bool, late: bool):
+        super().__init__()
+        self.counter, self.early, self.late = Counter(), early, late
+
+    def forward(self, x):
+        before = self.counter.count * 1 if self.early else 0
+        y = self.counter(self.counter(self.counter(x) + 1))
+        return y + before + (self.counter.count if self.late else 0)
+
+
+@FUNCTIONAL_TOO
+@pytest.mark.parametrize("early", [False, True], ids=["", "read before"])
+@pytest.mark.parametrize("late", [False, True], ids=["", "read after"])
+def test_a_preserved_module_writes_its_buffer_in_several_calls(lesson, early, late, functional):
+    model = CountsThrice(early, late)
+    like_eager(lesson, model, x(), preserve=("counter",), functional=functional)
+
+
+@pytest.mark.beyond("torch's tree fails when it runs")
+def test_a_decomposed_batch_norm_that_is_preserved_is_refused(lesson):
+    program = export(training_norms(), x(), preserve=("0",), functional=True)
+    with refuses(RuntimeError, "'0'"):
+        lesson.unflatten(program)
+
+
+class HasAConstant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.offset = torch.rand(3)
+
+    def forward(self, x, more: bool):
+        return x + self.offset if more else x * self.offset
+
+
+class CallsWithAConstant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = HasAConstant()
+
+    def forward(self, x):
+        return self.inner(self.inner(x, True), False)
+
+
+def test_a_dispatched_module_keeps_its_constants(lesson):
+    run = like_eager(lesson, CallsWithAConstant, x(), preserve=("inner",))
+    same_numbers(run.tree.inner.offset, run.eager.inner.offset)
+
+
+class Parent(nn.Module):
+    def __init__(self, child: nn.Module):
+        super().__init__()
+        self.child = child
+
+    def forward(self, x):
+        return self.child(x) + 1
+
+
+def under_two_names():
+    norm = nn.LayerNorm(3)
+    return Steps(norm, nn.ReLU(), norm), "0", "2"
+
+
+def below_two_parents():
+    child = nn.Linear(3, 3)
+    return Steps(Parent(child), Parent(child)), "0.child", "1.child"
+
+
+@pytest.mark.parametrize("make", [under_two_names, below_two_parents])
+def test_one_module_is_one_module_after_a_strict_export(lesson, make):
+    model, first, second = make()
+    tree = like_eager(lesson, model, x(), strict=True).tree
+    holds(tree.get_submodule(first) is tree.get_submodule(second), "one module under both names")
+
+
 def test_print_readable_shows_the_code(lesson, capsys):
     tree = lesson.unflatten(program_of(one_block, x()))
     text = tree.get_submodule("0.linear").print_readable()

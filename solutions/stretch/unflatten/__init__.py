@@ -22,7 +22,7 @@ from given.capture import Flat
 from given.unflatten import flat_of
 
 from ...unflatten import attach
-from .calls import Outliner, attach_branches
+from .calls import Outliner, attach_branches, join_names
 from .functional import remove_tokens, restore_mutations
 from .modules import (
     InterpreterModule,
@@ -83,6 +83,8 @@ def unflatten(
     tree = UnflattenedModule(outliner, flat)
     tree.describe(module, flat_args_adapter)
     modules = make_modules(tree, outliner.calls)
+    if not preserved:
+        join_names(modules, flat.graph)
     attach(modules, copied(flat.state), flat.paths)
     attach_branches(modules, module)
     for path in ["", *outliner.calls]:

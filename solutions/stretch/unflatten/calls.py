@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from torch import nn
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from given.capture import Flat
 
 from ... import unflatten as core
-from ...unflatten import ModuleCall
+from ...unflatten import ModuleCall, graph_key
 from .signatures import call_name, refuse_detours
 
 
@@ -89,3 +89,22 @@ def attach_branches(modules: Mapping[str, nn.Module], program: Any) -> None:
         for node in module.graph.find_nodes(op="get_attr"):
             if node.target in branches:
                 setattr(module._owner, str(node.target), getattr(program.graph_module, node.target))
+
+
+def join_names(modules: dict[str, Any], graph: Graph) -> None:
+    """Let all names of one module hold one module, where its calls do the same.
+
+    Strict export writes the identity of a module into the keys of the stacks, so a module that is
+    called under two names, or below two parents, can be told from two equal ones.
+
+    In torch: the second case of ``_deduplicate_modules``.
+    """
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for node in graph.nodes:
+        for key, (path, _) in node.meta.get("nn_module_stack", {}).items():
+            if path in modules:
+                names[key.partition("@")[0]][path] = None
+    for first, *others in names.values():
+        for other in others:
+            if graph_key(modules[other].graph) == graph_key(modules[first].graph):
+                modules[other] = modules[first]
