@@ -36,6 +36,7 @@ from torch.fx.node import map_aggregate
 from torch.fx.proxy import ParameterProxy
 
 from given.code import keep_persistence
+from given.graph import has_effect
 from given.tracer import tracing_flag
 
 from .. import tracer as core
@@ -224,6 +225,18 @@ class TorchsBase(fx.Tracer, TracerBase):
     _filter_traceback_frames = TracerBase._filter_traceback_frames
 
 
+class EffectsGraph(Graph):
+    """torch's graph, except that eliminating dead code keeps every call that has an effect."""
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Any], bool] | None = None) -> bool:
+        """Erase the nodes without users, except for those that ``is_impure_node`` keeps."""
+        return super().eliminate_dead_code(is_impure_node or self.is_needed)
+
+    @staticmethod
+    def is_needed(node: fx.Node) -> bool:
+        return node.is_impure() or has_effect(node)
+
+
 class Tracer(TracerOfAnyGraph, TorchsBase):
     """The core's tracer in torch's place: a ``torch.fx.Tracer``, which makes torch's objects.
 
@@ -241,8 +254,8 @@ class Tracer(TracerOfAnyGraph, TorchsBase):
     create_node = fx.Tracer.create_node
 
     def new_graph(self) -> Graph:  # type: ignore[override]
-        """Return an empty graph of torch's that remembers the class of its tracer."""
-        return Graph(tracer_cls=type(self))
+        """Return an empty graph of torch's kind that remembers the class of its tracer."""
+        return EffectsGraph(tracer_cls=type(self))
 
     @classmethod
     def _graph_module_deserialization_tracer(cls, root: nn.Module) -> Tracer:

@@ -820,3 +820,16 @@ def test_the_tracer_can_be_copied(lesson):
         copied.trace(zoo.SMALL["EveryOpcode"]().model),
         torch.fx.Tracer().trace(zoo.SMALL["EveryOpcode"]().model),
     )
+
+
+@pytest.mark.beyond("torch's graph erases a write whose result isn't used")
+def test_a_write_stays_in_the_graph_of_a_trace_without_its_dead_code(lesson):
+    def twice(x):
+        y = x * 1
+        y.add_(1)
+        return y * 2
+
+    gm = lesson.symbolic_trace(twice)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    same_numbers(gm(torch.zeros(2)), twice(torch.zeros(2)))
