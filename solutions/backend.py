@@ -56,7 +56,7 @@ def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  
     return ahead_of_time(lower, TABLE)(gm, example_inputs)
 
 
-def lower(gm: GraphModule) -> GraphModule:
+def lower(gm: GraphModule) -> GraphModule:  # step 5
     """Return a module that runs a flat graph with one call for each of its kernels.
 
     Write it last. The ``source`` of all fused kernels is compiled as one library. A kernel's
@@ -133,7 +133,7 @@ REDUCTIONS: dict[Any, Reduction] = {
 # --- step 1: which nodes a loop over rows and columns can run
 
 
-def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
+def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:  # step 1
     """Return how a loop over a shape reads an operand of another shape.
 
     The last dimension of a loop is its columns, and all others together are its rows. In
@@ -156,7 +156,7 @@ def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:
     return "column" if math.prod(operand) == operand[-1] == shape[-1] else None
 
 
-def fits(node: Node) -> bool:
+def fits(node: Node) -> bool:  # step 1
     """Return whether a loop can run a node.
 
     Any other node stays a call of torch. The node's result has to be plain (``is_plain``), with at
@@ -244,7 +244,7 @@ class Kernel(Partition):  # given
 CHUNK = 16384  # elements of a row in a flat kernel
 
 
-def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
+def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:  # step 2
     """Return the shape that a node's loop runs over, or ``None`` if the node doesn't fit.
 
     Most nodes run over their own shape. But the loop of ``m = x.mean(-1, keepdim=True)`` runs over
@@ -266,7 +266,7 @@ def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:
     return max(with_rows, key=lambda loop: loop.level).shape if with_rows else own
 
 
-def loops_of(graph: Graph) -> dict[Node, Loop]:
+def loops_of(graph: Graph) -> dict[Node, Loop]:  # step 2
     """Return the loop of each node.
 
     A kernel runs from its first node to its last without a break. So no value may leave it and come
@@ -297,7 +297,7 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:
     return loops
 
 
-def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:
+def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:  # step 2
     """Move each node that fits to the loop of its users, if that saves storing its result.
 
     In the example of ``loops_of``, only ``add`` uses ``relu_1``. A node joins its users if they all
@@ -316,7 +316,7 @@ def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:
                 loops[node] = loop
 
 
-def kernels(gm: GraphModule) -> list[Kernel]:
+def kernels(gm: GraphModule) -> list[Kernel]:  # step 2
     """Return the partitions of a graph, in an order in which they can run.
 
     Nodes in equal loops are one partition, whose ``shape`` is the loop's. Each other call is a
@@ -347,7 +347,7 @@ def kernels(gm: GraphModule) -> list[Kernel]:
 # --- step 3: the passes over a row
 
 
-def phases(kernel: Kernel) -> list[list[Node]]:
+def phases(kernel: Kernel) -> list[list[Node]]:  # step 3
     """Return the nodes in groups: each group runs in one pass over the columns of a row.
 
     A sum is known only after a pass. So a node with a value per column waits for the next pass if
@@ -461,7 +461,7 @@ class CWriter:
         line = f"o_{node.name}[{INDEX[where]}] = v_{node.name};"
         return [line] if node in self.kernel.outputs else []
 
-    def is_kept(self, node: Node) -> bool:
+    def is_kept(self, node: Node) -> bool:  # step 4
         """Return whether a node has a value per column that a later pass needs.
 
         Its variable is gone at the next column, so it is kept in a buffer.
@@ -469,7 +469,7 @@ class CWriter:
         later = any(self.phase.get(user, 0) > self.phase[node] for user in node.users)
         return later and not is_per_row(self.kernel, node)
 
-    def in_loop(self, node: Node) -> list[str]:
+    def in_loop(self, node: Node) -> list[str]:  # step 4
         """Return the lines of a node inside the loop over the columns.
 
         A value per column is computed, put into its buffer if it ``is_kept``, and stored
@@ -490,7 +490,7 @@ class CWriter:
             found.append(f"b_{node.name}[j] = v_{node.name};")
         return found + self.store(node, "whole")
 
-    def after_loop(self, node: Node) -> list[str]:
+    def after_loop(self, node: Node) -> list[str]:  # step 4
         """Return the lines of a node with a value per row, after the loop over the columns.
 
         The value of a reduction is its ``result``: ``const float v_mean = s_mean / columns;``.
@@ -508,7 +508,7 @@ class CWriter:
         names = {name: self.operand(node, argument) for name, argument in given}
         return POINTWISE[node.target].format_map(names)
 
-    def operand(self, node: Node, argument: Any) -> str:
+    def operand(self, node: Node, argument: Any) -> str:  # step 4
         """Return the C expression of an argument of a node.
 
         In ``softmax(x * 2, -1)``, there are all five kinds:
@@ -542,7 +542,7 @@ def source(fused: list[Kernel]) -> str:  # given
 # --- step 5: a graph that calls the kernels
 
 
-def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:
+def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
     """Return a function that runs a kernel on its inputs, and returns new outputs.
 
     C gets addresses only, and would read past the end of a tensor without notice. So pass each

@@ -69,6 +69,8 @@ class Hints:
     """
 
     def __init__(self, lesson: str, step: int) -> None:
+        if not hints_of(lesson, step):  # what there is for the whole lesson may help
+            step = 0
         self.command = f"kata hint {lesson}" + f" --step {step}" * bool(step)
         self.lesson = lesson
         self.hints = hints_of(lesson, step)

@@ -85,6 +85,7 @@ def test_a_step_has_its_own_hints(learner, page):
     play("hint", "tracer")
     assert play("hint", "tracer", "--step", "2").screen.startswith("Hint 1 of 1: the other step")
     assert play("hint", "tracer").screen.startswith("Hint 2 of 2")
+    assert play("hint", "tracer", "--step", "1").screen.startswith("There are no more hints.")
     assert "has no step 9" in play("hint", "tracer", "--step", "9").screen
 
 

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Tracer, symbolic_trace
 
-from solutions.stretch import engine
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
@@ -436,6 +435,7 @@ def test_a_returned_match_has_the_new_node_of_an_input_that_was_replaced(lesson)
 @pytest.mark.unasked
 @pytest.mark.beyond("torch finds patterns in its own graphs only")
 def test_matches_in_a_row_are_replaced_in_a_graph_that_is_not_torchs(lesson):
+    engine = pytest.importorskip("solutions.stretch.engine")
     gm = engine.symbolic_trace(nn.Sequential(nn.ReLU(), nn.ReLU()))
     lesson.replace_pattern(gm, nn.Sequential(nn.ReLU()), tanh)
     gm.graph.lint()
