@@ -1,0 +1,64 @@
+"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that nobody can spoil."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from given import backend
+
+TEXT = "int run() { return 1; }"
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch) -> list[Path]:
+    """The libraries that are built from now on, in a folder of their own."""
+    build, libraries = backend.build, []
+
+    def noted(compiler, text, library):
+        libraries.append(library)
+        build(compiler, text, library)
+
+    monkeypatch.setattr(backend, "build", noted)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return libraries
+
+
+@pytest.mark.compiler
+def test_a_text_is_compiled_once(built):
+    assert [backend.library_of(TEXT).run() for _ in range(2)] == [1, 1]
+    assert len(built) == 1
+
+
+@pytest.mark.compiler
+def test_all_that_affects_a_library_affects_its_name(built, tmp_path, monkeypatch):
+    compiler = tmp_path / "other"
+    compiler.write_text(f'#!/bin/sh\nexec {backend.find_compiler()} "$@"\n')
+    compiler.chmod(0o755)
+    backend.library_of(TEXT)
+    backend.library_of(TEXT + "\n")
+    monkeypatch.setattr(backend, "FLAGS", [*backend.FLAGS, "-DOTHER"])
+    backend.library_of(TEXT)
+    monkeypatch.setattr(backend, "OPTIONS", backend.OPTIONS[1:])
+    backend.library_of(TEXT)
+    monkeypatch.setenv("CC", str(compiler))
+    backend.library_of(TEXT)
+    assert len(set(built)) == 5
+
+
+@pytest.mark.compiler
+def test_a_text_that_does_not_compile_leaves_nothing_and_its_line_is_shown(built, tmp_path):
+    with pytest.raises(OSError, match=r"failed: error: .*nonsense") as caught:
+        backend.library_of("int run() { return nonsense; }")
+    assert "return nonsense;" in str(caught.value).splitlines()[1]
+    (folder,) = tmp_path.iterdir()
+    assert not list(folder.iterdir())
+    assert backend.library_of(TEXT).run() == 1
+
+
+def test_without_a_compiler_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(OSError, match="CC"):
+        backend.library_of(TEXT)
