@@ -1,4 +1,4 @@
-"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that nobody can spoil."""
+"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that wrong code can't spoil."""
 
 from __future__ import annotations
 
