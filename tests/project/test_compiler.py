@@ -1,4 +1,4 @@
-"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that wrong code can't spoil."""
+"""What ``given/backend.py`` gives the lesson: a compiler, and a cache that stays right."""
 
 from __future__ import annotations
 
