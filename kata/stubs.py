@@ -17,7 +17,6 @@ from functools import cache
 from kata.paths import CORES
 from lessons import LESSONS
 
-LINE_LENGTH = 100
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 GIVEN = re.compile(r"#\s*given\b")
@@ -142,11 +141,10 @@ class Solution(Source):
     def exercise(self, definition: Definition, qualified_name: str) -> Iterator[str]:
         """Yield the docstring and the line that says what is still to be written."""
         first = definition.body[0]
-        docstring = ast.get_docstring(definition)
-        if docstring is not None:
+        if ast.get_docstring(definition) is not None:
             yield self.text(first)
-        task = first_sentence(docstring) if docstring else f"write {qualified_name}"
-        yield indented(raise_todo(f"{self.lesson}: {task}", first.col_offset), first.col_offset)
+        todo = f'raise NotImplementedError("{self.lesson}: {qualified_name}")'
+        yield indented(todo, first.col_offset)
 
     def is_marked(self, statement: ast.stmt, mark: re.Pattern[str]) -> bool:
         """Return whether a statement, or the header of a definition, has the mark in a comment."""
@@ -168,22 +166,6 @@ def is_private_field(statement: ast.stmt) -> bool:
 def first_line(statement: ast.stmt) -> int:
     decorators = statement.decorator_list if isinstance(statement, DEFINITIONS) else []
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def first_sentence(docstring: str) -> str:
-    """The contract of a docstring: everything up to the first full stop, on one line."""
-    paragraph = " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
-    sentence = re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0].rstrip(".")
-    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
-
-
-def raise_todo(message: str, column: int) -> str:
-    """The ``raise`` of an exercise, broken as the formatter would break it."""
-    literal = f'"{message}"' if '"' not in message else repr(message)
-    line = f"raise NotImplementedError({literal})"
-    if column + len(line) <= LINE_LENGTH:
-        return line
-    return f"raise NotImplementedError(\n    {literal}\n)"
 
 
 def bound_names(statement: ast.stmt) -> set[str]:

@@ -72,9 +72,7 @@ def lower(gm: GraphModule) -> GraphModule:  # step 5
     >>> [node.name for node in lower(flat).graph.nodes]
     ['input_0', 'kernel', 'mm', 'output']
     """
-    raise NotImplementedError(
-        "backend: return a module that runs a flat graph with one call for each of its kernels"
-    )
+    raise NotImplementedError("backend: lower")
 
 
 POINTWISE: dict[Any, str] = {
@@ -136,9 +134,7 @@ def place(shape: tuple[int, ...], operand: tuple[int, ...]) -> str | None:  # st
     >>> [place((4, 3), operand) for operand in ((4, 3), (1, 1), (4, 1), (3,), (1, 3), (4,))]
     ['whole', 'single', 'row', 'column', 'column', None]
     """
-    raise NotImplementedError(
-        "backend: return how a loop over a shape reads an operand of another shape"
-    )
+    raise NotImplementedError("backend: place")
 
 
 def fits(node: Node) -> bool:  # step 1
@@ -160,7 +156,7 @@ def fits(node: Node) -> bool:  # step 1
     >>> [node.name for node in graph.nodes if fits(node)]
     ['add', 'relu', 'sum_1']
     """
-    raise NotImplementedError("backend: return whether a loop can run a node")
+    raise NotImplementedError("backend: fits")
 
 
 class Loop(NamedTuple):  # given
@@ -225,9 +221,7 @@ def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:  
         node: The node.
         loops: The loops of the nodes before it.
     """
-    raise NotImplementedError(
-        "backend: return the shape that a node's loop runs over, or ``None`` if the node doesn't fit"
-    )
+    raise NotImplementedError("backend: loop_shape")
 
 
 def loops_of(graph: Graph) -> dict[Node, Loop]:  # step 2
@@ -251,7 +245,7 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:  # step 2
     >>> {str(node): loop.level for node, loop in loops_of(graph).items() if loop.shape}
     {'relu': 1, 'relu_1': 1, 'add': 3}
     """
-    raise NotImplementedError("backend: return the loop of each node")
+    raise NotImplementedError("backend: loops_of")
 
 
 def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:  # step 2
@@ -265,9 +259,7 @@ def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:  # step 2
         graph: The graph.
         loops: The loops of all nodes; they are changed.
     """
-    raise NotImplementedError(
-        "backend: move each node that fits to the loop of its users, if that saves storing its result"
-    )
+    raise NotImplementedError("backend: join_users")
 
 
 def kernels(gm: GraphModule) -> list[Kernel]:  # step 2
@@ -288,9 +280,7 @@ def kernels(gm: GraphModule) -> list[Kernel]:  # step 2
     [mm] [add, input_1] [mm] False
     [relu, neg] [mm] [neg] True
     """
-    raise NotImplementedError(
-        "backend: return the partitions of a graph, in an order in which they can run"
-    )
+    raise NotImplementedError("backend: kernels")
 
 
 def phases(kernel: Kernel) -> list[list[Node]]:  # step 3
@@ -308,9 +298,7 @@ def phases(kernel: Kernel) -> list[list[Node]]:  # step 3
     >>> phases(kernel)
     [[amax], [sub, exp, sum_1], [div]]
     """
-    raise NotImplementedError(
-        "backend: return the nodes in groups: each group runs in one pass over the columns of a row"
-    )
+    raise NotImplementedError("backend: phases")
 
 
 def is_per_row(kernel: Kernel, node: Node) -> bool:  # given
@@ -403,9 +391,7 @@ class CWriter:
 
         Its variable is gone at the next column, so it is kept in a buffer.
         """
-        raise NotImplementedError(
-            "backend: return whether a node has a value per column that a later pass needs"
-        )
+        raise NotImplementedError("backend: CWriter.is_kept")
 
     def in_loop(self, node: Node) -> list[str]:  # step 4
         """Return the lines of a node inside the loop over the columns.
@@ -418,9 +404,7 @@ class CWriter:
             b_exp[j] = v_exp;
             s_sum_1 += v_exp;
         """
-        raise NotImplementedError(
-            "backend: return the lines of a node inside the loop over the columns"
-        )
+        raise NotImplementedError("backend: CWriter.in_loop")
 
     def after_loop(self, node: Node) -> list[str]:  # step 4
         """Return the lines of a node with a value per row, after the loop over the columns.
@@ -428,9 +412,7 @@ class CWriter:
         The value of a reduction is its ``result``: ``const float v_mean = s_mean / columns;``.
         It is stored at the place ``"row"``.
         """
-        raise NotImplementedError(
-            "backend: return the lines of a node with a value per row, after the loop over the columns"
-        )
+        raise NotImplementedError("backend: CWriter.after_loop")
 
     def expression(self, node: Node) -> str:  # given
         """Return the C expression of a node, from ``POINTWISE`` and its operands."""
@@ -449,7 +431,7 @@ class CWriter:
         - ``v_amax``: a value per row, also from an earlier pass;
         - ``b_mul[j]``: a value per column from an earlier pass.
         """
-        raise NotImplementedError("backend: return the C expression of an argument of a node")
+        raise NotImplementedError("backend: CWriter.operand")
 
 
 def lines(texts: Iterable[str], depth: int = 0) -> str:  # given
@@ -477,9 +459,7 @@ def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
         A function named ``"kernel"``, for the names of its calls. It returns a list of outputs, or
         a single output as it is (``returns_single``).
     """
-    raise NotImplementedError(
-        "backend: return a function that runs a kernel on its inputs, and returns new outputs"
-    )
+    raise NotImplementedError("backend: launcher")
 
 
 def with_kernels(

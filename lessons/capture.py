@@ -149,7 +149,7 @@ class Recorder(TorchDispatchMode):
         >>> node, node.meta
         (add, {'nn_module_stack': {'L__self__': ('', 'Net')}})
         """
-        raise NotImplementedError("capture: add a node, and note which modules are running")
+        raise NotImplementedError("capture: Recorder.add_node")
 
     def record(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:  # step 1
         """Add a node for a call, and return the call's result.
@@ -163,7 +163,7 @@ class Recorder(TorchDispatchMode):
         >>> [(str(node.target), node.args) for node in recorder.graph.nodes]
         [('aten.ones.default', ([2, 3],)), ('aten.sum.dim_IntList', (ones, [0]))]
         """
-        raise NotImplementedError("capture: add a node for a call, and return the call's result")
+        raise NotImplementedError("capture: Recorder.record")
 
     def bind(self, result: Any, node: Node) -> Any:  # step 1
         """Remember which node a result belongs to, and return the result.
@@ -184,9 +184,7 @@ class Recorder(TorchDispatchMode):
         >>> recorder.node_of(high), recorder.node_of(high).args, recorder.node_of(high).meta["val"]
         (getitem_1, (aminmax, 1), FakeTensor(..., size=()))
         """
-        raise NotImplementedError(
-            "capture: remember which node a result belongs to, and return the result"
-        )
+        raise NotImplementedError("capture: Recorder.bind")
 
     def known(self, tensor: Tensor) -> Tensor:  # step 1
         """Return the fake tensor for a tensor that an operator is called with.
@@ -205,9 +203,7 @@ class Recorder(TorchDispatchMode):
         >>> [node.name for node in recorder.graph.nodes], recorder.constants
         (['ones', '_tensor_constant0', 'mul', 'mul_1'], {'_tensor_constant0': tensor([2.])})
         """
-        raise NotImplementedError(
-            "capture: return the fake tensor for a tensor that an operator is called with"
-        )
+        raise NotImplementedError("capture: Recorder.known")
 
     def node_of(self, tensor: Tensor) -> Node:  # given
         """Return the node that has a tensor's value."""
@@ -233,9 +229,7 @@ class Recorder(TorchDispatchMode):
         >>> [str(node.target) for node in recorder.graph.nodes]
         ['aten.ones.default', 'aten.view.default', 'aten.sum.dim_IntList']
         """
-        raise NotImplementedError(
-            "capture: compute a call with smaller operators, or return ``NotImplemented``"
-        )
+        raise NotImplementedError("capture: Recorder.decompose")
 
     def lift(self, name: str, value: Any) -> Any:  # step 3
         """Add a placeholder for a value, and return what the model gets in its place.
@@ -252,9 +246,7 @@ class Recorder(TorchDispatchMode):
         >>> recorder.graph.find_nodes(op="placeholder")
         [p_block_1_scale, input_0]
         """
-        raise NotImplementedError(
-            "capture: add a placeholder for a value, and return what the model gets in its place"
-        )
+        raise NotImplementedError("capture: Recorder.lift")
 
     def fake(self, tensor: Tensor) -> Tensor:  # given
         """Return a fake copy of a tensor. Two copies of one tensor are two tensors."""
@@ -271,9 +263,7 @@ class Recorder(TorchDispatchMode):
         >>> recorder.state
         {'p_0_weight': '0.weight', 'p_0_bias': '0.bias'}
         """
-        raise NotImplementedError(
-            "capture: lift a model's parameters and buffers; return their fake tensors by name"
-        )
+        raise NotImplementedError("capture: Recorder.lift_state")
 
     def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # step 3
         """Lift each leaf of the arguments; return ``(args, kwargs)`` with the lifted ones.
@@ -286,9 +276,7 @@ class Recorder(TorchDispatchMode):
         >>> list(recorder.graph.nodes)
         [input_0, input_1, input_2]
         """
-        raise NotImplementedError(
-            "capture: lift each leaf of the arguments; return ``(args, kwargs)`` with the lifted ones"
-        )
+        raise NotImplementedError("capture: Recorder.lift_arguments")
 
     def finish(self, result: Any) -> None:  # step 3
         """Add the output node, and erase each node that no result needs.
@@ -296,9 +284,7 @@ class Recorder(TorchDispatchMode):
         ``given.refuse_hidden("the result", result)`` refuses a result that isn't a pytree but
         holds tensors.
         """
-        raise NotImplementedError(
-            "capture: add the output node, and erase each node that no result needs"
-        )
+        raise NotImplementedError("capture: Recorder.finish")
 
     def run(
         self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -340,9 +326,7 @@ class Recorder(TorchDispatchMode):
         second also runs after an error. Registering returns a handle: call its ``remove()`` after
         the block, even after an error.
         """
-        raise NotImplementedError(
-            "capture: while the block runs, keep in ``running`` the modules that are running, outermost first"
-        )
+        raise NotImplementedError("capture: Recorder.module_stacks")
 
 
 def capture_flat(

@@ -53,7 +53,7 @@ def python_code(graph: Graph) -> PythonCode:  # step 4
         add = relu + mul;  relu = mul = None
         return add
     """
-    raise NotImplementedError("code: return a function ``forward`` that does what a graph says")
+    raise NotImplementedError("code: python_code")
 
 
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:  # step 3
@@ -69,9 +69,7 @@ def last_uses(graph: Graph) -> dict[Node, list[Node]]:  # step 3
     >>> {str(node): freed for node, freed in last_uses(graph).items() if freed}
     {'output': [add, output], 'add': [relu, x]}
     """
-    raise NotImplementedError(
-        "code: return, for each node, the nodes whose values aren't needed after it"
-    )
+    raise NotImplementedError("code: last_uses")
 
 
 def attribute(base: str, path: Any) -> str:  # step 1
@@ -87,9 +85,7 @@ def attribute(base: str, path: Any) -> str:  # step 1
     >>> attribute("self", "layer1.0.conv1")
     'getattr(self.layer1, "0").conv1'
     """
-    raise NotImplementedError(
-        "code: return an expression for the attribute at a path below another expression"
-    )
+    raise NotImplementedError("code: attribute")
 
 
 # How calls of the functions of `operator` are written.
@@ -140,9 +136,7 @@ class CodeWriter:
         >>> writer.globals["math_sqrt"]
         <built-in function sqrt>
         """
-        raise NotImplementedError(
-            "code: return an expression for a function, a class, or another object"
-        )
+        raise NotImplementedError("code: CodeWriter.reference")
 
     def argument(self, value: Any) -> str:  # step 2
         """Return an expression for an argument of a node.
@@ -161,7 +155,7 @@ class CodeWriter:
         >>> CodeWriter(x.graph).argument(torch.ones(2))
         'torch_Tensor'
         """
-        raise NotImplementedError("code: return an expression for an argument of a node")
+        raise NotImplementedError("code: CodeWriter.argument")
 
     def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:  # given
         """Return the text between the brackets of a call."""
@@ -181,7 +175,7 @@ class CodeWriter:
         >>> [CodeWriter(graph).expression(node) for node in graph.nodes if "call" in node.op]
         ['x[0]', 'torch.add(getitem, 1)', 'add.sum(dim = 0)']
         """
-        raise NotImplementedError("code: return an expression for the value of a node")
+        raise NotImplementedError("code: CodeWriter.expression")
 
     def statement(self, node: Node) -> str:  # step 4
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
@@ -200,9 +194,7 @@ class CodeWriter:
         mul = input_1 * inf_1
         return mul
         """
-        raise NotImplementedError(
-            "code: return the statement of a node: ``name = …``, or the ``return`` of the output"
-        )
+        raise NotImplementedError("code: CodeWriter.statement")
 
     def annotated(self, name: str, node: Node, mark: str = " : ") -> str:  # given
         """Return a name, with the annotation that its node carries."""
@@ -218,9 +210,7 @@ class CodeWriter:
         >>> [*CodeWriter(graph).lines()]
         ['relu = torch.relu(x);  x = None', 'add = relu + 1;  relu = None', 'return add']
         """
-        raise NotImplementedError(
-            "code: yield the lines of the body: each statement, with the code that frees values after it"
-        )
+        raise NotImplementedError("code: CodeWriter.lines")
 
     def signature(self) -> str:  # step 4
         """Return the first line: the parameters, and the annotation of the output.
@@ -230,15 +220,11 @@ class CodeWriter:
         >>> CodeWriter(graph).signature()
         'def forward(self, x, dim = -1, *more):'
         """
-        raise NotImplementedError(
-            "code: return the first line: the parameters, and the annotation of the output"
-        )
+        raise NotImplementedError("code: CodeWriter.signature")
 
     def parameters(self) -> list[str]:  # step 4
         """Return the parameters besides ``self``: ``x``, ``x : int``, ``x : int = 2``, ``*x``."""
-        raise NotImplementedError(
-            "code: return the parameters besides ``self``: ``x``, ``x : int``, ``x : int = 2``, ``*x``"
-        )
+        raise NotImplementedError("code: CodeWriter.parameters")
 
 
 def compiled(generated: PythonCode) -> Callable[..., Any]:  # step 6
@@ -249,9 +235,7 @@ def compiled(generated: PythonCode) -> Callable[..., Any]:  # step 6
     >>> compiled(PythonCode("def forward(self, x): return root(x)", {"root": math.sqrt}))(None, 4)
     2.0
     """
-    raise NotImplementedError(
-        "code: return the function ``forward`` with this source and these globals"
-    )
+    raise NotImplementedError("code: compiled")
 
 
 class GraphModule(nn.Module):
@@ -285,7 +269,7 @@ class GraphModule(nn.Module):
     def __init__(
         self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
     ) -> None:  # step 6
-        raise NotImplementedError("code: write GraphModule.__init__")
+        raise NotImplementedError("code: GraphModule.__init__")
 
     @property
     def graph(self) -> Graph:  # given
@@ -311,9 +295,7 @@ class GraphModule(nn.Module):
 
         Afterwards ``code`` is its source, and the module's ``forward`` runs it.
         """
-        raise NotImplementedError(
-            "code: generate the code from the graph as it is now, and return it"
-        )
+        raise NotImplementedError("code: GraphModule.recompile")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:  # step 6
         """Return a module with a copy of everything in this one, for ``copy.deepcopy``.
@@ -335,9 +317,7 @@ class GraphModule(nn.Module):
         >>> module(2), twin(2)
         (3, 0)
         """
-        raise NotImplementedError(
-            "code: return a module with a copy of everything in this one, for ``copy.deepcopy``"
-        )
+        raise NotImplementedError("code: GraphModule.__deepcopy__")
 
 
 def graph_module_class(module: nn.Module) -> Any:  # given
@@ -370,6 +350,4 @@ def install(module: nn.Module, target: str, value: Any) -> None:  # step 6
     >>> dict(module.named_buffers())
     {'block.scale': tensor([1., 1.])}
     """
-    raise NotImplementedError(
-        "code: put a value at a path inside a module, and create missing modules along the way"
-    )
+    raise NotImplementedError("code: install")

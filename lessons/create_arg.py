@@ -51,9 +51,7 @@ class CreateArg:
         >>> list(tracer.trace(lambda x: torch.add(x, torch.ones(2))).nodes)
         [x, _tensor_constant0, add, output]
         """
-        raise NotImplementedError(
-            "create_arg: turn any value that the traced code uses into an argument that a node can hold"
-        )
+        raise NotImplementedError("create_arg: CreateArg.create_arg")
 
     def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:  # steps 2, 3
         """Return the path at which the root holds a tensor or a module, or ``None``.
@@ -66,9 +64,7 @@ class CreateArg:
         ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
         or all buffers, each time.
         """
-        raise NotImplementedError(
-            "create_arg: return the path at which the root holds a tensor or a module, or ``None``"
-        )
+        raise NotImplementedError("create_arg: CreateArg.path_of_value")
 
     def get_fresh_qualname(self, prefix: str) -> str:  # step 3
         """Return a name that the root doesn't use yet: ``prefix`` with a number appended.
@@ -86,9 +82,7 @@ class CreateArg:
         >>> namer.get_fresh_qualname("_tensor_constant")
         '_tensor_constant1'
         """
-        raise NotImplementedError(
-            "create_arg: return a name that the root doesn't use yet: ``prefix`` with a number appended"
-        )
+        raise NotImplementedError("create_arg: CreateArg.get_fresh_qualname")
 
 
 def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
@@ -105,7 +99,7 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
     >>> [*tensor_paths(model).values()]
     ['0.table', '0.weight', '0.bias']
     """
-    raise NotImplementedError("create_arg: return the path of every tensor that a model holds")
+    raise NotImplementedError("create_arg: tensor_paths")
 
 
 def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
@@ -122,6 +116,4 @@ def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
     >>> [has_attribute(layer, name) for name in ("in_features", "weight", "forward", "mean")]
     [True, True, True, False]
     """
-    raise NotImplementedError(
-        "create_arg: return whether a module has an attribute, without reading it"
-    )
+    raise NotImplementedError("create_arg: has_attribute")

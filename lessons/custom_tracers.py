@@ -45,9 +45,7 @@ class LowerReluTracer(Tracer):
 
         In torch: ``torch.fx.Tracer.is_leaf_module``.
         """
-        raise NotImplementedError(
-            "custom_tracers: return whether a call of ``m`` is one node: never if it is a ReLU"
-        )
+        raise NotImplementedError("custom_tracers: LowerReluTracer.is_leaf_module")
 
 
 class TaggingTracer(Tracer):
@@ -67,7 +65,7 @@ class TaggingTracer(Tracer):
     """
 
     def __init__(self, tag: Any = "foo") -> None:  # step 2
-        raise NotImplementedError("custom_tracers: write TaggingTracer.__init__")
+        raise NotImplementedError("custom_tracers: TaggingTracer.__init__")
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:  # step 2
         """Create the node as ``Tracer`` does, and put the tag on it.
@@ -79,9 +77,7 @@ class TaggingTracer(Tracer):
 
         In torch: ``torch.fx.proxy.TracerBase.create_node``.
         """
-        raise NotImplementedError(
-            "custom_tracers: create the node as ``Tracer`` does, and put the tag on it"
-        )
+        raise NotImplementedError("custom_tracers: TaggingTracer.create_node")
 
 
 class ModulePathTracer(Tracer):
@@ -114,7 +110,7 @@ class ModulePathTracer(Tracer):
     node_to_originating_module: dict[Node, str]
 
     def __init__(self) -> None:  # step 3
-        raise NotImplementedError("custom_tracers: write ModulePathTracer.__init__")
+        raise NotImplementedError("custom_tracers: ModulePathTracer.__init__")
 
     def call_module(
         self,
@@ -140,9 +136,7 @@ class ModulePathTracer(Tracer):
 
         In torch: ``torch.fx.Tracer.call_module``.
         """
-        raise NotImplementedError(
-            "custom_tracers: call ``m`` as ``Tracer`` does, with its path as the current one"
-        )
+        raise NotImplementedError("custom_tracers: ModulePathTracer.call_module")
 
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # step 3
         """Create the proxy as ``Tracer`` does, and record the current path for its node.
@@ -156,6 +150,4 @@ class ModulePathTracer(Tracer):
 
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
         """
-        raise NotImplementedError(
-            "custom_tracers: create the proxy as ``Tracer`` does, and record the current path for its node"
-        )
+        raise NotImplementedError("custom_tracers: ModulePathTracer.create_proxy")

@@ -109,9 +109,7 @@ class ExecOrderTracer:
             tracer: Any tracer; the block calls its ``trace``.
             root_module: The module that the block traces.
         """
-        raise NotImplementedError(
-            "exec_order: watch ``tracer`` during a block, and record in ``exec_info`` what the model uses"
-        )
+        raise NotImplementedError("exec_order: ExecOrderTracer.patch_tracer")
 
     def record_call(
         self, call_module: Callable[..., Any], module: nn.Module, *how: Any
@@ -135,7 +133,7 @@ class ExecOrderTracer:
 
         In torch: ``_ExecOrderTracer._patched_call_module``.
         """
-        raise NotImplementedError("exec_order: record that a module is called, and call it")
+        raise NotImplementedError("exec_order: ExecOrderTracer.record_call")
 
     def record_node(
         self,
@@ -164,9 +162,7 @@ class ExecOrderTracer:
 
         In torch: ``_ExecOrderTracer._patched_create_proxy``.
         """
-        raise NotImplementedError(
-            "exec_order: create a node, and record the parameters that it uses"
-        )
+        raise NotImplementedError("exec_order: ExecOrderTracer.record_node")
 
     def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:  # step 3
         """Return the parameters that a new node uses, with their names.
@@ -188,9 +184,7 @@ class ExecOrderTracer:
             A new list of names and parameters, in order; a parameter that is passed twice is listed
             twice.
         """
-        raise NotImplementedError(
-            "exec_order: return the parameters that a new node uses, with their names"
-        )
+        raise NotImplementedError("exec_order: ExecOrderTracer.parameters_used")
 
 
 def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 3
@@ -208,9 +202,7 @@ def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedPar
     >>> [name for name, _ in named(parameters, nodes)]
     ['bias']
     """
-    raise NotImplementedError(
-        "exec_order: return each parameter whose name is the target of a node, with that name"
-    )
+    raise NotImplementedError("exec_order: named")
 
 
 class Fetch(NamedTuple):
@@ -242,9 +234,7 @@ def units_in_order(
     >>> units_in_order([model, second, first, second], {first, second}) == [second, first]
     True
     """
-    raise NotImplementedError(
-        "exec_order: return the modules that are gathered as a whole, in the order of their first use"
-    )
+    raise NotImplementedError("exec_order: units_in_order")
 
 
 def prefetch_plan(
@@ -273,7 +263,7 @@ def prefetch_plan(
     >>> plan == [Fetch(during=a, module=b), Fetch(during=b, module=c)]
     True
     """
-    raise NotImplementedError("exec_order: plan to gather each module as early as memory allows")
+    raise NotImplementedError("exec_order: prefetch_plan")
 
 
 def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 4
@@ -287,4 +277,4 @@ def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 4
 
     In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
     """
-    raise NotImplementedError("exec_order: tell FSDP2 which modules to gather while another runs")
+    raise NotImplementedError("exec_order: apply_prefetch")

@@ -78,9 +78,7 @@ class Namespace:
         >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
         ['x', 'x_1', 'layer1_0', 'list_1', 'x_2', 'x_3']
         """
-        raise NotImplementedError(
-            "graph: return a name that is not used yet: the candidate, if possible"
-        )
+        raise NotImplementedError("graph: Namespace.create_name")
 
 
 class Node:
@@ -145,9 +143,7 @@ class Node:
     @property
     def all_input_nodes(self) -> list[Node]:  # step 2
         """The nodes in ``args``, then those in ``kwargs``, each of them once."""
-        raise NotImplementedError(
-            "graph: the nodes in ``args``, then those in ``kwargs``, each of them once"
-        )
+        raise NotImplementedError("graph: Node.all_input_nodes")
 
     def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # step 2
         """Set ``args`` and ``kwargs``, and update the users of other nodes to match.
@@ -164,9 +160,7 @@ class Node:
         >>> node.all_input_nodes, list(x.users), list(y.users)
         ([x, y], [max_1], [max_1])
         """
-        raise NotImplementedError(
-            "graph: set ``args`` and ``kwargs``, and update the users of other nodes to match"
-        )
+        raise NotImplementedError("graph: Node.set_arguments")
 
     def replace_input_with(self, old_input: Node, new_input: Any) -> None:  # step 2
         """Replace ``old_input`` with ``new_input`` wherever it occurs in the arguments.
@@ -175,9 +169,7 @@ class Node:
             old_input: The node to replace.
             new_input: Another node; or any other argument, such as ``1`` or ``(x, 1)``.
         """
-        raise NotImplementedError(
-            "graph: replace ``old_input`` with ``new_input`` wherever it occurs in the arguments"
-        )
+        raise NotImplementedError("graph: Node.replace_input_with")
 
     def replace_all_uses_with(self, replace_with: Node) -> list[Node]:  # step 2
         """Make the users of this node use another node instead, and return those users.
@@ -192,16 +184,14 @@ class Node:
         >>> old.replace_all_uses_with(new), result.args
         ([output], ((tanh, tanh),))
         """
-        raise NotImplementedError(
-            "graph: make the users of this node use another node instead, and return those users"
-        )
+        raise NotImplementedError("graph: Node.replace_all_uses_with")
 
     def prepend(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just before this one.
 
         It leaves its old place. Moving a node before itself changes nothing.
         """
-        raise NotImplementedError("graph: move a node of the same graph to just before this one")
+        raise NotImplementedError("graph: Node.prepend")
 
     def append(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just after this one.
@@ -214,7 +204,7 @@ class Node:
         >>> list(graph.nodes)
         [y, x]
         """
-        raise NotImplementedError("graph: move a node of the same graph to just after this one")
+        raise NotImplementedError("graph: Node.append")
 
     def is_impure(self) -> bool:  # given
         """Return whether the node is needed even if its result isn't used."""
@@ -244,13 +234,11 @@ class NodeList:
 
     def __iter__(self) -> Iterator[Any]:  # step 3
         """Iterate from the first node, which is the one after the root, to the last."""
-        raise NotImplementedError(
-            "graph: iterate from the first node, which is the one after the root, to the last"
-        )
+        raise NotImplementedError("graph: NodeList.__iter__")
 
     def __reversed__(self) -> Iterator[Any]:  # step 3
         """Iterate from the last node to the first."""
-        raise NotImplementedError("graph: iterate from the last node to the first")
+        raise NotImplementedError("graph: NodeList.__reversed__")
 
 
 class Graph:
@@ -324,7 +312,7 @@ class Graph:
                 case.
             type_expr: The annotation of the result.
         """
-        raise NotImplementedError("graph: create a node at the insertion point, and return it")
+        raise NotImplementedError("graph: Graph.create_node")
 
     def placeholder(  # given
         self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
@@ -364,9 +352,7 @@ class Graph:
 
         The block replaces ``_insert``; afterwards the old function is back.
         """
-        raise NotImplementedError(
-            "graph: insert new nodes before a node until the ``with`` block ends, with or without an error"
-        )
+        raise NotImplementedError("graph: Graph.inserting_before")
 
     def inserting_after(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes after a node until the ``with`` block ends, with or without an error.
@@ -380,9 +366,7 @@ class Graph:
         >>> list(graph.nodes)
         [x, z, y]
         """
-        raise NotImplementedError(
-            "graph: insert new nodes after a node until the ``with`` block ends, with or without an error"
-        )
+        raise NotImplementedError("graph: Graph.inserting_after")
 
     def erase_node(self, to_erase: Node) -> None:  # step 4
         """Remove a node without users from the graph, and from the users of its inputs.
@@ -392,9 +376,7 @@ class Graph:
         Raises:
             RuntimeError: It has users. The error names the node and its users.
         """
-        raise NotImplementedError(
-            "graph: remove a node without users from the graph, and from the users of its inputs"
-        )
+        raise NotImplementedError("graph: Graph.erase_node")
 
     def node_copy(
         self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x
@@ -406,9 +388,7 @@ class Graph:
                 a shallow copy of its metadata.
             arg_transform: Maps a node in its arguments to what the copy has there instead.
         """
-        raise NotImplementedError(
-            "graph: copy a node of this or another graph to the insertion point, and return the copy"
-        )
+        raise NotImplementedError("graph: Graph.node_copy")
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Any]) -> Any:  # step 5
         """Copy the nodes of another graph, except its output, to the insertion point.
@@ -427,9 +407,7 @@ class Graph:
         >>> graph.graph_copy(other, {y: x}), list(graph.nodes)
         (relu, [x, relu])
         """
-        raise NotImplementedError(
-            "graph: copy the nodes of another graph, except its output, to the insertion point"
-        )
+        raise NotImplementedError("graph: Graph.graph_copy")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:  # step 5
         """Return a graph with a copy of each node, including the output, for ``copy.deepcopy``.
@@ -448,9 +426,7 @@ class Graph:
         >>> list(twin.nodes), result.args
         ([x, relu, output], (relu,))
         """
-        raise NotImplementedError(
-            "graph: return a graph with a copy of each node, including the output, for ``copy.deepcopy``"
-        )
+        raise NotImplementedError("graph: Graph.__deepcopy__")
 
     def lint(self) -> None:  # step 5
         """Check that every node comes before its users.
@@ -458,7 +434,7 @@ class Graph:
         Raises:
             RuntimeError: An argument comes after its user, or belongs to another graph.
         """
-        raise NotImplementedError("graph: check that every node comes before its users")
+        raise NotImplementedError("graph: Graph.lint")
 
     def eliminate_dead_code(
         self, is_impure_node: Callable[[Node], bool] | None = None
@@ -469,6 +445,4 @@ class Graph:
             is_impure_node: Whether a node is needed even if its result isn't used; by default
                 ``Node.is_impure``, which keeps calls that have an effect, such as ``x.add_(1)``.
         """
-        raise NotImplementedError(
-            "graph: erase unused nodes, and those that this leaves unused; return whether there were any"
-        )
+        raise NotImplementedError("graph: Graph.eliminate_dead_code")

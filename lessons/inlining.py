@@ -61,9 +61,7 @@ class CallRecorder(Tracer):
         Returns:
             The result of ``record_call`` for each call, in order.
         """
-        raise NotImplementedError(
-            "inlining: record all callees; if one fails, leave the graph unchanged"
-        )
+        raise NotImplementedError("inlining: CallRecorder.record")
 
     def record_call(self, call: Call) -> Any:  # step 1
         """Run one callee with proxies of its node's arguments; add its operations before the node.
@@ -82,9 +80,7 @@ class CallRecorder(Tracer):
                 The message contains the callee (a function's name, a module's class), the node,
                 and the error.
         """
-        raise NotImplementedError(
-            "inlining: run one callee with proxies of its node's arguments; add its operations before the node"
-        )
+        raise NotImplementedError("inlining: CallRecorder.record_call")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
@@ -96,9 +92,7 @@ class CallRecorder(Tracer):
         Returns:
             Whether it is a leaf.
         """
-        raise NotImplementedError(
-            "inlining: return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so"
-        )
+        raise NotImplementedError("inlining: CallRecorder.is_leaf_module")
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
@@ -118,9 +112,7 @@ class CallRecorder(Tracer):
         Returns:
             The result of the call.
         """
-        raise NotImplementedError(
-            "inlining: record a call of ``m`` as ``Tracer`` does, with ``m._check_input_dim`` disabled"
-        )
+        raise NotImplementedError("inlining: CallRecorder.call_module")
 
 
 def replace(call: Node, result: Any) -> None:  # steps 1, 3
@@ -141,9 +133,7 @@ def replace(call: Node, result: Any) -> None:  # steps 1, 3
     >>> print([(node.name, node.args) for node in gm.graph.nodes][1:])
     [('add', (x, 1)), ('output', (add,))]
     """
-    raise NotImplementedError(
-        "inlining: replace all uses of a call with a result, and erase the call"
-    )
+    raise NotImplementedError("inlining: replace")
 
 
 def call_in(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Call:  # given
@@ -175,9 +165,7 @@ def inline(recorder: CallRecorder) -> GraphModule:  # step 2
     Returns:
         The recorder's module.
     """
-    raise NotImplementedError(
-        "inlining: replace all calls of a recorder with what it records, and recompile its module"
-    )
+    raise NotImplementedError("inlining: inline")
 
 
 def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:  # step 1
@@ -209,9 +197,7 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     >>> [node.name for node in inline_function(gm, square, lambda x: x * x).graph.nodes]
     ['x', 'mul', 'add', 'output']
     """
-    raise NotImplementedError(
-        "inlining: replace one node with the operations that ``fn`` performs on the node's arguments"
-    )
+    raise NotImplementedError("inlining: inline_function")
 
 
 def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
@@ -246,9 +232,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
     >>> [node.name for node in inline_module(gm, "0").graph.nodes]
     ['input_1', '_0_weight', '_0_bias', 'linear', '_1', 'output']
     """
-    raise NotImplementedError(
-        "inlining: replace every call of one submodule with the operations in its ``forward``"
-    )
+    raise NotImplementedError("inlining: inline_module")
 
 
 def inline_all(gm: GraphModule) -> GraphModule:  # step 5
@@ -273,6 +257,4 @@ def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     >>> [node.name for node in gm.graph.nodes]
     ['input_1', '_0_weight', '_0_bias', 'linear', 'sigmoid', 'output']
     """
-    raise NotImplementedError(
-        "inlining: replace every call of every submodule, until no ``call_module`` node is left"
-    )
+    raise NotImplementedError("inlining: inline_all")

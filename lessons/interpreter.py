@@ -72,18 +72,14 @@ class Interpreter:
 
     def run_nodes(self) -> Any:  # steps 3, 4
         """Execute the nodes in order up to the output, and return its value."""
-        raise NotImplementedError(
-            "interpreter: execute the nodes in order up to the output, and return its value"
-        )
+        raise NotImplementedError("interpreter: Interpreter.run_nodes")
 
     def execute(self, n: Node) -> None:  # step 3
         """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
 
         If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
         """
-        raise NotImplementedError(
-            "interpreter: run a node, put its value into ``env``, and remove the inputs that no later node takes"
-        )
+        raise NotImplementedError("interpreter: Interpreter.execute")
 
     def explain(self, error: Exception, n: Node) -> None:  # given
         """Add a note to an error that names the node. In torch the message itself is extended."""
@@ -104,18 +100,14 @@ class Interpreter:
         call_function mul 6
         output output 6
         """
-        raise NotImplementedError(
-            "interpreter: return the value of a node, from the method that has the name of its opcode"
-        )
+        raise NotImplementedError("interpreter: Interpreter.run_node")
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # step 2
         """Return the arguments of a node, with each node in them replaced by its value.
 
         The nodes may be inside lists, tuples, dicts and slices.
         """
-        raise NotImplementedError(
-            "interpreter: return the arguments of a node, with each node in them replaced by its value"
-        )
+        raise NotImplementedError("interpreter: Interpreter.fetch_args_kwargs_from_env")
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the next argument of ``run``; if there is none, the default, ``args[0]``.
@@ -123,35 +115,29 @@ class Interpreter:
         Raises:
             RuntimeError: There is neither; the error names the input.
         """
-        raise NotImplementedError(
-            "interpreter: return the next argument of ``run``; if there is none, the default, ``args[0]``"
-        )
+        raise NotImplementedError("interpreter: Interpreter.placeholder")
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return an attribute of the module."""
-        raise NotImplementedError("interpreter: return an attribute of the module")
+        raise NotImplementedError("interpreter: Interpreter.get_attr")
 
     def call_function(
         self, target: Callable[..., Any], args: Args, kwargs: Kwargs
     ) -> Any:  # step 1
         """Call a function."""
-        raise NotImplementedError("interpreter: call a function")
+        raise NotImplementedError("interpreter: Interpreter.call_function")
 
     def call_method(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a method of the first argument with the other arguments."""
-        raise NotImplementedError(
-            "interpreter: call a method of the first argument with the other arguments"
-        )
+        raise NotImplementedError("interpreter: Interpreter.call_method")
 
     def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Call a submodule."""
-        raise NotImplementedError("interpreter: call a submodule")
+        raise NotImplementedError("interpreter: Interpreter.call_module")
 
     def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the only argument, which is the result of the graph."""
-        raise NotImplementedError(
-            "interpreter: return the only argument, which is the result of the graph"
-        )
+        raise NotImplementedError("interpreter: Interpreter.output")
 
     def fetch_attr(self, target: str) -> Any:  # given
         """Return the object at a dotted path in the module, such as a submodule or a parameter."""
@@ -185,15 +171,11 @@ class Transformer(Interpreter):
 
         It is of the same kind as the module that you transform: yours or torch's.
         """
-        raise NotImplementedError(
-            "interpreter: record the graph in ``new_graph``, and return a graph module of it"
-        )
+        raise NotImplementedError("interpreter: Transformer.transform")
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
         """Record a node in the new graph and return its proxy; the tracer creates both."""
-        raise NotImplementedError(
-            "interpreter: record a node in the new graph and return its proxy; the tracer creates both"
-        )
+        raise NotImplementedError("interpreter: Transformer.record")
 
     placeholder = partialmethod(record, "placeholder")
     get_attr = partialmethod(record, "get_attr")
@@ -225,7 +207,7 @@ class ShapeProp(Interpreter):
         ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
         value with each tensor replaced by its description; otherwise ``meta`` has no such key.
         """
-        raise NotImplementedError("interpreter: run a node, and describe the value in its ``meta``")
+        raise NotImplementedError("interpreter: ShapeProp.run_node")
 
 
 class Profiler(Interpreter):
@@ -233,9 +215,7 @@ class Profiler(Interpreter):
 
     def run_node(self, n: Node) -> Any:  # step 7
         """Run a node, and write its time in seconds into ``meta["seconds"]``."""
-        raise NotImplementedError(
-            'interpreter: run a node, and write its time in seconds into ``meta["seconds"]``'
-        )
+        raise NotImplementedError("interpreter: Profiler.run_node")
 
 
 def profile(module: Any, *args: Any) -> str:  # given

@@ -49,9 +49,7 @@ def invert(model: nn.Module | Function) -> GraphModule:
         arctan = torch.arctan(log);  log = None
         return arctan
     """
-    raise NotImplementedError(
-        "inversion: return the module that computes the input of ``model`` from its output"
-    )
+    raise NotImplementedError("inversion: invert")
 
 
 INVERSES: dict[Function, Function] = {
@@ -76,9 +74,7 @@ def add_inverse(f: Function, g: Function) -> None:  # step 1
     >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
     True
     """
-    raise NotImplementedError(
-        "inversion: register two functions of one argument as inverses of each other"
-    )
+    raise NotImplementedError("inversion: add_inverse")
 
 
 def inverse_of(f: Function) -> Function:  # step 1
@@ -90,7 +86,7 @@ def inverse_of(f: Function) -> Function:  # step 1
     >>> inverse_of(torch.exp) is torch.log
     True
     """
-    raise NotImplementedError("inversion: return the registered inverse of a function")
+    raise NotImplementedError("inversion: inverse_of")
 
 
 def find_chain(graph: Graph) -> list[Node]:  # step 2
@@ -107,9 +103,7 @@ def find_chain(graph: Graph) -> list[Node]:  # step 2
     >>> find_chain(graph)
     [x, tan, exp, output]
     """
-    raise NotImplementedError(
-        "inversion: follow the one value of a graph from its placeholder to its output"
-    )
+    raise NotImplementedError("inversion: find_chain")
 
 
 def solve(
@@ -133,9 +127,7 @@ def solve(
     >>> solve(operator.sub, (2, "x"), 1, "y")
     (<built-in function sub>, (2, 'y'))
     """
-    raise NotImplementedError(
-        "inversion: solve ``result = function(*operands)`` for the operand at ``place``"
-    )
+    raise NotImplementedError("inversion: solve")
 
 
 class InverseBuilder:
@@ -167,13 +159,11 @@ class InverseBuilder:
         Raises:
             NotInvertibleError: A constant or a step is refused; the error names its node.
         """
-        raise NotImplementedError("inversion: undo the steps, starting with the last")
+        raise NotImplementedError("inversion: InverseBuilder.build")
 
     def copy_constants(self) -> None:  # step 4
         """Fill ``copies`` and ``values`` with every node that isn't in the chain, in order."""
-        raise NotImplementedError(
-            "inversion: fill ``copies`` and ``values`` with every node that isn't in the chain, in order"
-        )
+        raise NotImplementedError("inversion: InverseBuilder.copy_constants")
 
     def value_of(self, constant: Node) -> Any:  # step 4
         """Return the attribute of ``root`` that a ``get_attr`` node reads.
@@ -182,9 +172,7 @@ class InverseBuilder:
             NotInvertibleError: The node is of another kind. A constant that ``forward`` computes
                 may be random, or change the model: ``x + self.weight.mul_(2)``.
         """
-        raise NotImplementedError(
-            "inversion: return the attribute of ``root`` that a ``get_attr`` node reads"
-        )
+        raise NotImplementedError("inversion: InverseBuilder.value_of")
 
     def undo(self, step: Node, source: Node, result: Node) -> Node:  # step 5
         """Add to ``graph`` the node that computes a step's input from its result.
@@ -198,9 +186,7 @@ class InverseBuilder:
             NotInvertibleError: The input isn't exactly one of the operands, or ``solve`` or
                 ``check_constant`` refuses the step.
         """
-        raise NotImplementedError(
-            "inversion: add to ``graph`` the node that computes a step's input from its result"
-        )
+        raise NotImplementedError("inversion: InverseBuilder.undo")
 
     def call_of(self, step: Node) -> tuple[Function, tuple[Any, ...]]:  # step 5
         """Return the function that a step calls, and its operands.
@@ -208,9 +194,7 @@ class InverseBuilder:
         Raises:
             NotInvertibleError: It calls a method or a module, or passes arguments by keyword.
         """
-        raise NotImplementedError(
-            "inversion: return the function that a step calls, and its operands"
-        )
+        raise NotImplementedError("inversion: InverseBuilder.call_of")
 
     def check_constant(self, value: Any, inverse: Function) -> None:  # step 4
         """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
@@ -219,6 +203,4 @@ class InverseBuilder:
             value: A number or a tensor.
             inverse: The function that undoes the step: it multiplies, divides, adds or subtracts.
         """
-        raise NotImplementedError(
-            "inversion: refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``"
-        )
+        raise NotImplementedError("inversion: InverseBuilder.check_constant")

@@ -42,6 +42,4 @@ class PathOfModule:
         >>> namer.path_of_module(namer.root)
         ''
         """
-        raise NotImplementedError(
-            "path_of_module: return the dotted path that leads from the root to a module"
-        )
+        raise NotImplementedError("path_of_module: PathOfModule.path_of_module")

@@ -47,9 +47,7 @@ class Placeholders:
         >>> [node.target for node in tracer.trace(lambda x, *rest: x).nodes]
         ['x', '*rest', 'output']
         """
-        raise NotImplementedError(
-            "placeholders: create a function's placeholders, one per parameter; return how to call it with proxies"
-        )
+        raise NotImplementedError("placeholders: Placeholders.create_args_for_root")
 
     def proxy_placeholder(self, parameter: Input) -> Any:  # step 1
         """Create a placeholder node, and return its proxy.
@@ -67,7 +65,7 @@ class Placeholders:
         >>> list(tracer.trace(lambda x, scale=torch.ones(2): x * scale).nodes)
         [x, scale, mul, output]
         """
-        raise NotImplementedError("placeholders: create a placeholder node, and return its proxy")
+        raise NotImplementedError("placeholders: Placeholders.proxy_placeholder")
 
 
 class Input(NamedTuple):
@@ -97,9 +95,7 @@ def inputs_of(fn: Callable[..., Any]) -> list[Input]:  # step 1
     >>> [each.target for each in inputs_of(lambda x, *rest, y=2, **options: x)]
     ['x', 'y', '*rest', '**options']
     """
-    raise NotImplementedError(
-        "placeholders: return the parameters of a function in the order in which a call fills its variables"
-    )
+    raise NotImplementedError("placeholders: inputs_of")
 
 
 def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]:  # step 3
@@ -117,6 +113,4 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]: 
     >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
     [1, 2, 3]
     """
-    raise NotImplementedError(
-        "placeholders: return a function that does the same but takes all its parameters by position"
-    )
+    raise NotImplementedError("placeholders: call_by_position")

@@ -55,9 +55,7 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> record_call(torch.add, torch.ones(2), other=x)
     Proxy(add)
     """
-    raise NotImplementedError(
-        "proxy: record a call of a function, and return the proxy of its node"
-    )
+    raise NotImplementedError("proxy: record_call")
 
 
 class Proxy:
@@ -115,7 +113,7 @@ class Proxy:
         >>> torch.cat([x, x]), torch.ones(3).add(x)
         (Proxy(cat), Proxy(add))
         """
-        raise NotImplementedError("proxy: record a call of a torch function")
+        raise NotImplementedError("proxy: Proxy.__torch_function__")
 
     def __getattr__(self, attr: str) -> Attribute:  # step 3
         """Return an ``Attribute`` for ``x.attr``.
@@ -128,16 +126,14 @@ class Proxy:
         >>> x.relu(), x.shape + (1,)
         (Proxy(relu), Proxy(add))
         """
-        raise NotImplementedError("proxy: return an ``Attribute`` for ``x.attr``")
+        raise NotImplementedError("proxy: Proxy.__getattr__")
 
     def __bool__(self) -> bool:  # step 4
         """Let the tracer answer ``if x``, ``x and y``, ``not x`` and ``assert x``.
 
         This tracer raises a ``TraceError``; a subclass may know an answer. See ``TracerBase``.
         """
-        raise NotImplementedError(
-            "proxy: let the tracer answer ``if x``, ``x and y``, ``not x`` and ``assert x``"
-        )
+        raise NotImplementedError("proxy: Proxy.__bool__")
 
     def __iter__(self) -> Iterator[Any]:  # step 4
         """Let ``a, b = x`` work, and leave every other iteration to the tracer.
@@ -155,9 +151,7 @@ class Proxy:
         >>> first, second
         (Proxy(getitem), Proxy(getitem_1))
         """
-        raise NotImplementedError(
-            "proxy: let ``a, b = x`` work, and leave every other iteration to the tracer"
-        )
+        raise NotImplementedError("proxy: Proxy.__iter__")
 
     def __len__(self) -> int:  # step 4
         """Refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer.
@@ -165,9 +159,7 @@ class Proxy:
         Raises:
             RuntimeError: Always; ``refusal`` puts the message together.
         """
-        raise NotImplementedError(
-            "proxy: refuse ``len(x)``: Python insists on an ``int``, so a proxy isn't an answer"
-        )
+        raise NotImplementedError("proxy: Proxy.__len__")
 
     def __index__(self) -> int:  # step 4
         """Refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``.
@@ -175,9 +167,7 @@ class Proxy:
         Raises:
             TypeError: Always.
         """
-        raise NotImplementedError(
-            "proxy: refuse ``range(x)`` and ``[1, 2][x]``, which need an ``int``"
-        )
+        raise NotImplementedError("proxy: Proxy.__index__")
 
     def refusal(self, error: type[Exception], reason: str, way_out: str) -> Exception:  # given
         """Return the error to raise: what can't be traced, and what to write instead."""
@@ -210,15 +200,11 @@ class Attribute(Proxy):
         >>> shape.node is shape.node, len(x.node.graph.nodes)
         (True, 2)
         """
-        raise NotImplementedError(
-            "proxy: the node of ``getattr(root, attr)``, a call of a function: recorded once, when needed"
-        )
+        raise NotImplementedError("proxy: Attribute.node")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # step 3
         """Record a call of the method ``attr`` on ``root``: one node, and no ``getattr``."""
-        raise NotImplementedError(
-            "proxy: record a call of the method ``attr`` on ``root``: one node, and no ``getattr``"
-        )
+        raise NotImplementedError("proxy: Attribute.__call__")
 
 
 class TraceError(ValueError):

@@ -55,9 +55,7 @@ def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:  # step 3
     >>> [found.nodes_map for found in match(lambda x: torch.relu(x), graph)]
     [{relu: relu, x: add}, {relu: relu_1, x: b}]
     """
-    raise NotImplementedError(
-        "rewriting: find the places where a pattern occurs in a graph and can be replaced"
-    )
+    raise NotImplementedError("rewriting: match")
 
 
 def traced_like(graph: Graph, function: Callable[..., Any]) -> Graph:  # given
@@ -93,9 +91,7 @@ class Matcher:
             actual: The argument at the same position in the graph: a node or any other value.
             nodes_map: What the nodes of the pattern match so far. Add the new pair to it.
         """
-        raise NotImplementedError(
-            "rewriting: return whether a pattern's node, with all that it is computed from, matches a value"
-        )
+        raise NotImplementedError("rewriting: Matcher.match_node")
 
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether an argument in the pattern matches an argument in the graph.
@@ -109,9 +105,7 @@ class Matcher:
             actual: The argument at the same place in the graph.
             nodes_map: As for ``match_node``.
         """
-        raise NotImplementedError(
-            "rewriting: return whether an argument in the pattern matches an argument in the graph"
-        )
+        raise NotImplementedError("rewriting: Matcher.match_value")
 
     def match_call(self, expected: Node, actual: Node, nodes_map: dict[Node, Any]) -> bool:  # given
         """Return whether two nodes make the same call: the lists that ``call_of`` returns match."""
@@ -160,9 +154,7 @@ def is_contained(inside: list[Node]) -> bool:  # step 2
     >>> is_contained([add, relu]), is_contained([add, mul])
     (True, False)
     """
-    raise NotImplementedError(
-        "rewriting: return whether the nodes of a match can be erased once the users of the last one are gone"
-    )
+    raise NotImplementedError("rewriting: is_contained")
 
 
 def replace_pattern(
@@ -193,9 +185,7 @@ def replace_pattern(
         mul = max_1 * 2;  max_1 = None
         return mul
     """
-    raise NotImplementedError(
-        "rewriting: replace a pattern wherever it occurs, and recompile the module"
-    )
+    raise NotImplementedError("rewriting: replace_pattern")
 
 
 def replace_match(found: Match, replacement: Graph) -> None:  # step 4
@@ -209,7 +199,7 @@ def replace_match(found: Match, replacement: Graph) -> None:  # step 4
         found: The match.
         replacement: The graph to copy.
     """
-    raise NotImplementedError("rewriting: replace one match with a copy of a graph")
+    raise NotImplementedError("rewriting: replace_match")
 
 
 CONV_BN = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))  # given
@@ -239,6 +229,4 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
     >>> [node.target for node in fused.graph.nodes], list(fused.state_dict())
     (['input', '0', '2', 'output'], ['0.weight', '0.bias'])
     """
-    raise NotImplementedError(
-        "rewriting: fuse each convolution with the batch norm that follows it"
-    )
+    raise NotImplementedError("rewriting: fuse")

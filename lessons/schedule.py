@@ -63,7 +63,7 @@ def gpipe(stages: int, microbatches: int) -> list[Order]:  # step 1
     >>> gpipe(2, 2)
     [[0F0, 0F1, 0B0, 0B1], [1F0, 1F1, 1B0, 1B1]]
     """
-    raise NotImplementedError("schedule: let every stage run all forwards, then all backwards")
+    raise NotImplementedError("schedule: gpipe")
 
 
 def alternate(forwards: Order, backwards: Order, ahead: int) -> Order:  # step 1
@@ -75,9 +75,7 @@ def alternate(forwards: Order, backwards: Order, ahead: int) -> Order:  # step 1
     >>> alternate(forwards, backwards, ahead=7)
     [0F0, 0F1, 0F2, 0B0, 0B1, 0B2]
     """
-    raise NotImplementedError(
-        "schedule: run some forwards ahead, then a forward and a backward alternately, then what is left"
-    )
+    raise NotImplementedError("schedule: alternate")
 
 
 def one_f_one_b(stages: int, microbatches: int) -> list[Order]:  # step 1
@@ -92,7 +90,7 @@ def one_f_one_b(stages: int, microbatches: int) -> list[Order]:  # step 1
     >>> one_f_one_b(2, 3)
     [[0F0, 0F1, 0B0, 0F2, 0B1, 0B2], [1F0, 1B0, 1F1, 1B1, 1F2, 1B2]]
     """
-    raise NotImplementedError("schedule: let every stage run each backward as soon as it can")
+    raise NotImplementedError("schedule: one_f_one_b")
 
 
 def source(action: Action, last: int) -> Action | None:  # step 2
@@ -110,9 +108,7 @@ def source(action: Action, last: int) -> Action | None:  # step 2
     >>> source(Action(0, "F", 0), last=2), source(Action(2, "B", 0), last=2)
     (None, 2F0)
     """
-    raise NotImplementedError(
-        "schedule: return the action whose result an action needs, or ``None``"
-    )
+    raise NotImplementedError("schedule: source")
 
 
 def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Timeline:  # step 2
@@ -144,9 +140,7 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     >>> timeline.end, round(timeline.bubble, 3)
     (9, 0.333)
     """
-    raise NotImplementedError(
-        "schedule: work out when each action runs, if no worker waits longer than it has to"
-    )
+    raise NotImplementedError("schedule: simulate")
 
 
 def alive(orders: list[Order]) -> list[int]:  # step 2
@@ -157,9 +151,7 @@ def alive(orders: list[Order]) -> list[int]:  # step 2
     >>> alive(gpipe(2, 8)), alive(one_f_one_b(2, 8))
     ([8, 8], [2, 1])
     """
-    raise NotImplementedError(
-        "schedule: return the largest number of micro-batches that each worker holds at once"
-    )
+    raise NotImplementedError("schedule: alive")
 
 
 @dataclass(eq=False)
@@ -190,9 +182,7 @@ def evenly(graph: Graph, stages: int) -> Callable[[Node], int]:  # step 3
     >>> [cut(node) for node in graph.nodes if node.op.startswith("call_")]
     [0, 0, 1, 1]
     """
-    raise NotImplementedError(
-        "schedule: return a callback for ``assign_nodes`` that cuts a graph into stages of equally many calls"
-    )
+    raise NotImplementedError("schedule: evenly")
 
 
 def stages_of(gm: GraphModule, cut: Callable[[Node], int]) -> list[Stage]:  # step 3
@@ -217,9 +207,7 @@ def stages_of(gm: GraphModule, cut: Callable[[Node], int]) -> list[Stage]:  # st
     1 [add] [relu]
     2 [relu] [tanh]
     """
-    raise NotImplementedError(
-        "schedule: cut a traced model into stages, with the functions of the lesson ``split_module``"
-    )
+    raise NotImplementedError("schedule: stages_of")
 
 
 class Message(NamedTuple):  # given
@@ -277,9 +265,7 @@ class Engine:
         Keep in ``held`` what was received and what was made, each by node. If the stage makes the
         loss, append it to ``losses``, detached.
         """
-        raise NotImplementedError(
-            "schedule: receive the stage's values, call its module, and send each result to its users"
-        )
+        raise NotImplementedError("schedule: Engine.forward")
 
     def compute(self, microbatch: int, received: dict[Node, Any]) -> dict[Node, Any]:  # step 4
         """Call the stage's module; return its outputs by node.
@@ -295,7 +281,7 @@ class Engine:
         there, and autograd refuses a write to it in place. So pass a clone. The module returns a
         tuple, or the value itself if the stage ``returns_single``.
         """
-        raise NotImplementedError("schedule: call the stage's module; return its outputs by node")
+        raise NotImplementedError("schedule: Engine.compute")
 
     def backward(self, microbatch: int) -> None:  # step 4
         """Receive the gradients of what was sent, run autograd, and send the gradients of the rest.
@@ -305,9 +291,7 @@ class Engine:
         micro-batches, so the parameters get the gradient of the mean. Call autograd once, for all
         tensors that were made and got a gradient.
         """
-        raise NotImplementedError(
-            "schedule: receive the gradients of what was sent, run autograd, and send the gradients of the rest"
-        )
+        raise NotImplementedError("schedule: Engine.backward")
 
 
 def loss_of(graph: Graph) -> Node:  # given
@@ -347,9 +331,7 @@ class Mailbox:
         Let each tensor be one as ``arrived`` returns it: a leaf without history, as if it came
         from another machine. A tuple or dict keeps its form.
         """
-        raise NotImplementedError(
-            "schedule: leave a copy of a value in the mailbox, and wake the workers that wait"
-        )
+        raise NotImplementedError("schedule: Mailbox.send")
 
     def receive(self, message: Message) -> Any:  # step 5
         """Wait for a value, and take it out of the mailbox.
@@ -357,7 +339,7 @@ class Mailbox:
         Raises:
             ClosedError: The mailbox is closed, and the value isn't there.
         """
-        raise NotImplementedError("schedule: wait for a value, and take it out of the mailbox")
+        raise NotImplementedError("schedule: Mailbox.receive")
 
     def close(self) -> None:  # given
         """Let ``receive`` fail from now on where a value isn't there, also if it waits already."""
@@ -393,9 +375,7 @@ def run_threads(
     Hint: ``Workers`` is a ``ThreadPoolExecutor``; ``concurrent.futures.wait`` can return at the
     first error.
     """
-    raise NotImplementedError(
-        "schedule: let each order ``work`` in a thread of its own, and return when all have ended"
-    )
+    raise NotImplementedError("schedule: run_threads")
 
 
 class Rehearsal(Rehearsing, Interpreter):  # given

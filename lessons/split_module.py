@@ -127,9 +127,7 @@ def split_module(
         submod_1 = self.submod_1(getitem, getitem_1);  getitem = getitem_1 = None
         return submod_1
     """
-    raise NotImplementedError(
-        "split_module: cut a traced model into submodules, and return the model that calls them in turn"
-    )
+    raise NotImplementedError("split_module: split_module")
 
 
 def assign_nodes(
@@ -156,7 +154,7 @@ def assign_nodes(
     >>> assign_nodes(graph, lambda node: 7 if "relu" in node.name else 3)
     [Partition(name='7', nodes=[relu, relu_1]), Partition(name='3', nodes=[add])]
     """
-    raise NotImplementedError("split_module: group the calls of a graph by the callback's answers")
+    raise NotImplementedError("split_module: assign_nodes")
 
 
 def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None:  # step 2
@@ -183,9 +181,7 @@ def collect_crossings(m: GraphModule, partitions: Iterable[Partition]) -> None: 
     >>> second.inputs, list(second.outputs)
     ({mul: Partition(name='0', nodes=[mul]), y: None}, [add])
     """
-    raise NotImplementedError(
-        "split_module: find the values that enter each partition, and those that leave it"
-    )
+    raise NotImplementedError("split_module: collect_crossings")
 
 
 def order_partitions(partitions: list[Part]) -> list[Part]:  # step 3
@@ -217,9 +213,7 @@ def order_partitions(partitions: list[Part]) -> list[Part]:  # step 3
     >>> [partition.name for partition in order_partitions([second, first, Partition("5")])]
     ['7', '3', '5']
     """
-    raise NotImplementedError(
-        "split_module: sort partitions so that each runs after those it depends on"
-    )
+    raise NotImplementedError("split_module: order_partitions")
 
 
 def copy_nodes(
@@ -254,7 +248,7 @@ def copy_nodes(
     >>> environment
     {y: taken, add: add}
     """
-    raise NotImplementedError("split_module: add copies of nodes to a graph")
+    raise NotImplementedError("split_module: copy_nodes")
 
 
 def build_graph(partition: Partition, keep_original_node_name: bool = False) -> Graph:  # step 4
@@ -283,9 +277,7 @@ def build_graph(partition: Partition, keep_original_node_name: bool = False) -> 
     >>> part.environment[relu] is relu
     False
     """
-    raise NotImplementedError(
-        "split_module: build the graph of a partition, as if it were a function"
-    )
+    raise NotImplementedError("split_module: build_graph")
 
 
 def build_submodule(
@@ -318,7 +310,7 @@ def build_submodule(
         layers_first = self.layers_first(input_1);  input_1 = None
         return layers_first
     """
-    raise NotImplementedError("split_module: build a module that runs the graph of a partition")
+    raise NotImplementedError("split_module: build_submodule")
 
 
 def values_of(call: Node, partition: Partition) -> dict[Node, Node]:  # step 5
@@ -336,9 +328,7 @@ def values_of(call: Node, partition: Partition) -> dict[Node, Node]:  # step 5
     >>> values_of(call, Partition("1", outputs={relu: None}))
     {relu: both}
     """
-    raise NotImplementedError(
-        "split_module: return, for each output of a partition, the node that has it after a call of the partition"
-    )
+    raise NotImplementedError("split_module: values_of")
 
 
 def with_calls(
@@ -376,9 +366,7 @@ def with_calls(
         mul = call_function mul (fused, relu_1) {}
         output = output output (mul,) {}
     """
-    raise NotImplementedError(
-        "split_module: copy a graph, with calls in place of some of its partitions"
-    )
+    raise NotImplementedError("split_module: with_calls")
 
 
 def stitch_graph(
@@ -412,9 +400,7 @@ def stitch_graph(
         submod_0 = self.submod_0(input_1);  input_1 = None
         return submod_0
     """
-    raise NotImplementedError(
-        "split_module: build the outer model: it calls each submodule, even if nothing uses the result"
-    )
+    raise NotImplementedError("split_module: stitch_graph")
 
 
 def read_late(graph: Graph) -> None:  # given

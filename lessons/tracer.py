@@ -94,7 +94,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         call_function add (relu, linear_bias)
         output output (add,)
         """
-        raise NotImplementedError("tracer: trace ``root`` and return the graph")
+        raise NotImplementedError("tracer: Tracer.trace")
 
     def new_graph(self) -> Graph:  # given
         """Return an empty graph."""
@@ -124,9 +124,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         ...     nn.ReLU()(1)
         'ReLU is called'
         """
-        raise NotImplementedError(
-            "tracer: send module calls and attribute reads to this tracer while the block runs"
-        )
+        raise NotImplementedError("tracer: Tracer.patched_modules")
 
     def call_module(
         self,
@@ -161,9 +159,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> [list(node.meta["nn_module_stack"]) for node in nodes if node.op == "call_module"]
         [['0', '0.0'], ['1']]
         """
-        raise NotImplementedError(
-            "tracer: record a call of a module: one node for a leaf, otherwise the operations inside it"
-        )
+        raise NotImplementedError("tracer: Tracer.call_module")
 
     def create_node(
         self,
@@ -195,9 +191,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> tracer.node_name_to_scope["abs_1"].module_path
         'layer1'
         """
-        raise NotImplementedError(
-            "tracer: create a node, and record the module call in which it was created"
-        )
+        raise NotImplementedError("tracer: Tracer.create_node")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is recorded as one node, without running ``m``.
@@ -213,9 +207,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> [Tracer().is_leaf_module(module, "") for module in (nn.ReLU(), nn.Sequential())]
         [True, False]
         """
-        raise NotImplementedError(
-            "tracer: return whether a call of ``m`` is recorded as one node, without running ``m``"
-        )
+        raise NotImplementedError("tracer: Tracer.is_leaf_module")
 
     def getattr(
         self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]
@@ -236,9 +228,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
         In torch: ``torch.fx.Tracer.getattr``.
         """
-        raise NotImplementedError(
-            "tracer: return what the traced code receives when it reads an attribute of a module"
-        )
+        raise NotImplementedError("tracer: Tracer.getattr")
 
 
 class Scope(NamedTuple):
@@ -268,6 +258,4 @@ def symbolic_trace(root: nn.Module | Callable[..., Any]) -> GraphModule:  # step
     >>> symbolic_trace(double)(4)
     8
     """
-    raise NotImplementedError(
-        "tracer: trace ``root`` and return a module that runs the recorded graph"
-    )
+    raise NotImplementedError("tracer: symbolic_trace")

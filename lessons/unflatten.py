@@ -89,9 +89,7 @@ def stacks_of(graph: Graph) -> dict[Node, tuple[Level, ...]]:  # step 1
     ...     print(node, [level.path for level in stack])
     relu ['', '0']
     """
-    raise NotImplementedError(
-        "unflatten: return the calls that each node was recorded in, from the root to the innermost"
-    )
+    raise NotImplementedError("unflatten: stacks_of")
 
 
 def find_borders(call: ModuleCall) -> None:  # step 2
@@ -111,7 +109,7 @@ def find_borders(call: ModuleCall) -> None:  # step 2
     >>> list(call.inputs), list(call.outputs)
     ([x], [max_1])
     """
-    raise NotImplementedError("unflatten: fill in the ``inputs`` and the ``outputs`` of a call")
+    raise NotImplementedError("unflatten: find_borders")
 
 
 def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
@@ -124,7 +122,7 @@ def all_names(state: Mapping[str, Attribute]) -> dict[str, list[str]]:  # step 2
     >>> all_names(tied)["last.weight"]
     ['first.weight', 'last.weight']
     """
-    raise NotImplementedError("unflatten: return all names of each tensor, by each of its names")
+    raise NotImplementedError("unflatten: all_names")
 
 
 def graph_key(graph: Graph) -> Hashable:  # step 4
@@ -139,9 +137,7 @@ def graph_key(graph: Graph) -> Hashable:  # step 4
     >>> graph_key(one.graph) == graph_key(other.graph)
     True
     """
-    raise NotImplementedError(
-        "unflatten: return a key for what a graph does: graphs that do the same thing have equal keys"
-    )
+    raise NotImplementedError("unflatten: graph_key")
 
 
 class Outliner:
@@ -201,9 +197,7 @@ class Outliner:
         >>> [(call.name, call.nodes) for call in outliner.calls_at(2)]
         [('0.0', [relu]), ('0.1', [tanh])]
         """
-        raise NotImplementedError(
-            "unflatten: return the calls at a depth, each with its ``nodes``, in the order of the graph"
-        )
+        raise NotImplementedError("unflatten: Outliner.calls_at")
 
     def read_state(self, call: ModuleCall) -> None:  # step 2
         """Let the graph of a call read what its module owns.
@@ -224,7 +218,7 @@ class Outliner:
         >>> [(node.op, node.target) for node in call.graph.nodes][:3]
         [('placeholder', 'input_1'), ('get_attr', 'weight'), ('get_attr', 'bias')]
         """
-        raise NotImplementedError("unflatten: let the graph of a call read what its module owns")
+        raise NotImplementedError("unflatten: Outliner.read_state")
 
     def replace(self, call: ModuleCall, name: str) -> Node:  # step 3
         """Put one node in the place of a call's nodes, and return it.
@@ -244,9 +238,7 @@ class Outliner:
         >>> list(outliner.graph.nodes)
         [input_1, _0, output]
         """
-        raise NotImplementedError(
-            "unflatten: put one node in the place of a call's nodes, and return it"
-        )
+        raise NotImplementedError("unflatten: Outliner.replace")
 
     def name_of(self, call: ModuleCall) -> str:  # step 4
         """Return the name of the module that runs a call.
@@ -256,7 +248,7 @@ class Outliner:
         call in ``calls`` and its key in ``bodies`` under a new name: the first body of a module has
         the path as its name, the next ``path@1``, then ``path@2``, and so on.
         """
-        raise NotImplementedError("unflatten: return the name of the module that runs a call")
+        raise NotImplementedError("unflatten: Outliner.name_of")
 
 
 class InterpreterModule(nn.Module):
@@ -306,9 +298,7 @@ class InterpreterModule(nn.Module):
         Raises:
             TypeError: A value is missing, or is one too many; the message names it.
         """
-        raise NotImplementedError(
-            "unflatten: run the graph with a value for each placeholder, passed by position or by name"
-        )
+        raise NotImplementedError("unflatten: InterpreterModule.forward")
 
 
 class UnflattenedModule(InterpreterModule):
@@ -330,7 +320,7 @@ class UnflattenedModule(InterpreterModule):
             TypeError: The structure of the arguments isn't ``in_spec``.
             ValueError: A keyword argument that the program doesn't have.
         """
-        raise NotImplementedError("unflatten: return the leaves of the arguments, with their paths")
+        raise NotImplementedError("unflatten: UnflattenedModule.input_leaves")
 
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:  # given
         """Return the leaves of the arguments, and refuse those that the program can't take."""
@@ -340,9 +330,7 @@ class UnflattenedModule(InterpreterModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5
         """Run the graph on ``flat_inputs``, and give the result the structure ``out_spec``."""
-        raise NotImplementedError(
-            "unflatten: run the graph on ``flat_inputs``, and give the result the structure ``out_spec``"
-        )
+        raise NotImplementedError("unflatten: UnflattenedModule.forward")
 
 
 def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, Any]:  # step 6
@@ -351,9 +339,7 @@ def make_modules(tree: nn.Module, calls: Mapping[str, ModuleCall]) -> dict[str, 
     The module at ``path`` owns the state. ``path@1`` runs another graph on the same state, so the
     module at ``path`` is its ``owner``. In ``calls``, ``path`` comes before ``path@1``.
     """
-    raise NotImplementedError(
-        'unflatten: return the tree under the name ``""``, and a module for each call under the call\'s name'
-    )
+    raise NotImplementedError("unflatten: make_modules")
 
 
 def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
@@ -366,9 +352,7 @@ def copied(state: Mapping[str, Attribute]) -> dict[str, Attribute]:  # step 6
     >>> state["first"].value is state["second"].value, state["first"].value is weight
     (True, False)
     """
-    raise NotImplementedError(
-        "unflatten: return a copy of all state, so that training the tree doesn't change the program"
-    )
+    raise NotImplementedError("unflatten: copied")
 
 
 def attach(  # step 6
@@ -381,6 +365,4 @@ def attach(  # step 6
     and so does a missing parent. Leave out paths with an ``@``: these are calls.
     ``register`` registers state.
     """
-    raise NotImplementedError(
-        'unflatten: register all modules and all state below the tree, ``modules[""]``'
-    )
+    raise NotImplementedError("unflatten: attach")

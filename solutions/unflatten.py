@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -35,6 +35,7 @@ from given.unflatten import (
     relative_to,
 )
 
+from .code import install
 from .graph import Graph, Node, map_arg
 from .interpreter import Interpreter
 from .split_module import Partition, build_graph, values_of
@@ -467,15 +468,8 @@ def attach(  # step 6
     """
     listed = [path for path in paths if "@" not in path]
     for path in [*listed, *list(modules), *(name.rpartition(".")[0] for name in state)]:
-        _create_parents(modules, path)
+        for prefix in accumulate(path.split(".") if path else (), "{}.{}".format):
+            install(modules[""], prefix, modules.setdefault(prefix, nn.Module()))
     for name, attribute in state.items():
         parent, _, field = name.rpartition(".")
         register(modules[parent], field, attribute)
-
-
-def _create_parents(modules: dict[str, Any], path: str) -> None:
-    """Register the module at a path below its parent, and so on up to the root."""
-    if path:
-        parent, _, name = path.rpartition(".")
-        _create_parents(modules, parent)
-        modules[parent].add_module(name, modules.setdefault(path, nn.Module()))

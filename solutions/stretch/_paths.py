@@ -1,7 +1,8 @@
-"""What a root holds at a path right now."""
+"""What a module has at a path."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,3 +39,16 @@ def value_at(root: nn.Module, path: str) -> object:
     module = module_at(root, owner)
     tables = (getattr(module, table, {}) for table in ("_parameters", "_buffers", "__dict__"))
     return next((table[name] for table in tables if name in table), None)
+
+
+def attribute_at(root: Any, path: str) -> Any:
+    """Return the attribute of a module at ``path``, or ``None``; at an empty path, the module.
+
+    >>> from torch import nn
+    >>> attribute_at(nn.Sequential(nn.ReLU()), "0.inplace"), attribute_at(nn.ReLU(), "weight")
+    (False, None)
+    """
+    try:
+        return attrgetter(path)(root) if path else root
+    except AttributeError:
+        return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from ... import graph as core
+from .._paths import attribute_at
 from .names import Namespace, name_for
 from .nodes import Node
 from .storing import fill, state_of
@@ -269,11 +269,3 @@ class Graph(core.Graph):
     def process_outputs(self, out: Any) -> Any:
         """Return the module's result for the graph's result."""
         return self._codegen.process_outputs(out) if self._codegen else out
-
-
-def attribute_at(module: nn.Module | None, path: Any) -> Any:
-    """Return the attribute at a path, or ``None``."""
-    try:
-        return reduce(getattr, str(path).split("."), module)
-    except AttributeError:
-        return None

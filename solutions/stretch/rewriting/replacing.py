@@ -17,7 +17,9 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from ...code import install
 from ...rewriting import Match
+from .._paths import attribute_at
 from ..graph import map_arg
 from .matching import (
     InternalMatch,
@@ -181,20 +183,9 @@ def bring(gm: GraphModule, source: nn.Module | None, target: str) -> str:
         target: The path of the attribute in ``source``.
     """
     is_constant = target.startswith("_tensor_constant")
-    if source is None or (has_path(gm, target) and not is_constant):
+    if source is None or (attribute_at(gm, target) is not None and not is_constant):
         return target
     names = (f"_tensor_constant{number}" for number in count())
     path = next(each for each in names if not hasattr(gm, each)) if is_constant else target
-    owner, _, name = path.rpartition(".")
-    if not has_path(gm, owner):
-        gm.add_submodule(owner, nn.Module())
-    setattr(gm.get_submodule(owner), name, copy.deepcopy(operator.attrgetter(target)(source)))
+    install(gm, path, copy.deepcopy(operator.attrgetter(target)(source)))
     return path
-
-
-def has_path(module: nn.Module, path: str) -> bool:
-    """Return whether a module has an attribute at a dotted path; an empty path is the module."""
-    try:
-        return not path or operator.attrgetter(path)(module) is not None
-    except AttributeError:
-        return False
