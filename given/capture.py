@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -152,8 +153,8 @@ def prepared(model: Any, constants: dict[str, Tensor]) -> Iterator[None]:
 def naming_the_line() -> Iterator[None]:
     """Let each ``RuntimeError`` of the block be a ``CaptureError`` that names the model's line.
 
-    That is the innermost line outside torch, and outside the package of the code that runs the
-    block.
+    That is the innermost line that led to an operator, outside torch and outside the package of
+    the code that runs the block.
     """
     try:
         yield
@@ -164,7 +165,8 @@ def naming_the_line() -> Iterator[None]:
         caller = next(each for each in frames if each.filename != __file__)
         files = (__file__, caller.filename, torch.__file__)
         inside = tuple(f"{Path(file).parent}{os.sep}" for file in files)
-        outside = [each for each in frames if not each.filename.startswith(inside)]
+        model = takewhile(lambda each: each.name != "__torch_dispatch__", frames)
+        outside = [each for each in model if not each.filename.startswith(inside)]
         line = outside[-1] if outside else caller
         place = f"{line.filename}:{line.lineno} in {line.name}"
         raise CaptureError(f"{place} {in_words(error)}") from error

@@ -7,9 +7,13 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.effects import with_effects
+from torch._ops import OpOverload
+from torch.autograd.graph import saved_tensors_hooks
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
+from given.capture import address
 from given.unflatten import NO_MODULE
 
 
@@ -43,6 +47,7 @@ def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:
     for target, value in zip(targets, returned, strict=True):
         if target:
             last = max([value, *readers(target)])
+            keep_saved(target)
             _call_after(last, torch.ops.aten.copy_.default, target, value)
 
 
@@ -55,6 +60,44 @@ def _call_after(after: Node, function: Any, *args: Node) -> Node:
         node = after.graph.call_function(function, args)
     node.meta = args[-1].meta | {"nn_module_stack": stack}
     return node
+
+
+def keep_saved(target: Node) -> None:
+    """Let each operation whose backward needs the old value of a target read a clone of it.
+
+    Otherwise, the write would come between the operation and its backward.
+    """
+    for reader in list(readers(target)):
+        for value in reader.all_input_nodes:
+            if _owner(value) is target and saves(reader, value):
+                with reader.graph.inserting_before(reader):
+                    clone = reader.graph.call_function(torch.ops.aten.clone.default, (value,))
+                clone.meta = value.meta | {"nn_module_stack": reader.meta["nn_module_stack"]}
+                reader.replace_input_with(value, clone)
+
+
+def saves(node: Node, value: Node) -> bool:
+    """Return whether an operation may keep the memory of an input for its backward.
+
+    It runs on fake tensors that require a gradient, and autograd hands over what it keeps. If it
+    doesn't run so, because it has no derivative for one of the inputs, say, it may.
+    """
+    if not isinstance(node.target, OpOverload):
+        return True
+    args, kwargs = map_arg((node.args, node.kwargs), lambda each: _trained(each.meta["val"]))
+    saved: list[torch.Tensor] = []
+    try:
+        with torch.enable_grad(), saved_tensors_hooks(saved.append, lambda nothing: nothing):
+            node.target(*args, **kwargs)
+    except RuntimeError:
+        return True
+    return address(value.meta["val"]) in map(address, saved)
+
+
+def _trained(value: Any) -> Any:
+    """Return a tensor of the same memory that requires a gradient, if it can have one."""
+    is_real = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    return value.detach().requires_grad_() if is_real else value
 
 
 def readers(value: Node) -> Iterator[Node]:
