@@ -123,7 +123,7 @@ LESSONS = (
         part="transforms",
         title="Find a pattern, put another in its place",
         minutes=60,
-        needs=("graph", "code", "tracer"),
+        needs=("graph", "code", "tracer", "inlining"),
         summary="find a pattern in a graph, and put another in its place",
     ),
     Lesson(

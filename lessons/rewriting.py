@@ -192,8 +192,8 @@ def replace_match(found: Match, replacement: Graph) -> None:  # step 4
     """Replace one match with a copy of a graph.
 
     Insert the copy before the match's last node. Its inputs are what the pattern's placeholders
-    match. Its result goes to the users of the last node. Then erase the nodes of the match, each
-    after its users.
+    match. The last node is replaced with its result, as ``inlining.replace`` does it. Then erase
+    the other nodes of the match, each after its users.
 
     Args:
         found: The match.

@@ -23,6 +23,7 @@ from given.rewriting import can_fuse, uses_of_modules
 
 from .code import GraphModule
 from .graph import Graph, Node, is_node
+from .inlining import replace
 from .tracer import Tracer, symbolic_trace
 
 
@@ -224,20 +225,20 @@ def replace_match(found: Match, replacement: Graph) -> None:  # step 4
     """Replace one match with a copy of a graph.
 
     Insert the copy before the match's last node. Its inputs are what the pattern's placeholders
-    match. Its result goes to the users of the last node. Then erase the nodes of the match, each
-    after its users.
+    match. The last node is replaced with its result, as ``inlining.replace`` does it. Then erase
+    the other nodes of the match, each after its users.
 
     Args:
         found: The match.
         replacement: The graph to copy.
     """
-    *_, old = inside = nodes_inside(found)
+    *before, old = nodes_inside(found)
     inputs = map(found.nodes_map.get, found.anchor.graph.find_nodes(op="placeholder"))
     values = dict(zip(replacement.find_nodes(op="placeholder"), inputs, strict=True))
     with old.graph.inserting_before(old):
         new: Any = old.graph.graph_copy(replacement, values)
-    old.replace_all_uses_with(new)
-    for node in reversed(inside):
+    replace(old, new)
+    for node in reversed(before):
         node.graph.erase_node(node)
 
 
@@ -275,6 +276,5 @@ def fuse(model: nn.Module) -> GraphModule:  # step 5
         layer, norm = module_of(conv), module_of(bn)
         if uses[id(layer)] == 1 and can_fuse(layer, norm):
             gm.set_submodule(str(conv.target), fuse_conv_bn_eval(layer, norm))
-            bn.replace_all_uses_with(conv)
-            gm.graph.erase_node(bn)
+            replace(bn, conv)
     return GraphModule(gm, gm.graph)  # has only what the graph still calls
