@@ -42,7 +42,7 @@ LESSONS = (
         name="graph",
         part="the engine",
         title="Nodes that know their users",
-        minutes=45,
+        minutes=95,
         needs=(),
         summary="write the nodes, and the list in which you edit them",
     ),

@@ -36,11 +36,13 @@ RESERVED = {*keyword.kwlist, *vars(builtins), "torch", "device", "inf", "nan"}
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:  # given
     """Return a copy of an argument, with ``fn(node)`` in place of each node in it.
 
-    The copy has plain tuples, lists and dicts: it keeps no subclass but that of a named tuple.
+    Lists and dicts in the copy are torch's immutable ones: changing one in place raises a
+    ``TypeError``. Of other subclasses, only named tuples are kept.
 
     Args:
         a: A node, or a value that holds nodes at any depth: in tuples, lists, slices and the values
-            of dicts. A ``torch.fx.Node`` counts too, so you can copy one of torch's graphs.
+            of dicts. So it can also be the pair ``(args, kwargs)``. A ``torch.fx.Node`` counts too,
+            so you can copy one of torch's graphs.
         fn: Called for each occurrence of a node, from left to right.
 
     In torch: ``torch.fx.node.map_arg``.
@@ -68,19 +70,22 @@ class Namespace:
         self.last_number: Counter[str] = Counter()
 
     def create_name(self, candidate: str) -> str:  # step 1
-        """Return a name that is not used yet: the candidate, if possible.
+        """Return a name that is legal in Python and not used yet: the candidate, if possible.
 
-        Each run of characters that are illegal in a name becomes one ``_``, and a candidate that
-        begins with a digit is prefixed with ``_``.
+        Node names become variables. So each run of illegal characters becomes one ``_``, and a
+        leading digit gets a ``_`` before it. If the name is in ``used``, which holds the reserved
+        names from the start, count: the second ``x`` is ``x_1``. Don't stack numbers: a second
+        ``x_1`` becomes ``x_2``, not ``x_1_1``.
 
-        If the result is in ``used``, which contains the reserved names from the start, give it a
-        new number. A name is a base and an optional number, as in ``relu_3``; the base is never
-        empty, so ``_1`` has no number. ``last_number`` holds the last number that you gave each
-        base: count up from that until a name is free.
+        Continue from ``last_number``, which holds the last number that you gave each base. If you
+        began with 1 each time, the thousandth ``add`` would try a thousand names. A base is never
+        empty, so ``_1`` is a base without a number.
 
         >>> namespace = Namespace()
-        >>> [namespace.create_name(each) for each in ("x", "x", "layer1.0", "list", "x_1", "x")]
-        ['x', 'x_1', 'layer1_0', 'list_1', 'x_2', 'x_3']
+        >>> [namespace.create_name(each) for each in ("x", "x", "x_1", "x", "layer1.0", "a--b")]
+        ['x', 'x_1', 'x_2', 'x_3', 'layer1_0', 'a_b']
+        >>> [namespace.create_name(each) for each in ("1x", "list", "_1", "_1")]
+        ['_1x', 'list_1', '_1', '_1_1']
         """
         name = re.sub(r"\W+|^(?=\d)", "_", candidate, flags=re.ASCII)
         base = re.sub(r"(?<=.)_\d+$", "", name)
@@ -152,7 +157,7 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:  # step 2
-        """The nodes in ``args``, then those in ``kwargs``, each of them once."""
+        """The nodes in ``args``, then those in ``kwargs``, at any depth and each of them once."""
         found: list[Node] = []
         map_arg((self._args, self._kwargs), found.append)
         return list(dict.fromkeys(found))
@@ -160,10 +165,11 @@ class Node:
     def set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # step 2
         """Set ``args`` and ``kwargs``, and update the users of other nodes to match.
 
-        No other method writes ``_args``, ``_kwargs`` or the ``users`` of any node. First the node
-        stops being a user of its old inputs, then it becomes the last user of each new one, even if
-        it was an input before. Containers are copied: if the caller changes a list afterwards, the
-        node's arguments don't change. In torch: ``Node._update_args_kwargs``.
+        This is the only method that writes arguments or users, so the two can't disagree. The node
+        becomes the last user of each input, even of one that it had before. If the caller changes a
+        list afterwards, the node's arguments stay as they are.
+
+        In torch: ``Node._update_args_kwargs``.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -213,7 +219,8 @@ class Node:
     def prepend(self, x: Node) -> None:  # step 3
         """Move a node of the same graph to just before this one.
 
-        It leaves its old place. Moving a node before itself changes nothing.
+        It leaves its old place, and its neighbours there become neighbours of each other. Moving a
+        node before itself changes nothing.
         """
         if x is not self:
             x._unlink()
@@ -221,9 +228,7 @@ class Node:
             x.prev.next = x.next.prev = x
 
     def append(self, x: Node) -> None:  # step 3
-        """Move a node of the same graph to just after this one.
-
-        It leaves its old place. Moving a node after itself changes nothing.
+        """Move a node of the same graph to just after this one, as ``prepend`` does.
 
         >>> graph = Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -254,9 +259,9 @@ class Node:
 class NodeList:
     """The nodes of a graph in their order.
 
-    Nodes may be inserted, moved and erased during an iteration. If that happens to the current
-    node, the iteration continues from where the node is now, or was before it was erased. It skips
-    nodes that were erased.
+    A pass edits the list while it iterates over it. So an iteration visits nodes that were inserted
+    after the current one, and skips nodes that were erased. If the current node itself is moved or
+    erased, the iteration continues from where the node is now, or was before it was erased.
 
     In torch: ``torch.fx.graph._node_list``.
     """
@@ -397,7 +402,8 @@ class Graph:
     def inserting_before(self, n: Node) -> AbstractContextManager[None]:  # step 4
         """Insert new nodes before a node until the ``with`` block ends, with or without an error.
 
-        The block replaces ``_insert``; afterwards the old function is back.
+        ``_insert`` is the function that places a new node. The block replaces it; afterwards the
+        old one is back. Blocks may be nested.
         """
         return self._inserting(n.prepend)
 
@@ -522,6 +528,12 @@ class Graph:
         Args:
             is_impure_node: Whether a node is needed even if its result isn't used; by default
                 ``Node.is_impure``, which keeps calls that have an effect, such as ``x.add_(1)``.
+
+        >>> graph = Graph()
+        >>> x = graph.placeholder("x")
+        >>> dead = graph.call_method("tanh", (graph.call_method("relu", (x,)),))
+        >>> graph.eliminate_dead_code(), list(graph.nodes), graph.eliminate_dead_code()
+        (True, [x], False)
         """
         is_impure = is_impure_node or methodcaller("is_impure")
         changed = False

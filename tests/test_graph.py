@@ -113,6 +113,12 @@ def test_all_users_use_the_new_node(lesson):
 # --- step 3: the list -----------------------------------------------------------------------------
 
 
+def test_a_node_is_placed_before_another(lesson):
+    x, y = nodes(lesson, "x", "y")
+    y.prepend(x)
+    equal([x.next, y.prev], [y, x], hint="each neighbour refers to the other")
+
+
 def test_nodes_are_in_the_order_in_which_they_were_created(lesson):
     graph = diamond(lesson.Graph())
     names = ["x", "relu", "tanh", "add", "output"]
@@ -120,6 +126,21 @@ def test_nodes_are_in_the_order_in_which_they_were_created(lesson):
     equal([node.name for node in reversed(graph.nodes)], names[::-1])
     equal(len(graph.nodes), 5)
     equal([node.graph for node in graph.nodes], [graph] * 5)
+
+
+@pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])
+def test_a_node_is_named_after_its_target(lesson, op, target):
+    same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
+
+
+def test_a_node_has_the_parts_that_it_was_created_with(lesson):
+    def edit(graph):
+        x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
+        graph.call_module("linear", (x,), {"key": y}, type_expr=torch.Tensor)
+        top = graph.call_function(max, (x, y), name="y.Z")
+        graph.output((graph.get_attr("linear.weight"), top), tuple)
+
+    same_edits(lesson, edit)
 
 
 def test_a_node_that_is_moved_before_itself_stays(lesson):
@@ -141,21 +162,6 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
 
 
 # --- step 4: inserting and erasing ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("op", "target"), [("call_function", torch.relu), ("call_method", "Conv")])
-def test_a_node_is_named_after_its_target(lesson, op, target):
-    same_edits(lesson, lambda graph: [graph.create_node(op, target).name for _ in range(2)])
-
-
-def test_a_node_has_the_parts_that_it_was_created_with(lesson):
-    def edit(graph):
-        x, y = graph.placeholder("x", int), graph.placeholder("y", default_value=None)
-        graph.call_module("linear", (x,), {"key": y}, type_expr=torch.Tensor)
-        top = graph.call_function(max, (x, y), name="y.Z")
-        graph.output((graph.get_attr("linear.weight"), top), tuple)
-
-    same_edits(lesson, edit)
 
 
 @pytest.mark.parametrize("place", [0, 2, 4])
