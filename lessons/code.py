@@ -59,8 +59,8 @@ def python_code(graph: Graph) -> PythonCode:  # step 4
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:  # step 3
     """Return, for each node, the nodes whose values aren't needed after it.
 
-    These are its inputs that no later node takes, in order, and then the node itself if no node
-    takes it.
+    These are its inputs that no later node uses, in order, and then the node itself if no node
+    uses it.
 
     In torch: ``Interpreter.user_to_last_uses``, without the nodes that have no users.
 
@@ -78,7 +78,7 @@ def attribute(base: str, path: Any) -> str:  # step 1
     Args:
         base: The expression.
         path: Names joined by dots. A name that isn't an identifier, such as ``0`` in
-            ``nn.Sequential``, is read with ``getattr``.
+            ``nn.Sequential``, or that is a keyword, such as ``in``, is read with ``getattr``.
 
     In torch: ``torch.fx.graph._format_target``.
 
@@ -123,11 +123,15 @@ class CodeWriter:
     def reference(self, value: Any) -> str:  # step 1
         """Return an expression for a function, a class, or another object.
 
-        If the object's ``__module__`` is torch, or a module inside it, and the object is found
+        The code can write ``torch.relu``, but it never imported ``math``. So if the object's
+        ``__module__`` is torch or a module inside it (in ``sys.modules``), and the object is found
         there under its ``__name__``, the expression is ``module.name``. Any other object becomes a
-        global, whose name is ``module.name`` without ``builtins`` and with an underscore for each
-        character that is illegal in a name. Append underscores until no node and no other object
-        has that name. An object has only one global, even if it is referred to several times.
+        global, which is entered in ``globals``.
+
+        A global is called ``module.name``, without ``builtins`` and with an underscore for each
+        illegal character. Append underscores until no node and no other object has that name. An
+        object without a ``__module__`` counts as one of ``builtins``, and one without a
+        ``__name__`` has that of its type. Each object has only one global.
 
         >>> from torch.fx import Graph
         >>> writer = CodeWriter(Graph())
@@ -144,9 +148,10 @@ class CodeWriter:
         Args:
             value: A node, whose ``repr`` is its name; or anything else that a node can hold.
 
-        Lists and tuples are written element by element. Callables, tensors (as a parameter's
-        default) and members of an enumeration are written as a ``reference``. For everything else,
-        dicts and slices included, ``repr`` is right.
+        Evaluated with ``globals``, it is the value again. Callables, tensors (as a parameter's
+        default) and members of an enumeration have no spelling and need a ``reference``, also
+        inside lists, tuples and named tuples. Everything else, dicts and slices included, has a
+        ``repr`` that is right. A ``torch.Size`` may become a tuple.
 
         >>> from torch.fx import Graph
         >>> x = Graph().placeholder("x")
@@ -180,10 +185,11 @@ class CodeWriter:
     def statement(self, node: Node) -> str:  # step 4
         """Return the statement of a node: ``name = …``, or the ``return`` of the output.
 
-        A placeholder's target is its parameter, such as ``x`` or ``*args``. Its statement assigns
-        the parameter to the node's name, and is empty if the parameter already has that name. A
-        parameter that is also in ``self.globals``, such as ``inf``, would hide what later lines
-        mean by that name. So the same line gives the name its global value back.
+        A placeholder's target is its parameter, such as ``x`` or ``*args``. Usually the node has
+        the same name, and the statement is empty. But for a parameter called ``input``, which is a
+        builtin, the node is ``input_1``: assign one to the other. A parameter that is also in
+        ``self.globals``, such as ``inf``, would hide what later lines mean by that name, so the
+        same line gives the name its global value back.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda input, inf: input * inf).graph
@@ -254,8 +260,9 @@ class GraphModule(nn.Module):
         meta: A dict for further information about the module.
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
-    module has nothing else from ``root``. Each graph module has its own ``forward``, so if you set
-    it on a class, each module needs its own class.
+    module has nothing else from ``root``. ``forward`` belongs to a class, because that is where
+    Python, ``nn.Module`` and tracers look for it. Two modules have two different ones, so each
+    module has its own class, a subclass called ``class_name``.
 
     In torch: ``torch.fx.GraphModule``.
 
@@ -341,7 +348,8 @@ def install(module: nn.Module, target: str, value: Any) -> None:  # step 6
         module: The module.
         target: Names joined by dots.
         value: A parameter, another tensor (which becomes a buffer), a module, or anything else. If
-            this very object is already there, nothing happens; any other object there is replaced.
+            this very object is already there, nothing happens; any other object there is replaced,
+            which takes a ``delattr``: ``register_buffer`` refuses a name that exists.
 
     In torch: ``torch.fx.graph_module._copy_attr``.
 
