@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,18 +12,20 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from traceback import extract_tb
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor as is_wrapped
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
 )
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import TreeSpec, tree_leaves, tree_map_only
 
 aten = torch.ops.aten
@@ -95,13 +98,25 @@ def state_of(model: nn.Module) -> dict[str, Attribute]:
     }
 
 
-def lift_constants(graph: Any) -> dict[str, str]:
+def lift_constants(graph: Any, tensors: dict[str, Tensor]) -> dict[str, str]:
     """Turn the ``get_attr`` nodes of a graph into its first placeholders; return their targets."""
     constants = graph.find_nodes(op="get_attr")
     for node in reversed(constants):
+        if tensors[node.target].grad_fn is not None:
+            raise CaptureError(
+                f"the model reads a tensor of shape {[*tensors[node.target].shape]} that was made "
+                "of a parameter before: make it in forward"
+            )
         next(iter(graph.nodes)).prepend(node)
         node.op = "placeholder"
     return {node.name: node.target for node in constants}
+
+
+def same_memory(tensor: Any) -> Any:
+    """Return another tensor of the same memory, which requires a gradient if the tensor does."""
+    other = tensor.detach().requires_grad_(tensor.requires_grad)
+    other._is_param = isinstance(tensor, nn.Parameter)  # then the other is one, too
+    return other
 
 
 def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]:
@@ -207,6 +222,7 @@ def functional(tensor: Tensor) -> Tensor:
     """Return a wrapper of a tensor; writes to the wrapper leave the tensor as it is."""
     wrapper = lower._to_functional_tensor(tensor)
     lower._mirror_autograd_meta_to(tensor, wrapper)
+    wrapper._is_param = isinstance(tensor, nn.Parameter)  # then the wrapper is one, too
     return wrapper
 
 
@@ -239,7 +255,9 @@ class Functional(TorchFunctionMode):
 
     Attributes:
         constants: Each tensor from outside the run, and its wrapper, by the tensor's ``id``.
-        kinds: What a storage is, by its address: ``"outside"`` or ``"shared"``.
+        outside: The wrappers of tensors from outside, by the address of their storage.
+        sharing: The wrappers of the tensors of one memory, by the address of its fake storage.
+        written: The addresses of the storages that the model wrote to.
         followed: The storages of tensors that autograd follows, by their address.
         trains: Whether gradients were enabled when the run began.
     """
@@ -248,15 +266,16 @@ class Functional(TorchFunctionMode):
         super().__init__()
         self.constants: dict[int, tuple[Tensor, Tensor]] = {}
         self.outside: dict[int, Any] = {}
-        self.inputs: dict[int, list[Tensor]] = {}
+        self.sharing: dict[int, list[Tensor]] = {}
+        self.written: set[int] = set()
         self.followed: dict[int, Any] = {}
         self.trains = torch.is_grad_enabled()
 
     def as_input(self, tensor: Tensor) -> Tensor:
         """Return the wrapper of an input."""
         wrapper = functional(tensor)
-        self.inputs.setdefault(address(tensor), []).append(wrapper)
         self.follow(wrapper)
+        self.share(tensor, wrapper)
         return wrapper
 
     def as_known(self, tensor: Tensor) -> Tensor:
@@ -268,7 +287,16 @@ class Functional(TorchFunctionMode):
             self.constants[id(tensor)] = tensor, wrapper
             self.outside[address(wrapper)] = wrapper
             self.follow(wrapper)
+            mode: Any = detect_fake_mode()
+            with _disable_current_modes():
+                self.share(mode.from_tensor(tensor), wrapper)
         return self.constants[id(tensor)][1]
+
+    def share(self, fake: Tensor, wrapper: Tensor) -> None:
+        """Note the memory of a tensor from outside: several may have the same one."""
+        several = self.sharing.setdefault(address(fake), [])
+        several.append(wrapper)
+        self.refuse_shared(several)
 
     def follow(self, tensor: Any) -> None:
         """Note the storage of a tensor that autograd follows."""
@@ -278,7 +306,7 @@ class Functional(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch; this is what runs instead of the function."""
         args, kwargs = tree_map_only(Tensor, self.as_known, (args, kwargs or {}))
-        if func is DATA.__get__:
+        if func == DATA.__get__:
             return args[0].detach()
         if getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
@@ -290,7 +318,10 @@ class Functional(TorchFunctionMode):
 
     def called(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call a function, refuse a write that a graph would get wrong, and return the result."""
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        leaves = tree_leaves((args, kwargs))
+        if any(isinstance(each, torch.Generator) for each in leaves):
+            raise CaptureError("draws from a generator, which a graph can't hold: leave it out")
+        tensors = [each for each in leaves if isinstance(each, Tensor)]
         before = [(each, version(each), each.grad_fn) for each in tensors]
         result = func(*args, **kwargs)
         for tensor, number, function in before:
@@ -324,21 +355,28 @@ class Functional(TorchFunctionMode):
                 "writes to a tensor from outside the model: register it as a buffer, or pass it as "
                 "an argument"
             )
-        for several in self.inputs.values():
-            if len(several) > 1 and storage in map(address, several):
-                raise CaptureError(
-                    "writes to one of several inputs that share memory: pass a clone of it"
-                )
+        self.written.add(storage)
+        for several in self.sharing.values():
+            self.refuse_shared(several)
         if self.trains and storage in self.followed and tensor.grad_fn is function:
             raise CaptureError(
                 "writes to a tensor where autograd doesn't see it, so the graph would have another "
                 "gradient: compute a new tensor instead, or capture under torch.no_grad()"
             )
 
+    def refuse_shared(self, several: list[Tensor]) -> None:
+        """Refuse a write to one of several tensors of one memory: the graph has each by itself."""
+        if len(several) > 1 and self.written.intersection(map(address, several)):
+            raise CaptureError(
+                "writes to one of several tensors from outside that share memory: pass a clone of "
+                "it, or make the view in forward"
+            )
+
 
 DATA: Any = Tensor.data  # a property
 UNSEEN = {
     DATA.__set__: "assigns to the data of a tensor: use copy_, or compute a new tensor",
+    Tensor.grad.__set__: "assigns a gradient, which a graph doesn't have",  # type: ignore
     Tensor.detach_: "detaches a tensor in place: use detach",
     Tensor.register_hook: "registers a hook for a gradient, which a graph doesn't have",
     Tensor.backward: "runs a backward, which adds to the gradients: use torch.autograd.grad",
@@ -507,18 +545,10 @@ def reached_from(root: Any) -> Iterator[Any]:
 
 
 def parts_of(value: Any) -> Iterable[Any]:
-    """Yield the items and the attributes of an object."""
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list | tuple | set | frozenset | deque):
-        yield from value
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
-        yield from attributes.values()
-    for kind in type(value).__mro__:
-        names = kind.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            yield getattr(value, name, None)
+    """Return what an object holds; of a function, the values that it was made with."""
+    if isinstance(value, FunctionType):
+        return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+    return gc.get_referents(value)
 
 
 def refuse_hidden(name: str, tree: Any) -> None:

@@ -250,7 +250,7 @@ class Recorder(TorchDispatchMode):
 
     def fake(self, tensor: Tensor) -> Tensor:  # given
         """Return a fake copy of a tensor. Two copies of one tensor are two tensors."""
-        return self.fake_mode.from_tensor(tensor.detach().requires_grad_(tensor.requires_grad))
+        return self.fake_mode.from_tensor(given.same_memory(tensor))
 
     def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:  # step 3
         """Lift a model's parameters and buffers; return their fake tensors by name.
@@ -353,7 +353,7 @@ def capture_flat(
     recorder = Recorder(table or {})
     leaves, out_spec = tree_flatten(recorder.run(model, args, kwargs or {}))
     recorder.finish(tuple(leaves))
-    constants = given.lift_constants(recorder.graph)
+    constants = given.lift_constants(recorder.graph, recorder.constants)
     state = given.state_of(model)
     for name in constants.values():
         state[name] = Attribute("constant", recorder.constants[name])

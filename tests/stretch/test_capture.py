@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -178,6 +179,10 @@ def twice_differentiable_force(y, x):
     return y + gradient
 
 
+def data_read(y, x):
+    return y * y.data
+
+
 def gumbel(y, x):
     torch.manual_seed(0)
     return nn.functional.gumbel_softmax(y, hard=True) * y
@@ -187,7 +192,7 @@ def checkpointed(y, x):
     return torch.utils.checkpoint.checkpoint(lambda z: z.sin() * z, y, use_reentrant=False)
 
 
-TRAINED = (twice_differentiable_force, gumbel, checkpointed)
+TRAINED = (data_read, twice_differentiable_force, gumbel, checkpointed)
 COPIED = (zeros_written, copied)
 STRIDED = (written_as_strided,)
 UNTRACKED = (straight_through, written_before_no_grad, averaged_under_no_grad, force)
@@ -299,6 +304,15 @@ def stored_outside(y, x):
     return y
 
 
+def drawn(y, x):
+    return y * torch.rand(4, generator=torch.Generator())
+
+
+def assigned_gradient(y, x):
+    x.grad = x * 2
+    return y
+
+
 def conditional(y, x):
     return torch.cond(x.sum() > 0, torch.sin, torch.cos, (y,))
 
@@ -314,6 +328,8 @@ REFUSED = {
     custom_function: "Straight",
     counted_outside: "register it as a buffer",
     stored_outside: "register it as a buffer",
+    drawn: "generator",
+    assigned_gradient: "assigns a gradient",
     conditional: "torch.cond",
 }
 
@@ -350,13 +366,31 @@ class Shares(nn.Module):
         return self.second * x
 
 
+class HasAView(nn.Module):
+    """A buffer that is written, and a view of it that isn't registered."""
+
+    def __init__(self, reads_before):
+        super().__init__()
+        self.register_buffer("memory", torch.zeros(2))
+        self.view, self.reads_before = self.memory[:1], reads_before
+
+    def forward(self, x, y):
+        before = self.view * 2 if self.reads_before else 0
+        self.memory.add_(1)
+        return self.view * x + before
+
+
 def adds(x, y):
     x.add_(1)
     return x * y
 
 
-@pytest.mark.parametrize("model", [adds, Shares()], ids=["arguments", "buffers"])
-def test_a_write_to_inputs_that_share_memory_is_refused(lesson, model):
+@pytest.mark.parametrize(
+    "model",
+    [adds, Shares(), HasAView(True), HasAView(False)],
+    ids=["arguments", "buffers", "view", "view read later"],
+)
+def test_a_write_to_tensors_that_share_memory_is_refused(lesson, model):
     with refuses(lesson.CaptureError, "test_capture.py", "share memory", cause="it was recorded"):
         lesson.capture(model, halves())
 
@@ -387,12 +421,66 @@ class Named(dict):
         super().__init__(tensor=tensor)
 
 
+def closure(tensor):
+    return lambda: tensor
+
+
+HIDING = {
+    "partial": partial(partial, torch.add),
+    "list_iterator": lambda tensor: iter([tensor]),
+    "dict_values": lambda tensor: {"x": tensor}.values(),
+    "generator": lambda tensor: (each for each in [tensor]),
+    "function": closure,
+    "method": lambda tensor: Box(tensor).__repr__,
+}
+
+
+@pytest.mark.parametrize("kind", HIDING)
+def test_an_object_of_python_that_hides_a_tensor_is_refused_by_name(lesson, kind):
+    hidden = HIDING[kind](torch.ones(2))
+    with refuses(lesson.CaptureError, "input_0", kind, "pytree"):
+        lesson.capture(lambda hidden, x: x + 1, (hidden, torch.ones(2)))
+
+
+def test_a_function_that_holds_no_tensor_may_be_an_argument(lesson):
+    captured = lesson.capture(lambda act, x: act(x) + 1, (torch.relu, torch.ones(2)))
+    same_numbers(captured(torch.relu, torch.ones(2)), torch.full((2,), 2.0))
+
+
 @pytest.mark.parametrize("kind", [Box, Slotted, Named])
 def test_what_hides_a_tensor_is_refused_by_name(lesson, kind):
     with refuses(lesson.CaptureError, "input_0", kind.__name__, "pytree"):
         lesson.capture(lambda box, x: x + 1, (kind(torch.ones(2)), torch.ones(2)))
     with refuses(lesson.CaptureError, "the result", kind.__name__, "pytree"):
         lesson.capture(kind, (torch.ones(2),))
+
+
+class ReadsARow(nn.Module):
+    """Keeps a part of its weight in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.rows = [self.linear.weight[0]]
+
+    def forward(self, x):
+        return self.linear(x) * self.rows[0]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it to make a fake tensor
+def test_a_tensor_that_was_made_of_a_parameter_is_no_constant_of_a_program(lesson):
+    trains_as_eager(lesson, ReadsARow(), torch.rand(2, 4))
+    for make in (lesson.program, lesson.capture_flat):
+        with refuses(lesson.CaptureError, "[4]", "parameter", "make it in forward"):
+            make(ReadsARow(), (torch.rand(2, 4),))
+
+
+def test_a_parameter_is_one_while_a_model_is_captured(lesson):
+    class Asks(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (2 if isinstance(self.weight, nn.Parameter) else 1)
+
+    runs_as_eager(lesson.capture, Asks(4, 4), torch.rand(2, 4))
 
 
 def test_a_state_that_is_no_buffer_is_refused(lesson):

@@ -50,9 +50,13 @@ class Recorder(core.Recorder):
         return lifted
 
     def finish(self, result: Any) -> None:
-        """Add the output node; of a graph of torch too, erase only nodes without an effect."""
+        """Add the output node, and erase each node that no result needs."""
         refuse_hidden("the result", result)
-        self.graph.output(self.as_nodes(result))
+        self.close(self.as_nodes(result))
+
+    def close(self, outputs: Any) -> None:
+        """Add the output node; of a graph of torch too, erase only nodes without an effect."""
+        self.graph.output(outputs)
         self.graph.eliminate_dead_code(
             lambda node: node.op in ("placeholder", "output") or has_effect(node)
         )
@@ -163,9 +167,13 @@ def program(
     recorder = Recorder(table or {})
     recorder.graph = torch.fx.Graph()  # type: ignore[assignment]
     leaves, out_spec = tree_flatten(recorder.run(model, args, kwargs or {}))
+    refuse_hidden("the result", leaves)
     written, results = recorder.written(), recorder.as_nodes(leaves)
-    recorder.finish((*written.values(), *results))
-    state, names = state_of(model), recorder.state | lift_constants(recorder.graph)
+    recorder.close((*written.values(), *results))
+    state, names = (
+        state_of(model),
+        recorder.state | lift_constants(recorder.graph, recorder.constants),
+    )
     for name in set(names.values()) - set(state):
         state[name] = Attribute("constant", recorder.constants[name])
     outputs: list[Any] = [(*mutation(name, names, state), node) for name, node in written.items()]
