@@ -142,12 +142,12 @@ def docs(session: nox.Session) -> None:
 
 @shared
 def publish(session: nox.Session) -> None:
-    """Build the site for the address SITE_URL, with edit links to REPO_URL."""
+    """Build the site for the address SITE_URL, with edit links to REPO_URL and, by npm, a box."""
     missing = [name for name in ("SITE_URL", "REPO_URL") if not os.environ.get(name)]
     if missing:
         session.error(f"set {' and '.join(missing)} first; `nox -s docs` needs neither")
     python = interpreter(session, "docs", project=False)
-    session.env["EDIT_URI"] = "edit/main/docs/"
+    session.env |= {"EDIT_URI": "edit/main/docs/", "BOX": "1"}
     run(session, python, "mkdocs", "build", "--strict")
 
 
@@ -174,6 +174,7 @@ def examples(session: nox.Session) -> None:
 def site(session: nox.Session) -> None:
     """Open every page in a browser, wide and narrow, light and dark; skips where there is none."""
     python = interpreter(session, "tests", "docs", "site")
+    session.env["BOX"] = "1"
     run(session, python, "mkdocs", "build", "--strict")
     options = ("--impl", "full", "-n", "2", "-rs", "browser")
     run(session, python, "pytest", *options, *session.posargs)

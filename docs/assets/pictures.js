@@ -253,6 +253,11 @@ function stack(drawing) {
   drawing.style.setProperty("--fx-width", `${width}px`);
 }
 
+// Where a page has a box to run Python in, its script is beside this one.
+if (document.querySelector(".fx-box") && location.protocol !== "file:") {
+  import(new URL("box/box.js", document.currentScript.src));
+}
+
 const figures = all(document, ".fx-figure");
 for (const figure of figures) {
   const view = figure.querySelector(".fx-view");

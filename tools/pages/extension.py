@@ -1,9 +1,10 @@
 """The Markdown extension of the site: steps that every page goes through.
 
-Before Markdown reads a page, its text is rewritten: the home page gets its facts, a lesson's pages
-get their numbers and links, names in torch become links, and doctests become code. Afterwards
-tables and long names are prepared for a phone: each cell of a table knows its column, so that a row
-can be shown as a card, and a dotted name may be broken after a dot.
+Before Markdown reads a page, its text is rewritten: a site without a box gets no word about it, the
+home page gets its facts, a lesson's pages get their numbers and links, names in torch become links,
+and doctests become code. Afterwards tables and long names are prepared for a phone: each cell of a
+table knows its column, so that a row can be shown as a card, and a dotted name may be broken after
+a dot.
 
 Boxes that have lost their text, and Markdown that would be shown as text, end the build.
 """
@@ -20,6 +21,7 @@ from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
 from markdown.util import AtomicString
 
+from tools.box.build import with_box
 from tools.pages.home import with_pieces
 from tools.pages.road import signposted
 from tools.pages.torch_places import linked
@@ -55,7 +57,7 @@ class Rewriting(Preprocessor):
     def run(self, lines: list[str]) -> list[str]:
         """Return the lines of the rewritten page."""
         text = "\n".join(lines)
-        for step in (with_pieces, signposted, linked, with_fenced_sessions):
+        for step in (with_box, with_pieces, signposted, linked, with_fenced_sessions):
             text = step(text)
         return text.split("\n")
 

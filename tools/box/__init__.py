@@ -1,0 +1,1 @@
+"""The box on the site's pages in which a reader's Python runs, in the browser."""
