@@ -1,4 +1,4 @@
-"""Plumbing of the lesson ``schedule``: time lines, micro-batches, a rehearsal, threads, a wire.
+"""Plumbing of the lesson ``schedule``: time lines, values, a rehearsal, threads, a wire.
 
 ``Timeline`` prints what your clock found out. ``inputs_of`` cuts a batch. ``Rehearsing`` runs a
 model on tensors without data before any stage runs. ``Workers`` are threads. ``Wire`` has the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -73,14 +73,28 @@ def _row(runs: list[Run], end: float, width: int = 4) -> str:
 
 def deadlock(pairs: Iterable[tuple[Any, Any]]) -> RuntimeError:
     """Return the error for actions (the second of each pair) that wait forever for the first."""
-    waits = ", ".join(
-        f"stage {user.stage} waits for {maker.kind}{maker.microbatch} of stage {maker.stage}"
-        for maker, user in dict.fromkeys(pairs)
-    )
-    return RuntimeError(f"deadlock: {waits}: change the orders of these stages")
+    waits = ", ".join(f"{user} waits for {needed}" for needed, user in [*pairs][::-1])
+    return RuntimeError(f"deadlock: {waits}: change these orders")
 
 
-# --- the micro-batches
+# --- values, and the micro-batches
+
+
+def loss_of(graph: Any) -> Any:
+    """Return the node of the loss: the one value that a graph returns."""
+    values = graph.find_nodes(op="output")[0].all_input_nodes
+    if len(values) != 1:
+        raise ValueError(f"the model returns {values}: let it return its loss, a single value")
+    return values[0]
+
+
+def differentiable(value: Any) -> list[Tensor]:
+    """Return the tensors in a value that require a gradient, including nested ones.
+
+    >>> differentiable([torch.ones(1), {"weight": torch.ones(2, requires_grad=True)}])
+    [tensor([1., 1.], requires_grad=True)]
+    """
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and leaf.requires_grad]
 
 
 def inputs_of(graph: Any, batch: Sequence[Any], microbatches: int) -> list[dict[Any, Any]]:
@@ -337,7 +351,23 @@ def check(rehearsal: Rehearsing, inputs: dict[Any, Any]) -> None:
             raise ValueError(f"the model returns a tensor of shape {shape}: let it return its mean")
 
 
-# --- threads
+# --- workers
+
+
+def work(engines: Mapping[int, Any], order: Sequence[Any]) -> None:
+    """Run the actions of one worker, in order. An error gets a note that names the action.
+
+    Args:
+        engines: The engines of the worker's stages, by the stages' numbers.
+        order: Its order.
+    """
+    for action in order:
+        engine = engines[action.stage]
+        try:
+            (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
+        except Exception as error:
+            error.add_note(f"While running {action}, in stage {action.stage}")
+            raise
 
 
 class Workers(ThreadPoolExecutor):
@@ -444,7 +474,7 @@ class Wire:
             return self.here.pop(message)
         if message not in self.coming:
             self.start(self.messages((to, message[0], message[-1]), sent=False))
-        works, parts = self.coming.pop(message)
+        works, parts = self.coming.pop(message, ([], []))  # nothing travels without a tensor
         for work in works:
             work.wait()
         return self.unpacked(message, parts)
@@ -463,7 +493,8 @@ class Wire:
         """Return the messages that an action sends, or those that it receives."""
         stage, kind, microbatch = action
         every = [(kind, value, user, microbatch) for value, user in self.crossings]
-        return [each for each in every if self.ends(each)[not sent] == stage]
+        every = [each for each in every if self.ends(each)[not sent] == stage]
+        return [each for each in every if self.likes(each)]
 
     def start(self, arrivals: Iterable[Any]) -> None:
         """Start the queued sends and these receives, as one batch."""

@@ -1,9 +1,8 @@
 """Train a model that is cut into stages, and keep the stages busy.
 
-A stage is a partition of the model's graph with its submodule. You cut a batch into micro-batches,
-and write for each worker the order of its actions: the forward of stage 0 for micro-batch 0
-(``0F0``), its backward (``0B0``), and so on. A clock says how long an order takes, and an engine
-runs it: here in threads, on a cluster in processes. Only the channel between them changes.
+A stage is a partition of the model's graph with its submodule. For each worker, you write the order
+of its actions: the forward of stage 0 for micro-batch 0 (``0F0``), its backward (``0B0``), and so
+on. A clock says how long an order takes, and an engine runs it, in threads or in processes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from given.schedule import (
     ClosedError,
@@ -30,7 +29,10 @@ from given.schedule import (
     arrived,
     check,
     deadlock,
+    differentiable,
     inputs_of,
+    loss_of,
+    work,
 )
 
 from .code import GraphModule
@@ -100,9 +102,9 @@ def alternate(forwards: Order, backwards: Order, ahead: int) -> Order:  # step 1
 def one_f_one_b(stages: int, microbatches: int) -> list[Order]:  # step 1
     """Let every stage run each backward as soon as it can.
 
-    The last stage alternates from the start: its forward is all that its backward needs. The
-    stage before it has to wait longer for its first gradient, and runs one forward ahead
-    meanwhile; the stage before that one, two.
+    The last stage alternates from the start: its forward is all that its backward needs. The stage
+    before it waits longer for its first gradient, and runs one forward ahead meanwhile; the stage
+    before that one, two.
 
     In torch: ``torch.distributed.pipelining.Schedule1F1B``.
 
@@ -146,20 +148,22 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     ``source``.
 
     Args:
-        orders: One order per worker.
+        orders: One order per worker. A worker may run several stages, so the last stage is the
+            highest one in the orders.
         forward: How long a forward takes.
         backward: How long a backward takes.
 
     Returns:
-        A ``Timeline`` with a ``Run(action, start, end)`` for each action, worker by worker.
+        A ``Timeline`` with, per worker, a list of ``Run(action, start, end)``.
 
     Raises:
         RuntimeError: Some actions wait for each other, or for one that is in no order. Raise
-            ``deadlock(pairs)``; each pair is a ``source`` and the action that waits for it. The
-            message then says ``stage 0 waits for B0 of stage 1``.
+            ``deadlock(pairs)``; each pair is an action and one that waits for it. The message then
+            says ``0B0 waits for 1B0``.
 
     Hint: with the lists of what each action needs, ``graphlib.TopologicalSorter`` finds an order in
-    which all of them can run. Its ``CycleError`` has the actions of a cycle in ``args[1]``.
+    which all of them can run. If there is none, ``args[1]`` of its ``CycleError`` is a list in
+    which each action waits for the one before it.
 
     >>> timeline = simulate(gpipe(2, 2))
     >>> print(timeline)
@@ -170,19 +174,15 @@ def simulate(orders: list[Order], forward: float = 1, backward: float = 2) -> Ti
     """
     cost, needs = {"F": forward, "B": backward}, _needs_of(orders)
     runs: dict[Action, Run] = {}
-    for action in _in_order_of_need(needs, _last_stage(orders)):
+    for action in _in_order_of_need(needs):
         start = max((runs[each].end for each in needs[action]), default=0)
         runs[action] = Run(action, start, start + cost[action.kind])
     return Timeline([[runs[action] for action in order] for order in orders])
 
 
-def _last_stage(orders: list[Order]) -> int:
-    return max((action.stage for order in orders for action in order), default=0)
-
-
 def _needs_of(orders: list[Order]) -> dict[Action, list[Action]]:
     """Return, for each action, those that must end first."""
-    last = _last_stage(orders)
+    last = max((action.stage for order in orders for action in order), default=0)
     return {
         action: [each for each in (before, source(action, last)) if each is not None]
         for order in orders
@@ -191,16 +191,15 @@ def _needs_of(orders: list[Order]) -> dict[Action, list[Action]]:
     }
 
 
-def _in_order_of_need(needs: Mapping[Action, list[Action]], last: int) -> Iterator[Action]:
+def _in_order_of_need(needs: Mapping[Action, list[Action]]) -> list[Action]:
     """Return the actions, each after those that it needs."""
     missing = [(each, user) for user, every in needs.items() for each in every if each not in needs]
     if missing:
         raise deadlock(missing)
     try:
-        return iter([*TopologicalSorter(needs).static_order()])
+        return [*TopologicalSorter(needs).static_order()]
     except CycleError as error:
-        circle = pairwise(error.args[1])  # each makes what the next one needs
-        raise deadlock(pair for pair in circle if pair[0] == source(pair[1], last)) from None
+        raise deadlock(pairwise(error.args[1])) from None
 
 
 def alive(orders: list[Order]) -> list[int]:  # step 2
@@ -233,20 +232,13 @@ class Stage(Partition):  # given
     module: Any = field(default=None, repr=False)
 
 
-def evenly(graph: Graph, stages: int) -> Callable[[Node], int]:  # step 3
+def evenly(graph: Graph, stages: int) -> Callable[[Node], int]:  # given
     """Return a callback for ``assign_nodes`` that cuts a graph into stages of equally many calls.
 
-    If the calls can't be shared out equally, some stages have one more. Placeholders, ``get_attr``
-    nodes and the output aren't calls.
+    If the calls can't be shared out equally, some stages have one more.
 
     Raises:
-        ValueError: ``stages`` isn't from 1 to the number of calls. The message has both numbers.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> graph = symbolic_trace(lambda x: (x + 1).relu().tanh().cos()).graph
-    >>> cut = evenly(graph, 2)
-    >>> [cut(node) for node in graph.nodes if node.op.startswith("call_")]
-    [0, 0, 1, 1]
+        ValueError: ``stages`` isn't from 1 to the number of calls.
     """
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
     if not 0 < stages <= len(calls):
@@ -257,9 +249,8 @@ def evenly(graph: Graph, stages: int) -> Callable[[Node], int]:  # step 3
 def stages_of(gm: GraphModule, cut: Callable[[Node], int]) -> list[Stage]:  # step 3
     """Cut a traced model into stages, with the functions of the lesson ``split_module``.
 
-    A stage is a partition, so it knows the values that it takes (``inputs``), each with the stage
-    that makes it, and the values that others take from it (``outputs``). Besides, it needs a
-    ``number`` and a ``module``: what ``build_submodule`` builds for it.
+    A stage is a partition, so these functions work on it: see the page. Besides, it needs a
+    ``number`` and a ``module``, which ``build_submodule(stage, gm)`` returns.
 
     Args:
         gm: The traced model.
@@ -292,9 +283,9 @@ class Message(NamedTuple):  # given
 
     Attributes:
         kind: ``"F"``: the value itself. ``"B"``: a list, on its way back, with the gradient of each
-            tensor in the value that requires one, or ``None`` where there is no gradient.
+            tensor that ``differentiable(value)`` returns, or ``None`` where there is no gradient.
         value: The node of the value.
-        user: The number of the stage that uses the value.
+        user: The number of the stage that uses the value, also on the way back.
         microbatch: The number of the micro-batch.
     """
 
@@ -311,7 +302,7 @@ class Engine:
         gm: The traced model.
         stage: The stage.
         channel: Has ``send(message, value)`` and ``receive(message)``.
-        inputs: The value of each placeholder, per micro-batch.
+        inputs: A list with a dict per micro-batch: the value of each placeholder.
         receives: The values that other stages make for this one.
         sends: Each value that this stage makes for another, with the number of that stage.
         loss: The node of the loss, which the model returns. One stage makes it.
@@ -354,24 +345,23 @@ class Engine:
             self.losses.append(made[self.loss].detach())
 
     def compute(self, microbatch: int, received: dict[Node, Any]) -> dict[Node, Any]:  # step 4
-        """Call the stage's module; return its outputs by node.
+        """Call the stage's module on its ``arguments``; return the stage's ``outputs`` by node.
+
+        The module returns a tuple of them, or the value itself if the stage ``returns_single``.
 
         Args:
             microbatch: The number of the micro-batch.
             received: The value of each node in ``receives``.
-
-        The module takes the stage's ``inputs`` in order. A placeholder has its value in
-        ``self.inputs[microbatch]``. A ``get_attr`` node is an attribute of ``gm``; its target is a
-        path, such as ``layers.0.weight``. Anything else was received, perhaps as a tuple of
-        tensors. A received tensor that requires a gradient is a *leaf*: autograd's graph begins
-        there, and autograd refuses a write to it in place. So pass a clone. The module returns a
-        tuple, or the value itself if the stage ``returns_single``.
         """
-        result = self.stage.module(*self._arguments(microbatch, received))
+        result = self.stage.module(*self.arguments(microbatch, received))
         results = [result] if self.stage.returns_single else result
         return dict(zip(self.stage.outputs, results, strict=True))
 
-    def _arguments(self, microbatch: int, received: dict[Node, Any]) -> Iterator[Any]:
+    def arguments(self, microbatch: int, received: dict[Node, Any]) -> Iterator[Any]:  # given
+        """Yield the value of each of the stage's ``inputs``.
+
+        Autograd refuses a write in place to a leaf, so the module gets clones of what was received.
+        """
         for value in self.stage.inputs:
             if value.op == "placeholder":
                 yield self.inputs[microbatch][value]
@@ -386,7 +376,7 @@ class Engine:
         After a backward, the gradient of a leaf is in its ``grad``: that is what the stage that
         sent the tensor is waiting for. The gradient of the loss is one, divided by the number of
         micro-batches, so the parameters get the gradient of the mean. Call autograd once, for all
-        tensors that were made and got a gradient.
+        tensors that were made and got a gradient, if there are any.
         """
         received, made = self.held.pop(microbatch)
         roots = differentiable(made.get(self.loss))
@@ -400,23 +390,6 @@ class Engine:
         for value in self.receives:
             gradients = [leaf.grad for leaf in differentiable(received[value])]
             self.channel.send(Message("B", value, self.stage.number, microbatch), gradients)
-
-
-def loss_of(graph: Graph) -> Node:  # given
-    """Return the node of the loss: the one value that a graph returns."""
-    values = graph.find_nodes(op="output")[0].all_input_nodes
-    if len(values) != 1:
-        raise ValueError(f"the model returns {values}: let it return its loss, a single value")
-    return values[0]
-
-
-def differentiable(value: Any) -> list[Tensor]:  # given
-    """Return the tensors in a value that require a gradient, including nested ones.
-
-    >>> differentiable([torch.ones(1), {"weight": torch.ones(2, requires_grad=True)}])
-    [tensor([1., 1.], requires_grad=True)]
-    """
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and leaf.requires_grad]
 
 
 # --- Step 5: workers
@@ -439,8 +412,8 @@ class Mailbox:
     def send(self, message: Message, value: Any) -> None:  # step 5
         """Leave a copy of a value in the mailbox, and wake the workers that wait.
 
-        Let each tensor be one as ``arrived`` returns it: a leaf without history, as if it came
-        from another machine. A tuple or dict keeps its form.
+        Let each tensor be one as ``arrived`` returns it: a leaf without history. A tuple or dict
+        keeps its form.
         """
         copied = tree_map_only(Tensor, arrived, value)
         with self.changed:
@@ -466,32 +439,16 @@ class Mailbox:
             self.changed.notify_all()
 
 
-def work(engines: Mapping[int, Engine], order: Order) -> None:  # given
-    """Run the actions of one worker, in order. An error gets a note that names the action.
-
-    Args:
-        engines: The engines of the worker's stages, by the stages' numbers.
-        order: Its order.
-    """
-    for action in order:
-        engine = engines[action.stage]
-        try:
-            (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
-        except Exception as error:
-            error.add_note(f"While running {action}, in stage {action.stage}")
-            raise
-
-
 def run_threads(
     engines: Mapping[int, Engine], orders: list[Order], mailbox: Mailbox
 ) -> None:  # step 5
-    """Let each order ``work`` in a thread of its own, and return when all have ended.
+    """Call ``work(engines, order)`` for each order in a thread, and return when all have ended.
 
     If a worker fails, the others may wait for it forever. So close the mailbox, let them end, and
     raise the error of the one that failed, not the ``ClosedError`` of another.
 
-    Hint: ``Workers`` is a ``ThreadPoolExecutor``; ``concurrent.futures.wait`` can return at the
-    first error.
+    Hint: ``Workers(count)`` is a ``ThreadPoolExecutor``; ``concurrent.futures.wait`` can return at
+    the first error.
     """
     with Workers(len(orders)) as pool:
         running = [pool.submit(work, engines, order) for order in orders]
@@ -522,25 +479,13 @@ def train_step(
     Args:
         gm: A traced model that returns its loss, the mean over the examples.
         stages: The result of ``stages_of``.
-        batch: The arguments of the model: see ``inputs_of``.
+        batch: The arguments of the model.
         order: ``gpipe``, ``one_f_one_b``, or another function with the same signature.
         microbatches: The number of equal parts to cut the batch into.
 
     Raises:
         ValueError: The batch can't be cut, or a stage writes in place to what another one uses.
-        RuntimeError: The orders deadlock, which is found before anything runs.
-
-    >>> from solutions.tracer import symbolic_trace
-    >>> class Training(torch.nn.Sequential):
-    ...     def forward(self, x, target):
-    ...         return (super().forward(x) - target).pow(2).mean()
-    >>> model = Training(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    >>> gm = symbolic_trace(model)
-    >>> stages = stages_of(gm, evenly(gm.graph, 2))
-    >>> batch = torch.rand(4, 2), torch.rand(4, 2)
-    >>> loss = train_step(gm, stages, batch, order=one_f_one_b, microbatches=2)
-    >>> torch.allclose(loss, model(*batch)), model[0].weight.grad.shape
-    (True, torch.Size([2, 2]))
+        RuntimeError: The orders deadlock.
     """
     orders, mailbox = order(len(stages), microbatches), Mailbox()
     simulate(orders)

@@ -1,15 +1,16 @@
 """A pipeline of stages: the orders, a clock, the stages, the engine of one stage, and workers."""
 
 import threading
-from itertools import pairwise
+import time
+from concurrent.futures import Future, wait
 from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
 
+from given.schedule import ClosedError
 from tests.models.schedule import (
-    MODELS,
+    Task,
     engines,
     gradients,
     loss_of,
@@ -19,9 +20,10 @@ from tests.models.schedule import (
 )
 from tests.suite import equal, holds, is_value, noting, refuses, same_numbers
 from tests.suite.engine import symbolic_trace
+from tests.suite.expect import Words
+from tests.suite.todo import is_todo
 
 SCHEDULES = ("gpipe", "one_f_one_b")
-SIZES = ((1, 1), (1, 4), (2, 3), (3, 2), (4, 4), (4, 8), (8, 3))
 
 
 def printed(orders) -> list[str]:
@@ -57,7 +59,6 @@ def test_gpipe_runs_all_forwards_then_all_backwards(lesson):
     [
         (0, "F0 B0 F1 B1 F2 B2"),
         (1, "F0 F1 B0 F2 B1 B2"),
-        (3, "F0 F1 F2 B0 B1 B2"),
         (9, "F0 F1 F2 B0 B1 B2"),
     ],
 )
@@ -67,14 +68,9 @@ def test_forwards_run_ahead_then_both_alternate(lesson, ahead, expected):
         [str(action)[1:] for action in lesson.alternate(forwards, backwards, ahead)],
         expected.split(),
         cause=[
-            (
-                lambda got: len(got) < 6,
-                "actions are missing: after the last forward, only backwards",
-            ),
-            (
-                lambda got: got[ahead][0] == "B",
-                "after those ahead comes a forward, then a backward",
-            ),
+            (lambda got: len(got) < 6, "actions are missing: after the forwards, only backwards"),
+            (lambda got: len(got) > 6, "some actions are in the order twice"),
+            (lambda got: got[ahead][0] == "B", "after those ahead, a forward comes first"),
         ],
     )
     equal(len(forwards), 3, cause=(lambda got: got != 3, "`alternate` changed the list it got"))
@@ -115,16 +111,6 @@ def test_1f1b_works_with_fewer_micro_batches_than_stages(lesson):
     )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(("stages", "microbatches"), SIZES)
-def test_a_stage_runs_each_backward_once_in_order(lesson, schedule, stages, microbatches):
-    orders = getattr(lesson, schedule)(stages, microbatches)
-    equal(
-        [[text for text in map(str, order) if "B" in text] for order in orders],
-        [[f"{stage}B{number}" for number in range(microbatches)] for stage in range(stages)],
-    )
-
-
 # --- Step 2: a clock
 
 
@@ -135,10 +121,7 @@ def test_an_action_needs_its_neighbour_s_result(lesson):
         list(map(str, sources)),
         ["None", "0F1", "1F1", "1B1", "2B1", "2F1"],
         cause=[
-            (
-                lambda got: got[3:5] == ["0F1", "1F1"],
-                "a backward needs the gradients of the next stage",
-            ),
+            (lambda got: got[3] == "0F1", "a backward needs the gradients of the next stage"),
             (lambda got: got[5] == "None", "the backward of the last stage needs its own forward"),
         ],
     )
@@ -156,7 +139,7 @@ def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson)
             (lambda got: got[0][2][1] == 2, "0B0 doesn't wait for 1B0"),
             (lambda got: got[1][0][1] == 0, "1F0 doesn't wait for 0F0"),
             (
-                lambda got: any(b[1] < a[2] for runs in got for a, b in pairwise(runs)),
+                lambda got: got[0][1][1] < 1 or got[1][2][1] < 4,
                 "an action doesn't wait for the one before it in its order",
             ),
         ],
@@ -164,7 +147,7 @@ def test_an_action_starts_when_its_worker_is_free_and_its_input_is_there(lesson)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(("stages", "microbatches"), [(1, 3), (2, 4), (4, 4), (4, 16), (8, 32)])
+@pytest.mark.parametrize(("stages", "microbatches"), [(1, 3), (4, 4), (8, 32)])
 def test_the_bubble_agrees_with_the_formula(lesson, schedule, stages, microbatches):
     timeline = lesson.simulate(getattr(lesson, schedule)(stages, microbatches))
     holds(
@@ -186,53 +169,46 @@ def test_forwards_and_backwards_take_the_time_that_was_passed(lesson):
     )
 
 
+LAST = "the last stage is the highest one in the orders, not the number of workers - 1"
+
+
 def test_a_worker_may_run_several_stages(lesson):
     texts = ["0F0 2F0 2B0 0B0", "1F0 3F0 3B0 1B0"]
     orders = [[lesson.Action(int(s), k, int(n)) for s, k, n in text.split()] for text in texts]
-    timeline = lesson.simulate(orders)
+    with noting(cause=(lambda error: "4B0" in str(error), LAST), on=(RuntimeError,)):
+        timeline = lesson.simulate(orders)
     equal(
         [[(str(each.action), each.start) for each in runs] for runs in timeline.workers],
         [
             [("0F0", 0), ("2F0", 2), ("2B0", 6), ("0B0", 10)],
             [("1F0", 1), ("3F0", 3), ("3B0", 4), ("1B0", 8)],
         ],
-        hint="the last stage isn't the number of orders: look at the actions",
+        cause=(lambda got: got[0][2][1] < 6, LAST),
     )
 
 
-def test_a_deadlock_names_each_stage_and_the_action_it_waits_for(lesson):
-    orders = orders_of(lesson, "F0 B0 F1 B1", "F0 F1 B0 B1")
+@pytest.mark.parametrize(
+    ("texts", "pairs"),
+    [
+        (("F0 B0 F1 B1", "F0 F1 B0 B1"), [("0B0", "1B0"), ("1F1", "0F1")]),
+        (("F0", "B0 F0"), [("1B0", "1F0")]),
+        (("", "F0 B0"), [("1F0", "0F0")]),
+        (("F0 B0", "F0"), [("0B0", "1B0")]),
+    ],
+    ids=["circle", "wrong order", "no forward", "no backward"],
+)
+def test_a_deadlock_names_each_action_and_what_it_waits_for(lesson, texts, pairs):
     with refuses(
         RuntimeError,
-        "stage 0 waits for B0 of stage 1",
-        "stage 1 waits for F1 of stage 0",
+        *(f"{user} waits for {needed}" for user, needed in pairs),
         cause=[
-            (lambda got: got is None, "a timeline was returned, though no stage can go on"),
+            (lambda got: got is None, "a timeline was returned, though an action waits forever"),
             (
-                lambda got: "waits for B0 of stage 0" in str(got),
-                "an action and the one before it in its order aren't a pair: no stage sends there",
+                lambda got: all(f"{needed} waits for {user}" in str(got) for user, needed in pairs),
+                "the pairs are the wrong way round: first what is needed, then what waits for it",
             ),
         ],
-        hint="keep the pairs in which the first action is the `source` of the second",
-    ):
-        lesson.simulate(orders)
-
-
-@pytest.mark.parametrize(
-    ("texts", "words"),
-    [
-        (("F0", "B0 F0"), "stage 1 waits for F0 of stage 1"),
-        (("", "F0 B0"), "stage 1 waits for F0 of stage 0"),
-        (("F0 B0", "F0"), "stage 0 waits for B0 of stage 1"),
-    ],
-    ids=["wrong order", "no forward", "no backward"],
-)
-def test_an_action_whose_source_never_runs_is_a_deadlock(lesson, texts, words):
-    with refuses(
-        RuntimeError,
-        words,
-        cause="a timeline was returned, though an action waits forever",
-        hint="an action may be in no order: it never runs",
+        hint="they wait in a circle, or for an action that is in no order",
     ):
         lesson.simulate(orders_of(lesson, *texts))
 
@@ -246,9 +222,6 @@ def test_alive_counts_the_micro_batches_that_a_worker_holds_at_once(lesson):
             (lambda got: got[0] == [0] * 4, "only the micro-batches held at the end were counted"),
         ],
     )
-
-
-def test_alive_is_the_maximum_wherever_it_occurs_in_an_order(lesson):
     equal(
         lesson.alive(orders_of(lesson, "F0 B0 F1 F2 B1 B2", "F0 F1 B1 F2 B0 B2")),
         [2, 2],
@@ -263,45 +236,6 @@ def chain(x, y):
     return ((x + 1).relu() * y).tanh()
 
 
-@pytest.mark.parametrize("calls", [7, 5])
-def test_an_even_cut_gives_each_stage_equally_many_calls(lesson, calls):
-    graph = symbolic_trace(nn.Sequential(*(nn.Linear(2, 2) for _ in range(calls)))).graph
-    cut = lesson.evenly(graph, 3)
-    numbers = [cut(node) for node in graph.nodes if node.op.startswith("call_")]
-    sizes = [numbers.count(stage) for stage in range(3)]
-    holds(
-        sum(sizes) == calls and max(sizes) - min(sizes) <= 1 and numbers == sorted(numbers),
-        f"{calls} calls in stages 0 to 2, whose numbers of calls differ by at most one",
-        got=numbers,
-        cause=(lambda got: max(got) > 2, "there are more than three stages"),
-    )
-
-
-def test_an_even_cut_counts_calls_alone(lesson):
-    graph = symbolic_trace(chain).graph
-    cut = lesson.evenly(graph, 2)
-    equal(
-        [cut(node) for node in graph.nodes if node.op.startswith("call_")],
-        [0, 0, 1, 1],
-        cause=(
-            lambda got: got.count(0) < 2,
-            "the placeholders are counted, too: they aren't calls",
-        ),
-    )
-
-
-@pytest.mark.parametrize("stages", [0, 5], ids=["0 stages", "5 stages"])
-def test_a_model_of_four_calls_has_one_to_four_stages(lesson, stages):
-    with refuses(
-        ValueError,
-        "4",
-        str(stages),
-        cause="a callback was returned",
-        hint="the message has the number of calls and the number of stages",
-    ):
-        lesson.evenly(symbolic_trace(chain).graph, stages)
-
-
 def names(nodes) -> list[str]:
     return [node.name for node in nodes]
 
@@ -313,29 +247,24 @@ def cut_by(numbers: dict[str, int]):
 def test_a_stage_knows_what_it_takes_and_what_others_take_from_it(lesson):
     gm = symbolic_trace(chain)
     first, second = lesson.stages_of(gm, cut_by({"add": 0, "relu": 0, "mul": 1, "tanh": 1}))
-    equal([names(first.inputs), names(first.outputs)], [["x"], ["relu"]])
-    equal([names(second.inputs), names(second.outputs)], [["relu", "y"], ["tanh"]])
-    holds(second.dependencies == [first], "stage 1 depends on stage 0", got=second.dependencies)
-
-
-def test_a_value_goes_straight_to_each_stage_that_uses_it(lesson):
-    def skip(x):
-        early = x + 1
-        return early.relu() * early
-
-    stages = lesson.stages_of(symbolic_trace(skip), cut_by({"add": 0, "relu": 1, "mul": 2}))
-    equal([names(stage.inputs) for stage in stages], [["x"], ["add"], ["relu", "add"]])
+    equal(
+        [names(each) for each in (first.inputs, first.outputs, second.inputs, second.outputs)],
+        [["x"], ["relu"], ["relu", "y"], ["tanh"]],
+        cause=(lambda got: not any(got), "no value crosses yet: `collect_crossings`"),
+    )
 
 
 def test_stages_are_numbered_in_an_order_in_which_they_can_run(lesson):
-    gm = symbolic_trace(lambda x: (x + 1).relu().tanh())
-    stages = lesson.stages_of(gm, cut_by({"add": 7, "relu": 0, "tanh": 3}))
+    gm = symbolic_trace(lambda x: (x + 1) * x.relu())  # the first stage reached is the last to run
+    stages = lesson.stages_of(gm, cut_by({"add": 7, "relu": 3, "mul": 7}))
     equal(
         [(stage.number, names(stage.nodes)) for stage in stages],
-        [(0, ["add"]), (1, ["relu"]), (2, ["tanh"])],
+        [(0, ["relu"]), (1, ["add", "mul"])],
         cause=[
-            (lambda got: got[0][0] == 7, "the number is the callback's, not the position"),
             (lambda got: {each[0] for each in got} == {0}, "the stages have no numbers yet"),
+            (lambda got: (7, ["add", "mul"]) in got, "the number is the callback's"),
+            (lambda got: got[0][1] == ["add", "mul"], "the stages aren't sorted"),
+            (lambda got: got[0] == (1, ["relu"]), "they were numbered before they were sorted"),
         ],
         hint="`order_partitions`, then `enumerate`",
     )
@@ -352,37 +281,6 @@ def test_a_stage_s_module_computes_what_the_stage_does(lesson):
 # --- Step 4: one stage runs its actions
 
 
-LEAF = (
-    lambda error: "leaf Variable that requires grad" in str(error),
-    "the module got the received tensor itself, a leaf that it writes to: pass a clone, also of "
-    "a tensor in a tuple",
-)
-ONCE = (
-    lambda error: "Trying to backward through the graph a second time" in str(error),
-    "two backwards share a part of the graph: pass all tensors to one `backward`",
-)
-NOTHING = (
-    lambda error: "grad can be implicitly created only for scalar" in str(error),
-    "autograd got `None` for a tensor that isn't a loss: a sent tensor may have no gradient",
-)
-
-
-def test_a_stage_computes_on_the_inputs_of_its_micro_batch(lesson):
-    batch = task(lesson, stages=1)
-    (engine,) = engines(lesson, batch)
-    made = engine.compute(1, {})
-    losses = [batch.gm(*batch.inputs[number].values()) for number in (0, 1)]
-    first = (lambda got: torch.equal(got[0], losses[0]), "it has the inputs of micro-batch 0")
-    same_numbers([*made.values()], [losses[1]], cause=first)
-
-
-def test_a_placeholder_without_an_input_takes_its_default(lesson):
-    batch = task(lesson, "Defaults", stages=2)
-    stages = engines(lesson, batch)
-    run(stages, lesson.gpipe(2, 4))
-    same_numbers(loss_of(stages), batch.loss)
-
-
 @pytest.mark.parametrize("model", ["Row", "Skip"], ids=["one value", "several values"])
 def test_what_a_stage_made_is_found_by_its_nodes(lesson, model):
     engine, *_ = engines(lesson, task(lesson, model))
@@ -397,66 +295,70 @@ def test_what_a_stage_made_is_found_by_its_nodes(lesson, model):
 
 
 def test_each_value_is_sent_to_each_stage_that_uses_it(lesson):
-    batch = task(lesson, "Early", microbatches=1)
-    first, *_ = engines(lesson, batch)
+    first, *_ = engines(lesson, task(lesson, "Early", microbatches=1))
     first.forward(0)
     sent = {(value, user) for _, value, user, _ in first.channel.sent}
     equal(sent, {*first.sends}, hint="send it once to each user: see `sends`")
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("model", MODELS)
-def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
-    batch = task(lesson, model)
-    stages = engines(lesson, batch)
-    with noting(cause=[LEAF, ONCE, NOTHING], on=(RuntimeError,)):
-        run(stages, getattr(lesson, schedule)(3, 4))
-    same_numbers(loss_of(stages), batch.loss)
-    got, expected = gradients(batch.gm), batch.gradients
-    name = next(iter(expected))
+def test_the_stage_of_the_loss_has_the_losses(lesson):
+    stages = engines(lesson, task(lesson, "Accuracy"))
+    missed = lambda error: error.args[0] is stages[0].loss
+    cause = (missed, "here the last stage doesn't make the loss: look whether `loss` was made")
+    with noting(cause=cause, on=(KeyError,)):
+        run(stages, lesson.gpipe(3, 4))
+    losses = [engine.losses for engine in stages]
+    equal([len(each) for each in losses], [0, 4, 0])
+    holds(
+        all(isinstance(loss, torch.Tensor) and not loss.requires_grad for loss in losses[1]),
+        "tensors without history",
+        got=losses[1],
+        hint="a loss with history keeps all activations alive: `detach` it",
+    )
+
+
+def test_each_micro_batch_has_its_share_of_the_gradient(lesson):
+    batch = task(lesson, stages=1)
+    (engine,) = engines(lesson, batch)
+    engine.forward(0)
+    engine.forward(1)
+    engine.backward(1)
+    got, first, second = gradients(batch.gm), one_process(batch, 0), one_process(batch, 1)
+    times = got["scale"].sum() / second["scale"].sum()
     same_gradients(
         got,
-        expected,
+        {name: each / 4 for name, each in second.items()},
         cause=[
-            (
-                lambda _: torch.allclose(got[name], 4 * expected[name], rtol=1e-3),
-                "you added up the gradients of 4 micro-batches: that of the loss is 1 / 4",
-            )
+            (agree(got, second), "you add up 4 micro-batches: the gradient of the loss is 1 / 4"),
+            (agree(got, second, times), "the gradient of the loss is 1 / 4: see `inputs`"),
+            (agree(got, first, 0.25), "it is the gradient of another micro-batch"),
         ],
     )
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [("F1 F0 B0 B1", "F0 B0 F1 B1"), ("F0 F1 B1 B0", "F1 B1 F0 B0")],
-    ids=["first", "both"],
-)
-def test_any_order_without_a_deadlock_has_the_same_gradients(lesson, texts):
-    batch = task(lesson, stages=2, microbatches=2)
-    left, right = orders_of(lesson, *texts)
-    stages = engines(lesson, batch)
-    # As the orders of a clock, but without one: what is received was sent before.
-    for number, action in merged(left, right):
-        engine = stages[number]
-        (engine.forward if action.kind == "F" else engine.backward)(action.microbatch)
-    same_gradients(gradients(batch.gm), batch.gradients)
+def one_process(batch: Task, microbatch: int) -> dict[str, torch.Tensor]:
+    batch.gm.zero_grad()
+    batch.gm(*batch.inputs[microbatch].values()).backward()
+    return gradients(batch.gm)
 
 
-def merged(left, right):
-    """The actions of two stages, in an order in which they can run."""
-    forwards = [*((0, each) for each in left if each.kind == "F")]
-    return [*forwards, *((1, each) for each in right), *((0, e) for e in left if e.kind == "B")]
+def agree(left: dict, right: dict, times: float = 1) -> bool:
+    return all(torch.allclose(left[name], times * right[name]) for name in right)
 
 
 def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
-    batch = task(lesson, "Halves", stages=2, microbatches=1, cut=cut_at("getitem"))
+    batch = task(lesson, "Halves", stages=2, microbatches=1)
     stages = engines(lesson, batch)
-    run(stages, lesson.gpipe(2, 1))
-    (sent,) = [value for message, value in stages[0].channel.sent.items() if message.kind == "B"]
+    for action in (stages[0].forward, stages[1].forward, stages[1].backward):
+        action(0)
+    sent = {
+        (kind, value.name): given for (kind, value, *_), given in stages[0].channel.sent.items()
+    }
+    found = sent["B", "split"]
     holds(
-        len(sent) == 2 and sent[0] is None and sent[1] is not None,
+        len(found) == 2 and found[0] is None and found[1] is not None,
         "a list of two: `None` for the first tensor of the tuple, a gradient for the second",
-        got=sent,
+        got=found,
         cause=[
             (lambda got: len(got) == 1 and got[0] is not None, "`None` was left out of the list"),
             (lambda got: len(got) == 1, "there is one entry per value, not per tensor in it"),
@@ -465,47 +367,38 @@ def test_the_gradient_of_each_tensor_that_requires_one_is_sent_back(lesson):
     )
 
 
-def cut_at(first: str):
-    """Cut before the node of this name."""
-
-    def number(node) -> int:
-        nodes = list(node.graph.nodes)
-        return int(nodes.index(node) >= [each.name for each in nodes].index(first))
-
-    return number
+ONCE = (
+    lambda error: "Trying to backward through the graph a second time" in str(error),
+    "two backwards share a part of the graph: pass all tensors to one `backward`",
+)
+NOTHING = (
+    lambda error: "grad can be implicitly created only for scalar" in str(error),
+    "autograd got `None` for a tensor that isn't a loss: a sent tensor may have no gradient",
+)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule, monkeypatch):
-    stages, most = engines(lesson, task(lesson)), [0, 0, 0]
-    forward = lesson.Engine.forward
+@pytest.mark.parametrize("model", ["Skip", "Frozen", "Early", "Detached", "Halves"])
+def test_loss_and_gradients_are_those_of_one_process(lesson, schedule, model):
+    batch = task(lesson, model)
+    stages = engines(lesson, batch)
+    with noting(cause=[ONCE, NOTHING], on=(RuntimeError,)):
+        run(stages, getattr(lesson, schedule)(3, 4))
+    same_numbers(loss_of(stages), batch.loss)
+    same_gradients(gradients(batch.gm), batch.gradients)
 
-    def counting(engine, microbatch):
-        forward(engine, microbatch)
-        most[engine.stage.number] = max(most[engine.stage.number], len(engine.held))
 
-    monkeypatch.setattr(lesson.Engine, "forward", counting)
-    orders = getattr(lesson, schedule)(3, 4)
-    run(stages, orders)
-    equal(most, lesson.alive(orders))
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_stage_holds_as_many_micro_batches_as_alive_says(lesson, schedule):
+    stages, orders = engines(lesson, task(lesson)), getattr(lesson, schedule)(3, 4)
+    most = run(stages, orders)
     equal(
         [len(engine.held) for engine in stages],
         [0, 0, 0],
         cause=(lambda got: max(got) > 0, "a micro-batch is held after its backward"),
         hint="remove a micro-batch from `held` in its backward",
     )
-
-
-def test_the_stage_of_the_loss_has_the_losses(lesson):
-    stages = engines(lesson, task(lesson))
-    run(stages, lesson.gpipe(3, 4))
-    equal([len(engine.losses) for engine in stages], [0, 0, 4])
-    holds(
-        not any(loss.requires_grad for loss in stages[-1].losses),
-        "losses without history",
-        got=stages[-1].losses,
-        hint="a loss with history keeps all activations alive: `detach` it",
-    )
+    equal(most, lesson.alive(orders))
 
 
 # --- Step 5: workers
@@ -549,46 +442,94 @@ def test_a_tensor_arrives_as_if_it_came_from_another_machine(lesson):
     )
 
 
+def started(function, *arguments) -> Future:
+    """Call a function in a thread that needn't end."""
+    future = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return future
+
+
+def outcome(future: Future) -> object:
+    """What a call has returned within two seconds."""
+    try:
+        return future.result(2)
+    except (ClosedError, TimeoutError) as error:
+        return type(error).__name__
+
+
+class Waited(threading.Condition):
+    """Counts the threads that have begun to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.begun.release()
+        return super().wait(timeout)
+
+
 def test_receive_waits_until_the_value_is_there_and_takes_it_out(lesson):
-    box, first, second = lesson.Mailbox(), message(lesson, 0), message(lesson, 1)
-    got = []
-    thread = threading.Thread(target=lambda: got.append(box.receive(second)), daemon=True)
-    thread.start()
-    box.send(first, 1)
-    box.send(second, 2)
-    thread.join(2)
+    box, keys = lesson.Mailbox(), [message(lesson, number) for number in range(3)]
+    box.changed, waiting = Waited(), []
+    box.send(keys[2], "never received")
+    for key in keys[:2]:
+        waiting.append(started(box.receive, key))
+        box.changed.begun.acquire(timeout=0.2)
+    box.send(keys[1], "second")
+    second = outcome(waiting[1])
+    box.send(keys[0], "first")
     equal(
-        got,
-        [2],
+        [outcome(waiting[0]), second],
+        ["first", "second"],
         cause=[
+            (lambda got: "ClosedError" in got, "it was woken for another value, and waits no more"),
             (
-                lambda got: not got,
-                "a worker that waits isn't woken: `notify_all` when values change",
+                lambda got: "TimeoutError" in got,
+                "not every worker that waits is woken when values change",
             ),
-            (is_value([1]), "it took a value that was sent under another name"),
         ],
+        hint="`wait_for` in `receive`, and `notify_all` in `send`",
     )
-    equal([*box.values], [first], cause=(lambda got: second in got, "the value is still there"))
+    equal([*box.values], keys[2:], cause=(lambda got: len(got) == 3, "the values are still there"))
+
+
+def test_a_worker_that_waits_leaves_the_processor_to_others(lesson):
+    box, key = lesson.Mailbox(), message(lesson)
+    waiting = started(lambda: (box.receive(key), time.thread_time()))
+    time.sleep(0.2)
+    box.send(key, 1)
+    _, seconds = waiting.result(2)
+    holds(
+        seconds < 0.02,
+        "no time of the processor, while it waits",
+        got=Words(f"{seconds:.2f} of 0.2 seconds"),
+        hint="`self.changed.wait_for` waits without asking all the time",
+    )
 
 
 def test_a_closed_mailbox_fails_whoever_waits(lesson):
-    box, key, errors = lesson.Mailbox(), message(lesson), []
-
-    def wait():
-        try:
-            box.receive(key)
-        except Exception as error:
-            errors.append(type(error).__name__)
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
+    box, there, missing = lesson.Mailbox(), message(lesson, 0), message(lesson, 1)
+    box.send(there, 7)
+    waiting = started(box.receive, missing)
     box.close()
-    thread.join(2)
     equal(
-        errors,
-        ["ClosedError"],
-        cause=(lambda got: got == [], "`receive` waits on, though the mailbox is closed"),
+        outcome(waiting),
+        "ClosedError",
+        cause=(is_value("TimeoutError"), "`receive` waits on, though the mailbox is closed"),
         hint="wait for either: the message is there, or `is_closed`",
+    )
+    equal(
+        outcome(started(box.receive, there)),
+        7,
+        cause=(is_value("ClosedError"), "the value is there, though the mailbox is closed"),
     )
 
 
@@ -611,6 +552,17 @@ def test_each_worker_has_a_thread_of_its_own(lesson):
         lesson.run_threads(*workers(lesson, meet, meet, meet), lesson.Mailbox())
 
 
+def test_a_worker_that_ends_first_has_not_failed(lesson):
+    box, key = lesson.Mailbox(), message(lesson)
+    ends, waits = (lambda: None), (lambda: box.receive(key))
+    late = lambda: (time.sleep(0.1), box.send(key, 1))
+    equal(
+        outcome(started(lesson.run_threads, *workers(lesson, ends, late, waits), box)),
+        None,
+        cause=(is_value("ClosedError"), "the mailbox was closed when the first worker ended"),
+    )
+
+
 def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
     box, key, ended = lesson.Mailbox(), message(lesson), []
 
@@ -623,21 +575,36 @@ def test_if_a_worker_fails_all_end_and_its_error_is_raised(lesson):
     def fails():
         raise ArithmeticError("bad numbers")
 
-    before = threading.active_count()
-    with pytest.raises((ArithmeticError, RuntimeError)) as caught:
-        lesson.run_threads(*workers(lesson, waits, fails, waits), box)
-    equal(
-        repr(caught.value),
-        "ArithmeticError('bad numbers')",
-        cause=(lambda got: "Closed" in got, "the error is that of a worker that waited in vain"),
+    running = started(lesson.run_threads, *workers(lesson, waits, fails, waits), box)
+    wait([running], 2)
+    holds(
+        running.done(),
+        "an end, because a worker has failed",
+        got=Words("still running after 2 seconds"),
+        cause=[
+            (box.is_closed, "`receive` waits on, though the mailbox is closed"),
+            (not box.is_closed, "the mailbox is open, and the others wait for the one that failed"),
+        ],
+        hint="`concurrent.futures.wait` can return at the first error",
     )
-    equal(caught.value.__notes__, ["While running 1F0, in stage 1"])
-    equal((ended, threading.active_count()), ([True, True], before))
+    error = running.exception()
+    if is_todo(error):
+        raise error
+    equal(
+        repr(error),
+        "ArithmeticError('bad numbers')",
+        cause=[
+            (lambda got: "Closed" in got, "the error is that of a worker that waited in vain"),
+            (is_value("None"), "the error is lost in its thread"),
+        ],
+    )
+    equal(error.__notes__, ["While running 1F0, in stage 1"])
+    equal(ended, [True, True])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_threads_compute_what_one_process_does(lesson, schedule):
-    batch = task(lesson, microbatches=4)
+    batch = task(lesson)
     loss = lesson.train_step(
         batch.gm, batch.stages, batch.batch, order=getattr(lesson, schedule), microbatches=4
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from threading import Thread
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -61,9 +63,7 @@ def backwards_wait_for_their_own_forward_alone(lesson):
         return action._replace(kind="F") if action.kind == "B" else original(action, last)
 
 
-@wrong(
-    "test_a_deadlock_names_each_stage_and_the_action_it_waits_for", says="a timeline was returned"
-)
+@wrong("test_a_deadlock_names_each_action_and_what_it_waits_for", says="a timeline was returned")
 def returns_what_ran(lesson):
     """Stops when nothing can run, and returns the timeline so far."""
 
@@ -75,18 +75,32 @@ def returns_what_ran(lesson):
             return lesson.Timeline([[] for _ in orders])
 
 
-# --- the stages
-
-
-@wrong("test_an_even_cut_counts_calls_alone", says="the placeholders are counted, too")
-def counts_every_node(lesson):
-    """Shares out all nodes, though placeholders cost nothing."""
+@wrong(
+    "test_a_deadlock_names_each_action_and_what_it_waits_for", says="the pairs are the wrong way"
+)
+def turns_the_pairs_round(lesson):
+    """Passes first what waits, then what it waits for."""
 
     @around(lesson)
-    def evenly(original, graph, stages):
-        original(graph, stages)
-        nodes = list(graph.nodes)[:-1]
-        return lambda node: nodes.index(node) * stages // len(nodes)
+    def deadlock(original, pairs):
+        return original(pair[::-1] for pair in pairs)
+
+
+@wrong("test_a_worker_may_run_several_stages", says="the highest one in the orders")
+def counts_the_workers(lesson):
+    """Takes the number of orders for that of the stages."""
+
+    @around(lesson)
+    def simulate(original, orders, forward=1, backward=2):
+        find = lesson.source
+        lesson.source = lambda action, last: find(action, len(orders) - 1)
+        try:
+            return original(orders, forward, backward)
+        finally:
+            lesson.source = find
+
+
+# --- the stages
 
 
 @wrong(
@@ -104,35 +118,13 @@ def numbers_as_the_callback_does(lesson):
         return stages
 
 
+@wrong("test_stages_are_numbered_in_an_order_in_which_they_can_run", says="aren't sorted")
+def leaves_the_stages_as_the_graph_reaches_them(lesson):
+    """Numbers the stages without sorting them."""
+    lesson.order_partitions = list
+
+
 # --- the engine
-
-
-@wrong("test_loss_and_gradients_are_those_of_one_process", says="pass a clone")
-def passes_the_leaf(lesson):
-    """Calls the module with the received tensors themselves."""
-
-    @on(lesson.Engine)
-    def compute(engine, microbatch, received):
-        known = received | engine.inputs[microbatch]
-        read = [
-            known[value] if value in known else engine.gm.get_parameter(str(value.target))
-            for value in engine.stage.inputs
-        ]
-        result = engine.stage.module(*read)
-        results = [result] if engine.stage.returns_single else result
-        return dict(zip(engine.stage.outputs, results, strict=True))
-
-
-@wrong(
-    "test_a_stage_computes_on_the_inputs_of_its_micro_batch",
-    says="it has the inputs of micro-batch 0",
-)
-def takes_the_first_inputs(lesson):
-    """Computes on the inputs of the first micro-batch each time."""
-
-    @around(lesson.Engine)
-    def compute(original, engine, microbatch, received):
-        return original(engine, 0, received)
 
 
 @wrong("test_the_stage_of_the_loss_has_the_losses", says="keeps all activations alive")
@@ -146,37 +138,38 @@ def keeps_losses_with_their_history(lesson):
             engine.losses[-1] = engine.held[microbatch][1][engine.loss]
 
 
-def backward_with(lesson, *, share=True, none=True, one_by_one=False, keep=False, left_out=False):
-    """A backward that goes wrong, or right, in one of several ways."""
+def at_once(pairs):
+    if pairs:
+        torch.autograd.backward(*map(list, zip(*pairs, strict=True)))
+
+
+def one_by_one(pairs, *, retain_graph=False):
+    for root, gradient in pairs:
+        torch.autograd.backward(root, gradient, retain_graph=retain_graph)
+
+
+def backward_with(lesson, *, total=1, start=at_once, is_left=lambda pair: pair[1] is not None):
+    """A backward that starts with other gradients, or calls autograd in another way."""
 
     @on(lesson.Engine)
     def backward(engine, microbatch):
-        received, made = engine.held[microbatch] if keep else engine.held.pop(microbatch)
+        received, made = engine.held.pop(microbatch)
         roots = lesson.differentiable(made.get(engine.loss))
-        parts = len(engine.inputs) if share else 1
-        gradients = [torch.full_like(root, 1 / parts) for root in roots]
+        gradients = [torch.full_like(root, total / len(engine.inputs)) for root in roots]
         for value, user in engine.sends:
             roots += lesson.differentiable(made[value])
             gradients += engine.channel.receive(lesson.Message("B", value, user, microbatch))
-        pairs = [
-            pair for pair in zip(roots, gradients, strict=False) if pair[1] is not None or not none
-        ]
-        if one_by_one:
-            for root, gradient in pairs:
-                torch.autograd.backward(root, gradient, retain_graph=one_by_one == "retained")
-        elif pairs:
-            torch.autograd.backward(*map(list, zip(*pairs, strict=True)))
+        start([pair for pair in zip(roots, gradients, strict=False) if is_left(pair)])
         for value in engine.receives:
-            grads = [leaf.grad for leaf in lesson.differentiable(received[value])]
-            grads = [grad for grad in grads if grad is not None or not left_out]
             message = lesson.Message("B", value, engine.stage.number, microbatch)
-            engine.channel.send(message, grads)
+            leaves = lesson.differentiable(received[value])
+            engine.channel.send(message, [leaf.grad for leaf in leaves])
 
 
-@wrong("test_loss_and_gradients_are_those_of_one_process", says="you added up the gradients of 4")
+@wrong("test_each_micro_batch_has_its_share_of_the_gradient", says="you add up 4 micro-batches")
 def adds_up_the_micro_batches(lesson):
     """Starts at the loss with a gradient of one."""
-    backward_with(lesson, share=False)
+    backward_with(lesson, total=4)
 
 
 @wrong(
@@ -186,13 +179,52 @@ def adds_up_the_micro_batches(lesson):
 )
 def passes_missing_gradients_on(lesson):
     """Hands autograd every tensor, with or without a gradient."""
-    backward_with(lesson, none=False)
+    backward_with(lesson, is_left=lambda pair: True)
 
 
 @wrong("test_loss_and_gradients_are_those_of_one_process", says="two backwards share a part")
 def starts_autograd_several_times(lesson):
     """Calls ``backward`` once per value, and the first call frees what the second needs."""
-    backward_with(lesson, one_by_one=True)
+    backward_with(lesson, start=one_by_one)
+
+
+def post_with(lesson, *, send=None, receive=None):
+    """A backward whose gradients are changed by functions of the channel, message and value."""
+
+    @around(lesson.Engine)
+    def backward(original, engine, microbatch):
+        channel, made = engine.channel, engine.held[microbatch][1]
+        engine.channel = SimpleNamespace(
+            send=partial(send, channel) if send else channel.send,
+            receive=lambda message: (
+                receive(channel, message, lesson.differentiable(made[message.value]))
+                if receive
+                else channel.receive(message)
+            ),
+        )
+        original(engine, microbatch)
+        engine.channel = channel
+
+
+@wrong("test_loss_and_gradients_are_those_of_one_process", says="a parameter gets some, too")
+def takes_a_missing_gradient_for_zeros(lesson):
+    """Lets parameters that one process gives no gradient have one of zeros."""
+
+    def receive(channel, message, tensors):
+        pairs = zip(tensors, channel.receive(message), strict=True)
+        return [torch.zeros_like(tensor) if given is None else given for tensor, given in pairs]
+
+    post_with(lesson, receive=receive)
+
+
+@wrong("test_loss_and_gradients_are_those_of_one_process", says="never received")
+def asks_one_user_for_its_gradient(lesson):
+    """Receives a gradient from the next stage alone, though two stages use some values."""
+
+    def receive(channel, message, tensors):
+        return channel.receive(message) if message.user < 2 else [None] * len(tensors)
+
+    post_with(lesson, receive=receive)
 
 
 @wrong(
@@ -201,7 +233,23 @@ def starts_autograd_several_times(lesson):
 )
 def leaves_out_missing_gradients(lesson):
     """Sends only the gradients that there are, so the other side can't tell whose they are."""
-    backward_with(lesson, left_out=True)
+
+    def send(channel, message, grads):
+        channel.send(message, [each for each in grads if each is not None])
+
+    post_with(lesson, send=send)
+
+
+@wrong(
+    "test_the_gradient_of_each_tensor_that_requires_one_is_sent_back", says="zeros aren't `None`"
+)
+def sends_zeros_for_a_missing_gradient(lesson):
+    """Sends a number for everything."""
+
+    def send(channel, message, grads):
+        channel.send(message, [torch.zeros(1) if each is None else each for each in grads])
+
+    post_with(lesson, send=send)
 
 
 @wrong(
@@ -210,7 +258,12 @@ def leaves_out_missing_gradients(lesson):
 )
 def never_lets_go(lesson):
     """Looks into ``held``, and leaves everything there."""
-    backward_with(lesson, keep=True)
+
+    @around(lesson.Engine)
+    def backward(original, engine, microbatch):
+        held = dict(engine.held)
+        original(engine, microbatch)
+        engine.held = held
 
 
 # --- the workers
@@ -262,15 +315,72 @@ def makes_everything_contiguous(lesson):
     sending(lesson, lambda t: t.detach().contiguous().requires_grad_(t.requires_grad))
 
 
-@wrong("test_receive_waits_until_the_value_is_there_and_takes_it_out", says="isn't woken")
-def lets_them_sleep(lesson):
-    """Leaves the value in the mailbox without a word to those that wait."""
+def sending_without(lesson, wake):
+    """Leave a value in the mailbox, and wake those that wait in another way."""
 
     @on(lesson.Mailbox)
     def send(box, message, value):
         copied = tree_map_only(Tensor, lesson.arrived, value)
         with box.changed:
             box.values[message] = copied
+            wake(box.changed)
+
+
+@wrong("test_receive_waits_until_the_value_is_there_and_takes_it_out", says="is woken")
+def lets_them_sleep(lesson):
+    """Leaves the value in the mailbox without a word to those that wait."""
+    sending_without(lesson, lambda changed: None)
+
+
+@wrong("test_receive_waits_until_the_value_is_there_and_takes_it_out", says="is woken")
+def wakes_the_first_that_waits(lesson):
+    """Calls ``notify``, and the worker that wakes waits for something else."""
+    sending_without(lesson, lambda changed: changed.notify())
+
+
+def receiving(lesson, wait, fails=lambda box, message: message not in box.values, take=dict.pop):
+    """A ``receive`` that waits, fails or takes the value in another way."""
+
+    @on(lesson.Mailbox)
+    def receive(box, message):
+        with box.changed:
+            wait(box, lambda: message in box.values or box.is_closed)
+            if fails(box, message):
+                raise lesson.ClosedError(f"nothing more is sent, not even {message}")
+            return take(box.values, message)
+
+
+def politely(box, question):
+    box.changed.wait_for(question)
+
+
+@wrong("test_receive_waits_until_the_value_is_there_and_takes_it_out", says="waits no more")
+def waits_once(lesson):
+    """Takes the first call for its own."""
+    receiving(lesson, lambda box, question: question() or box.changed.wait())
+
+
+@wrong("test_receive_waits_until_the_value_is_there_and_takes_it_out", says="are still there")
+def leaves_the_values(lesson):
+    """Reads a value, and leaves it in the mailbox."""
+    receiving(lesson, politely, take=dict.get)
+
+
+@wrong("test_a_worker_that_waits_leaves_the_processor_to_others", says="asking all the time")
+def asks_all_the_time(lesson):
+    """Waits in a loop."""
+
+    @around(lesson.Mailbox)
+    def receive(original, box, message):
+        while message not in box.values and not box.is_closed:
+            pass
+        return original(box, message)
+
+
+@wrong("test_a_closed_mailbox_fails_whoever_waits", says="though the mailbox is closed")
+def throws_away_what_is_left(lesson):
+    """Fails where the mailbox is closed, even if the value is there."""
+    receiving(lesson, politely, fails=lambda box, _: box.is_closed)
 
 
 @wrong("test_a_closed_mailbox_fails_whoever_waits", says="`receive` waits on")
@@ -294,6 +404,49 @@ def runs_one_worker_after_the_other(lesson):
             lesson.work(engines, order)
 
 
+def pool_with(lesson, end):
+    """Runs the workers in a pool, and treats the ends of the workers in another way."""
+
+    @on(lesson)
+    def run_threads(engines, orders, mailbox):
+        with lesson.Workers(len(orders)) as pool:
+            end([pool.submit(lesson.work, engines, order) for order in orders], mailbox)
+
+
+@wrong("test_a_worker_that_ends_first_has_not_failed", says="when the first worker ended")
+def closes_after_the_first(lesson):
+    """Closes the mailbox as soon as one worker has ended."""
+
+    def end(running, mailbox):
+        wait(running, return_when="FIRST_COMPLETED")
+        mailbox.close()
+        for each in running:
+            each.result()
+
+    pool_with(lesson, end)
+
+
+@wrong("test_if_a_worker_fails_all_end_and_its_error_is_raised", says="the mailbox is open")
+def asks_the_workers_in_turn(lesson):
+    """Waits for the first worker, which waits for the one that failed."""
+    pool_with(lesson, lambda running, _: [each.result() for each in running])
+
+
+@wrong(
+    "test_if_a_worker_fails_all_end_and_its_error_is_raised", says="a worker that waited in vain"
+)
+def raises_the_first_error_in_the_list(lesson):
+    """Closes in time, and raises what the first worker ended with."""
+
+    def end(running, mailbox):
+        wait(running, return_when="FIRST_EXCEPTION")
+        mailbox.close()
+        for each in running:
+            each.result()
+
+    pool_with(lesson, end)
+
+
 @wrong("test_threads_have_the_autocast_of_their_caller", says="a plain thread has no autocast")
 def starts_plain_threads(lesson):
     """Uses the standard library's pool."""
@@ -304,24 +457,19 @@ def starts_plain_threads(lesson):
 
 
 @right(core_only=True)
-def puts_larger_stages_last(lesson):
-    """Gives the last stages one call more, if the calls can't be shared out equally."""
-
-    @on(lesson)
-    def evenly(graph, stages):
-        calls = [node for node in graph.nodes if node.op.startswith("call_")]
-        if not 0 < stages <= len(calls):
-            raise ValueError(f"{len(calls)} calls can't be cut into {stages} stages")
-        small, larger = divmod(len(calls), stages)
-        sizes = [small] * (stages - larger) + [small + 1] * larger
-        numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
-        return dict(zip(calls, numbers, strict=True)).__getitem__
+def sends_no_empty_messages(lesson):
+    """Neither sends nor receives gradients of a value that has none."""
+    post_with(
+        lesson,
+        send=lambda channel, message, grads: grads and channel.send(message, grads),
+        receive=lambda channel, message, tensors: channel.receive(message) if tensors else [],
+    )
 
 
 @right(core_only=True)
 def keeps_the_graph_for_the_next_value(lesson):
     """Calls ``backward`` once per value, and keeps what the next one needs."""
-    backward_with(lesson, one_by_one="retained")
+    backward_with(lesson, start=partial(one_by_one, retain_graph=True))
 
 
 @right(core_only=True)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, linear, relu
 from torch.utils._pytree import tree_map_only
 
+from given.schedule import Wire, arrived, inputs_of, sum_shared
 from kata.paths import ROOT
 from tests.suite import equal, holds
 from tests.suite.engine import symbolic_trace
@@ -80,7 +81,7 @@ class Frozen(Training):
 
 
 class Early(Training):
-    """The first stage makes a value that the second and the last one need."""
+    """The first of three stages makes a value that the second and the last one need."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +89,7 @@ class Early(Training):
 
     def output(self, x, mask):
         early = self.first(x).tanh()
-        return self.third(self.second(early)) * mask + early
+        return self.third(self.second(early)) + early
 
 
 class Detached(Early):
@@ -96,7 +97,17 @@ class Detached(Early):
 
     def output(self, x, mask):
         early = self.first(x).relu()
-        return self.third(self.second(early.detach())) * mask
+        return self.third(self.second(early.detach()))
+
+
+class Accuracy(Early):
+    """The second of three stages makes the loss, and the last one an unused number."""
+
+    def forward(self, x, mask, target):
+        output = self.second(self.first(x))
+        loss = cross_entropy(output.relu(), target)
+        output.argmax(-1).eq(target)
+        return loss
 
 
 class InATuple(Training):
@@ -120,7 +131,7 @@ class Halves(Training):
         self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
 
     def output(self, x, mask):
-        halves = self.first(x).tanh().split(2, -1)
+        halves = self.first(x).split(2, -1)
         return self.last(halves[0].detach() * halves[1])
 
 
@@ -147,17 +158,6 @@ class Tied(Training):
         return linear(self.middle(self.embed(x.gt(0.5).long()).sum(1)), self.embed.weight)
 
 
-class Defaults(Training):
-    """An argument that isn't passed has a default."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x, mask, target, scale=2.0):
-        return cross_entropy(self.last(self.first(x).tanh() * scale), target)
-
-
 class Row(Training):
     """One tensor goes from layer to layer, so torch's own stages can run all but the loss."""
 
@@ -169,11 +169,8 @@ class Row(Training):
         return self.layers(x)
 
 
-MODELS = {
-    each.__name__: each
-    for each in (Skip, InPlace, Frozen, Early, Detached, InATuple, Halves, Turned, Tied, Row)
-}
-ALONE = {"Defaults": Defaults}
+KINDS = (Skip, InPlace, Frozen, Early, Detached, Accuracy, InATuple, Halves, Turned, Tied, Row)
+MODELS = {each.__name__: each for each in KINDS}
 
 
 # --- what a stage writes in place, though another one uses the same memory
@@ -272,12 +269,10 @@ class Task(NamedTuple):
     gradients: dict[str, Tensor]
 
 
-def task(
-    lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4, cut: Any = None
-) -> Task:
+def task(lesson, model: str = "Skip", *, stages: int = 3, microbatches: int = 4) -> Task:
     """A model that is cut into stages, and the numbers of one process."""
     torch.manual_seed(0)
-    gm = symbolic_trace((MODELS | ALONE)[model]())
+    gm = symbolic_trace(MODELS[model]())
     count = 2 * microbatches
     batch = torch.rand(count, 4), torch.rand(count, 4), torch.randint(4, (count,))
     inputs = inputs_of(gm.graph, batch, microbatches)
@@ -285,23 +280,8 @@ def task(
     losses.mean().backward()
     found = gradients(gm)
     gm.zero_grad()
-    parts = lesson.stages_of(gm, cut or thirds(gm.graph, stages))
+    parts = lesson.stages_of(gm, lesson.evenly(gm.graph, stages))
     return Task(gm, parts, batch, inputs, losses.mean().detach(), found)
-
-
-def thirds(graph, stages: int):
-    """Cut a graph into stages of about equally many calls."""
-    calls = [node for node in graph.nodes if node.op.startswith("call_")]
-    return lambda node: calls.index(node) * stages // len(calls)
-
-
-def inputs_of(graph, batch: tuple[Tensor, ...], microbatches: int) -> list[dict[Any, Any]]:
-    """The value of each placeholder per micro-batch: a part of a tensor, or the default."""
-    nodes = graph.find_nodes(op="placeholder")
-    parts = [each.chunk(microbatches) for each in batch]
-    rest = [node.args[0] for node in nodes[len(batch) :]]
-    rows = zip(*parts, strict=True)
-    return [dict(zip(nodes, [*row, *rest], strict=True)) for row in rows]
 
 
 def gradients(module: nn.Module) -> dict[str, Tensor]:
@@ -314,7 +294,9 @@ def same_gradients(
     actual: dict[str, Tensor], expected: dict[str, Tensor], *, cause: Any = ""
 ) -> None:
     """Fail unless the gradients are those of one process; name the first one that isn't."""
-    equal(sorted(actual), sorted(expected))
+    zeros = lambda _: any(not actual[name].any() for name in actual.keys() - expected.keys())
+    words = "zeros are sent or passed on where there is no gradient: a parameter gets some, too"
+    equal(sorted(actual), sorted(expected), cause=(zeros, words))
     for name in sorted(expected):
         difference = numeric_difference(actual[name], expected[name])
         wanted = f"the gradient of `{name}` that one process computes"
@@ -337,7 +319,7 @@ class Post:
         self.sent: dict[Any, Any] = {}
 
     def send(self, message: Any, value: Any) -> None:
-        copy = tree_map_only(Tensor, copied, value)
+        copy = tree_map_only(Tensor, arrived, value)
         self.there[message] = self.sent[message] = copy
 
     def receive(self, message: Any) -> Any:
@@ -353,10 +335,6 @@ class Post:
         return self.there.pop(message)
 
 
-def copied(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
 def engines(lesson, batch: Task, kind: str = "Engine") -> list[Any]:
     """An engine for each stage, all with one channel."""
     post = Post()
@@ -365,19 +343,20 @@ def engines(lesson, batch: Task, kind: str = "Engine") -> list[Any]:
     return [make(batch.gm, batch.stages, number, post, batch.inputs) for number in count]
 
 
-def run(stages: list[Any], orders: list[list[Any]]) -> None:
-    """Run the actions of all stages, each as soon as what it needs has run."""
-    left, done = [list(order) for order in orders], set()
-    last = len(stages) - 1
+def run(stages: list[Any], orders: list[list[Any]]) -> list[int]:
+    """Run the actions of all stages, each as soon as it can; return how much each stage held."""
+    left, done, most = [list(order) for order in orders], set(), [0] * len(stages)
     while any(left):
-        ready = [order for order in left if order and is_ready(order[0], last, done)]
+        ready = [order for order in left if order and is_ready(order[0], len(stages) - 1, done)]
         assert ready, f"a deadlock: {left}"
         for order in ready:
             number, kind, microbatch = order.pop(0)
             engine = stages[number]
             (engine.forward if kind == "F" else engine.backward)(microbatch)
+            most[number] = max(most[number], len(engine.held))
             done.add((number, kind, microbatch))
     never_received(stages)
+    return most
 
 
 def is_ready(action: Any, last: int, done: set[Any]) -> bool:
@@ -490,7 +469,6 @@ Results = tuple[list[Tensor], dict[str, Tensor]]
 
 def step_on_wire(model: str, schedule: str, rounds: int = 1) -> Results:
     """The losses and the gradients of one step on this rank."""
-    from given.schedule import Wire, sum_shared
     from tests.suite.implementations import reference_of
 
     lesson = reference_of("schedule")

@@ -138,11 +138,32 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 # --- a training step
 
 
+@pytest.mark.parametrize("calls", [5, 7])
+def test_an_even_cut_counts_calls_alone(lesson, calls):
+    graph = symbolic_trace(nn.Sequential(*(nn.Linear(2, 2) for _ in range(calls)))).graph
+    cut = lesson.evenly(graph, 3)
+    numbers = [cut(node) for node in graph.nodes if node.op == "call_module"]
+    sizes = [numbers.count(stage) for stage in range(3)]
+    equal((sum(sizes), max(sizes) - min(sizes), sorted(numbers)), (calls, 1, numbers))
+    for stages in (0, calls + 1):
+        with refuses(ValueError, str(calls), str(stages)):
+            lesson.evenly(graph, stages)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_threads_train_each_model_as_one_process_does(lesson, model):
+    batch = task(lesson, model)
+    order = lesson.one_f_one_b
+    loss = lesson.train_step(batch.gm, batch.stages, batch.batch, order=order, microbatches=4)
+    same_numbers(loss, batch.loss)
+    same_gradients(gradients(batch.gm), batch.gradients)
+
+
 def test_a_deadlock_is_found_before_anything_runs(lesson):
     batch, ran = task(lesson, stages=2), []
     batch.stages[0].module.register_forward_hook(lambda *_: ran.append(True))
     swapped = lambda stages, count: [order[::-1] for order in lesson.gpipe(stages, count)]
-    with refuses(RuntimeError, "deadlock", "stage 0 waits for B0 of stage 1"):
+    with refuses(RuntimeError, "deadlock", "1B0 waits for 1F0"):
         lesson.train_step(batch.gm, batch.stages, batch.batch, order=swapped, microbatches=4)
     equal(ran, [])
 
@@ -174,13 +195,13 @@ def test_a_write_to_another_part_of_the_memory_is_none_that_a_stage_misses(lesso
 
 
 class Nested(nn.Module):
-    """Its arguments are a dict, a tuple, and a number."""
+    """Its arguments are a dict, a tuple, and a number that has a default."""
 
     def __init__(self):
         super().__init__()
         self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
 
-    def forward(self, batch, targets, factor):
+    def forward(self, batch, targets, factor=2.0):
         made = self.b(self.a(batch["x"]).relu() + batch["y"][0])
         return (made * factor - targets[0]).pow(2).mean()
 
@@ -188,17 +209,15 @@ class Nested(nn.Module):
 @pytest.mark.parametrize("examples", [2, 4])
 def test_every_tensor_in_an_argument_is_cut(lesson, examples):
     model = Nested()
-    batch = (
-        {"x": torch.rand(examples, 3), "y": (torch.rand(examples, 3),)},
-        (torch.rand(examples, 3),),
-    )
-    expected = model(*batch, 2.0)
+    x, y, target = torch.rand(3, examples, 3)
+    batch = {"x": x, "y": (y,)}, (target,)
+    expected = model(*batch)
     expected.backward()
-    wanted = {name: each.grad for name, each in model.named_parameters()}
+    wanted = gradients(model)
     model.zero_grad()
-    loss, got = step(lesson, model, (*batch, 2.0))
+    loss, got = step(lesson, model, batch)
     same_numbers(loss, expected.detach())
-    same_gradients(got, {name: wanted[name] for name in got})
+    same_gradients(got, wanted)
 
 
 class Hidden:
@@ -208,21 +227,17 @@ class Hidden:
         self.x = torch.rand(4, 3)
 
 
+def nested(x: object, target: torch.Tensor) -> tuple:
+    return {"x": x, "y": [x]}, [target]
+
+
 @pytest.mark.parametrize(
     ("batch", "error", "words"),
     [
-        (
-            ({"x": torch.rand(5, 3), "y": [torch.rand(5, 3)]}, [torch.rand(5, 3)], 1),
-            ValueError,
-            "2",
-        ),
-        (
-            ({"x": torch.rand(4, 3), "y": [torch.rand(2, 3)]}, [torch.rand(4, 3)], 1),
-            ValueError,
-            "4",
-        ),
-        (({"x": torch.tensor(1.0)}, [torch.rand(4, 3)], 1), ValueError, "without dimensions"),
-        ((Hidden(), [torch.rand(4, 3)], 1), TypeError, "Hidden"),
+        (nested(torch.rand(5, 3), torch.rand(5, 3)), ValueError, "2"),
+        (nested(torch.rand(4, 3), torch.rand(2, 3)), ValueError, "4"),
+        (nested(torch.tensor(1.0), torch.rand(4, 3)), ValueError, "without dimensions"),
+        ((Hidden(), [torch.rand(4, 3)]), TypeError, "Hidden"),
         ((torch.rand(4, 3),), TypeError, "1 argument"),
     ],
     ids=["odd", "two sizes", "no dimension", "hidden", "too few"],
