@@ -45,7 +45,7 @@ UNREACHED = """async () => {
     for (let tries = 0; ; tries++) {
         const found = [...document.querySelectorAll("pre > code")]
             .filter(each => each.scrollWidth > each.clientWidth)
-            .filter(each => !each.closest("[tabindex='0']"))
+            .filter(each => each.tabIndex < 0)
             .map(each => each.textContent.trim().slice(0, 40));
         if (!found.length || tries === 50) return found;
         await new Promise(resolve => setTimeout(resolve, 100));
@@ -81,6 +81,59 @@ def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere
     found += [f"fetches {url}" for url in visit.external(visitor.addresses[protocol])]
     found += visit.errors
     assert not found, "\n".join(found)
+
+
+SIZES = """() => {
+    const size = (element) => parseFloat(getComputedStyle(element).fontSize);
+    const least = (selector) => Math.min(...[...document.querySelectorAll(selector)].map(size));
+    return {
+        prose: [least(".md-content__inner > p:not(.road)"), least("details.tip p")],
+        code: [least(".md-content__inner > .highlight code"), least("details .highlight code")],
+    };
+}"""
+
+
+def test_hints_stub_and_solution_are_as_large_as_the_page(visitor: Visitor):
+    with visitor.visit("lessons/graph.html") as visit:
+        for outside, inside in visit.page.evaluate(SIZES).values():
+            assert inside >= outside - 0.5
+
+
+def test_a_lesson_has_its_name_in_the_navigation(visitor: Visitor):
+    with visitor.visit("lessons/proxy.html") as visit:
+        names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
+        assert [lesson.name for lesson in LESSONS] == list(filter(None, dict.fromkeys(names)))
+
+
+# The share of wide blocks of code that have no shadow at their edge, and buttons on a first line.
+CUES = """() => [...document.querySelectorAll("pre > code")]
+    .filter(each => each.scrollWidth > each.clientWidth)
+    .map(each => getComputedStyle(each).backgroundAttachment)"""
+COVERED = """() => [...document.querySelectorAll("pre > .md-code__nav")].filter(each => {
+    const code = each.parentElement.querySelector("code");
+    const text = document.createRange();
+    text.selectNodeContents(code);
+    const [line] = text.getClientRects();
+    const button = each.getBoundingClientRect();
+    const apart = button.bottom <= line?.top + 2 || button.left >= line?.right;
+    return line && each.checkVisibility() && !apart;
+}).map(each => each.parentElement.textContent.slice(0, 40))"""
+
+
+def test_code_that_goes_on_to_the_right_says_so_and_no_button_is_on_it(visitor: Visitor):
+    with visitor.visit("lessons/unflatten.html", width=390) as visit:
+        cues = visit.page.evaluate(CUES)
+        assert cues
+        assert all("local" in cue and "scroll" in cue for cue in cues)
+        assert visit.page.evaluate(COVERED) == []
+
+
+# What scrolls and can't be reached, asked once: nothing may come later by chance.
+def test_code_in_a_box_that_is_opened_later_is_reached_by_keys(visitor: Visitor):
+    with visitor.visit("lessons/backend.html", width=390) as visit:
+        visit.page.wait_for_timeout(500)
+        visit.page.locator("details > summary").evaluate_all("all => all.forEach(e => e.click())")
+        assert visit.page.evaluate(UNREACHED) == []
 
 
 def test_a_faint_text_is_found(visitor: Visitor):

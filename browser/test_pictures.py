@@ -151,6 +151,54 @@ def test_slider_keys_and_buttons_go_through_a_change(visitor: Visitor, page: str
         assert visit.errors == []
 
 
+TOPS = """figure => {
+    const slider = figure.querySelector("input[type=range]");
+    const view = figure.querySelector(".fx-view");
+    const tops = new Set();
+    for (let step = 1; step <= slider.max; step++) {
+        slider.value = step;
+        slider.dispatchEvent(new Event("input"));
+        tops.add(Math.round(view.getBoundingClientRect().top - figure.getBoundingClientRect().top));
+    }
+    return [...tops];
+}"""
+
+
+@pytest.mark.parametrize("page", WITH_PICTURES)
+def test_a_picture_stays_in_its_place_from_step_to_step_on_a_phone(visitor: Visitor, page: str):
+    with visitor.visit(page, width=390, calm=True) as visit:
+        for figure in visit.page.locator(".fx-steps").all():
+            assert len(figure.evaluate(TOPS)) == 1
+
+
+def test_code_beside_a_picture_is_shown_whole_on_a_phone(visitor: Visitor):
+    with visitor.visit("lessons/split_module.html", width=390) as visit:
+        for code in visit.page.locator(".fx-source").all():
+            assert code.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
+def test_a_bracket_alone_shows_where_a_group_ends_in_a_player(visitor: Visitor):
+    with visitor.visit("lessons/backend.html", calm=True) as visit:
+        stage = visit.page.locator(".fx-change .fx-view").first
+        assert stage.locator(".bracket").first.is_visible()
+        assert not any(each.is_visible() for each in stage.locator(".slash, .border").all())
+
+
+def test_both_halves_of_a_long_list_are_within_a_phones_screen(visitor: Visitor):
+    with visitor.visit("index.html", width=390) as visit:
+        view = visit.page.locator(f"{PICTURE} .fx-view").first
+        panels = view.locator(".folded > .panel").all()
+        edge = view.bounding_box()["x"] + view.bounding_box()["width"]
+        assert len(panels) == 2
+        assert all(panel.bounding_box()["x"] < edge - 200 for panel in panels)
+
+
+def test_a_long_list_fills_a_wide_screen(visitor: Visitor):
+    with visitor.visit("index.html") as visit:
+        room = visit.page.locator(".md-content__inner").bounding_box()["width"]
+        assert width(visit) > 0.7 * room
+
+
 MOVING = "() => document.getAnimations().filter(each => each.playState === 'running').length"
 
 

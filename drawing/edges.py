@@ -54,10 +54,12 @@ def route(places: Sequence[Spot], scale: Scale) -> Iterator[Edge]:
 
 
 def pairs_of(places: Sequence[Spot]) -> Iterator[Pair]:
+    """The makers and users among these places; of a folded list, a half has one end of some."""
     by_name = {place.name: place for place in places}
     for target in places:
         for name in dict.fromkeys(target.node.inputs):
-            yield Pair(by_name[name], target)
+            if name in by_name:
+                yield Pair(by_name[name], target)
 
 
 def is_step(pair: Pair, scale: Scale) -> bool:

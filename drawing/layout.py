@@ -140,16 +140,12 @@ def tree_edges(places: tuple[Spot, ...]) -> Iterator[Edge]:
 
 
 def fold(panel: Panel) -> list[Panel]:
-    """Return both halves of a panel, or the panel alone if it is short or can't be cut.
-
-    A node of the second half keeps the inputs that are in that half.
-    """
+    """Return both halves of a panel, or the panel alone if it is short or can't be cut."""
     middle = len(panel.nodes) / 2
     cut = min(cuts(panel), key=lambda row: abs(row - middle), default=0)
     if len(panel.nodes) <= LONG or abs(cut - middle) > middle / 2:
         return [panel]
-    first, second = panel.nodes[:cut], panel.nodes[cut:]
-    return [replace(panel, nodes=first), replace(panel, nodes=tuple(within(second)))]
+    return [replace(panel, nodes=half) for half in (panel.nodes[:cut], panel.nodes[cut:])]
 
 
 def cuts(panel: Panel) -> Iterator[int]:
@@ -162,9 +158,3 @@ def cuts(panel: Panel) -> Iterator[int]:
         used = {name for node in nodes[row:] for name in node.inputs} & above
         if len(used) == 1 and column_of(nodes[row]) != column_of(nodes[row - 1]):
             yield row
-
-
-def within(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    names = {node.name for node in nodes}
-    for node in nodes:
-        yield replace(node, inputs=tuple(name for name in node.inputs if name in names))

@@ -180,10 +180,10 @@ def edges(layout: Layout) -> Iterator[str]:
     nodes = layout.panel.nodes
     for edge in layout.edges:
         names = escape(f"{nodes[edge.source].name} {nodes[edge.target].name}")
-        kind, path = edge.kind, edge.path
+        kind = edge.kind + " cut" * is_cut(edge, layout)
+        yield f'<path class="{kind}" data-edge="{names}" d="{edge.path}"/>'
         if is_cut(edge, layout):
-            kind, path = f"{kind} cut", path + slash(edge, layout)
-        yield f'<path class="{kind}" data-edge="{names}" d="{path}"/>'
+            yield f'<path class="cut slash" d="{slash(edge, layout)}"/>'
 
 
 def nodes(layout: Layout) -> Iterator[str]:
@@ -223,6 +223,8 @@ def sentence(node: Node) -> str:
     inputs = ", ".join(node.inputs)
     if node.op in ("placeholder", "output"):
         return f"{node.op} {inputs or node.name}"
+    if node.op == "get_attr":
+        return f"{node.op} {node.name} = self.{node.target or node.name}"
     call = f"{node.target}({inputs})" if node.target else inputs
     return f"{node.op} {node.name}" + f" = {call}" * bool(call)
 

@@ -5,7 +5,7 @@ What is held is drawn with thin bars, one above the other: the height shows how 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import NamedTuple
 
@@ -26,15 +26,15 @@ class Line(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The names of the lines and the width, which all panels of a picture share."""
+    """The lines, by name with the most bars at once, and the width: all panels share them."""
 
-    names: tuple[str, ...]
+    most: Mapping[str, int]
     end: float
     width: float
 
     @property
     def left(self) -> float:
-        return max(map(len, self.names)) * LETTER + LABEL_GAP
+        return max(map(len, self.most)) * LETTER + LABEL_GAP
 
     @property
     def unit(self) -> float:
@@ -45,8 +45,11 @@ def draw(picture: Picture, room: float, between: float, top: float) -> tuple[str
     """Draw the panels side by side, each with the same time; return their height, too."""
     count = len(picture.panels)
     names = dict.fromkeys(node.group for each in picture.panels for node in each.nodes)
+    most = {
+        name: max(len(set(stack(bars_of(each, name)))) for each in picture.panels) for name in names
+    }
     width = (room - 2 * MARGIN - between * (count - 1)) / count
-    frame = Frame(tuple(names), end_of(picture), width)
+    frame = Frame(most, end_of(picture), width)
     body = "".join(
         f'<g class="panel" font-size="{FONT:g}" '
         f'transform="translate({MARGIN + number * (width + between):g} {top:g})">'
@@ -63,12 +66,16 @@ def end_of(picture: Picture) -> float:
 def lines(panel: Panel, frame: Frame) -> Iterator[Line]:
     """The lines of a panel, from the top."""
     top = 0.0
-    for name in frame.names:
-        bars = [node for node in panel.nodes if node.group == name]
+    for name in frame.most:
+        bars = bars_of(panel, name)
         levels = stack(bars)
-        height = max(HIGH, THIN * (max(levels) + 1)) if bars[0].op == "held" else HIGH
+        height = max(HIGH, THIN * frame.most[name]) if bars[0].op == "held" else HIGH
         yield Line(bars, levels, top, height)
         top += height + GAP
+
+
+def bars_of(panel: Panel, name: str) -> list[Node]:
+    return [node for node in panel.nodes if node.group == name]
 
 
 def height_of(panel: Panel, frame: Frame) -> float:

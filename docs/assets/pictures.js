@@ -238,7 +238,7 @@ function play(figure, view) {
 
 // On a phone, panels go below each other.
 function stack(drawing) {
-  const parts = all(drawing, ":scope > :is(.panel, .legend)");
+  const parts = all(drawing, ":scope > :is(.panel, .legend), :scope > .folded > .panel");
   if (!parts[1]?.matches(".panel") || !matchMedia("(max-width: 44.98em)").matches) return;
   let top = 6, width = 0;
   for (const each of parts) {
@@ -247,7 +247,7 @@ function stack(drawing) {
     top += box.height + (each.matches(".panel") ? 20 : 8);
     width = Math.max(width, box.x + box.width + 12);
   }
-  all(drawing, ".link").forEach((link) => link.remove());
+  all(drawing, ".link, .fold").forEach((link) => link.remove());
   const size = { width, height: top, viewBox: `0 0 ${width} ${top}` };
   for (const name in size) drawing.setAttribute(name, size[name]);
   drawing.style.setProperty("--fx-width", `${width}px`);
@@ -264,5 +264,5 @@ for (const figure of figures) {
   if (!figure.matches(".fx-steps:not(.fx-time)")) stack(view.firstElementChild);
   (figure.matches(".fx-steps") ? play : explore)(figure, view);
 }
-figures[0]?.querySelector("figcaption").insertAdjacentHTML("afterend",
+figures.find((each) => !each.matches(".fx-time"))?.querySelector("figcaption").insertAdjacentHTML("afterend",
   `<p class="fx-hint">Point at a node or tap it to see its users. Arrow keys work, too.</p>`);

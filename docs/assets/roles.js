@@ -9,7 +9,7 @@ function complete() {
   });
   // Wide code and wide tables scroll. A reader without a mouse has to get there too.
   for (const code of document.querySelectorAll("pre > code")) {
-    if (code.scrollWidth > code.clientWidth && !code.closest("[tabindex='0']")) code.tabIndex = 0;
+    if (code.scrollWidth > code.clientWidth) code.tabIndex = 0;
   }
   for (const box of document.querySelectorAll(".md-typeset__scrollwrap")) {
     if (box.scrollWidth > box.clientWidth) {
@@ -23,4 +23,7 @@ function complete() {
 addEventListener("load", () => {
   complete();
   new MutationObserver(complete).observe(document.body, { childList: true, subtree: true });
+  // A box that is opened later, a tab that is chosen, a window that gets narrow.
+  ["toggle", "change"].forEach((kind) => document.addEventListener(kind, complete, true));
+  addEventListener("resize", complete);
 });

@@ -15,7 +15,8 @@ addEventListener("input", ({ target }) => {
     undo: "undo reset", colab: "notebook", jupyter: "notebook", skip: "leaf",
     submodule: "module", inline: "inlining", start: "setup start", install: "setup install",
     windows: "windows setup", long: "hours minutes", grade: "grade grading", answer: "solution",
-    stuck: "hint", bubble: "bubble busy",
+    stuck: "hint", bubble: "bubble busy", red: "troubleshooting red", traceerror: "TraceError symbolically", teach: "workshop", class: "workshop",
+    course: "workshop", certificate: "finale", vs: "opcode", pickle: "pickling",
   };
   const asked = (query) => {
     const words = query.split(/\s+/).filter(Boolean);

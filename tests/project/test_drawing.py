@@ -181,6 +181,21 @@ def test_both_halves_of_a_folded_list_have_every_node_and_edge():
     ]
 
 
+def test_a_pointer_is_told_every_input_of_a_node_in_both_halves_of_a_folded_list():
+    (nodes,) = (panel.nodes for panel in load("resnet18", PICTURES).panels)
+    told = {
+        g.get("data-node"): g[0].text for g in drawn(load("resnet18", PICTURES)).iter(f"{SVG}g")
+    }
+    for node in nodes:
+        assert all(each in told[node.name] for each in node.inputs), told[node.name]
+    assert told["layer3_0_conv1"] == "call_module layer3_0_conv1 = layer3.0.conv1(layer2_1_relu_1)"
+
+
+def test_a_pointer_is_told_that_a_parameter_is_read_and_not_called():
+    svg = drawn(picture_of(Panel((Node("scale", "get_attr", target="scale"),))))
+    assert "get_attr scale = self.scale" in {title.text for title in svg.iter(f"{SVG}title")}
+
+
 def test_the_legend_names_every_shape_in_the_picture(picture):
     svg = drawn(picture)
     legend = {text.text for g in svg.iter(f"{SVG}g") if g.get("class") == "legend" for text in g}
@@ -198,7 +213,7 @@ def test_a_cut_edge_is_told_apart_by_its_stroke_and_in_the_legend():
         for name in edges(svg)
         if "" not in (pair := [groups[each] for each in name.split()]) and len(set(pair)) == 2
     }
-    assert all(edges(svg)[name].get("d").endswith("l10-5") for name in cut)
+    assert len([path for path in svg.iter() if path.get("class") == "cut slash"]) == len(cut)
     assert "into another partition" in {text.text for text in svg.iter(f"{SVG}text")}
 
 
@@ -341,6 +356,25 @@ def test_a_time_line_is_kept_with_its_moments_and_told_in_the_table():
     html = ET.fromstring(f"<div>{table(TIMED)}</div>")
     assert [item.text for item in html.iter("li")] == ["F0", "B0"]
     assert "<td>1</td><td>3</td>" in table(TIMED)
+
+
+def test_a_line_is_at_the_same_height_in_both_time_lines():
+    svg = drawn(load("schedules", PICTURES))
+    heights = [(text.text, text.get("y")) for text in texts(svg, "name")]
+    assert len(heights) == 2 * len(set(heights))
+
+
+def test_a_picture_names_nothing_that_a_reader_cannot_find(picture):
+    assert "tools.pictures" not in picture.text()
+    assert "_Tensor_" not in picture.text()
+    assert not any("1 micro-batches" in moment.says for moment in picture.moments)
+
+
+def test_an_item_of_a_modules_results_is_below_the_module():
+    *_, last = load("splitting", PICTURES).panels
+    items = [node for node in last.nodes if node.target == "operator.getitem"]
+    assert [node.module for node in items] == [node.inputs[0] for node in items]
+    assert len({(node.module, node.note) for node in items}) == len(items) > 0
 
 
 def test_a_bar_is_as_long_as_it_takes_and_has_a_curtain_over_it():

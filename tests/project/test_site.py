@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -225,11 +226,53 @@ def test_the_navigation_lists_the_lessons_in_order(folder: str):
 
 
 def test_the_home_page_lists_the_lessons_in_order():
-    rows = re.findall(r"- (\d+) · \[(.*?)\]\(lessons/(\w+)\.md\) <small>(\d+) min", home.path())
+    rows = re.findall(
+        r"- (\d+) · \[(.*?)\]\(lessons/(\w+)\.md\) <small>`\3` · (\d+) min", home.path()
+    )
     assert rows == [
         (str(number), lesson.title, lesson.name, str(lesson.minutes))
         for number, lesson in enumerate(LESSONS, start=1)
     ]
+
+
+@every_lesson
+def test_the_line_below_a_title_begins_with_the_name_that_commands_and_files_have(lesson):
+    for folder, kind in KINDS.items():
+        below = signposted(f"{kind.heading.format(lesson)}\n").splitlines()[2]
+        assert below.startswith(f"`{lesson.name}` · "), folder
+
+
+def test_the_navigation_has_the_name_of_a_lesson_below_its_title():
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="lessons/graph.md"), meta={})
+    api.on_page_markdown("", page)
+    assert page.meta["subtitle"] == "graph"
+
+
+@every_lesson
+def test_a_solution_begins_with_what_all_of_it_does(lesson):
+    text = (ROOT / f"docs/solutions/{lesson.name}.md").read_text(encoding="utf-8")
+    opening = signposted(FRONT_MATTER.sub("", text)).partition("\n## ")[0]
+    assert f"It shows how to {lesson.summary}." in opening
+
+
+@every_lesson
+def test_a_page_shows_the_first_function_to_write_unfolded(lesson, page):
+    files = signposted(page.text).partition("### The files")[2]
+    shown = files.partition("??? example")[0]
+    assert shown.count("raise NotImplementedError(") == 1
+    assert '"""' in shown
+
+
+def test_the_home_page_promises_no_first_test_in_the_minutes_of_a_whole_lesson():
+    assert home.facts().startswith("First green test in minutes · first lesson in ")
+
+
+def test_the_home_page_leads_instructors_to_their_page():
+    assert "](instructors.md)" in (ROOT / "docs/index.md").read_text()
+
+
+def test_ten_minutes_is_the_second_page():
+    assert list(pages_in(navigation()))[:2] == ["index.md", "ten_minutes.md"]
 
 
 def test_the_home_page_has_a_band_for_each_part_with_its_hours():

@@ -124,6 +124,7 @@ EXPORTS = [
     lambda: torch.export.unflatten(export(nn.Linear(2, 2)))(torch.ones(3, 2)),
     lambda: export(nn.Linear(2, 2))(torch.ones(2, 2)),
     lambda: torch.export.export(assign, (torch.ones(2),)),
+    lambda: torch.export.unflatten(export(nn.Linear(2, 2)))(torch.ones(2, 2), torch.ones(2, 2)),
     lambda: torch.export.export(nn.Linear(2, 2), torch.ones(2)),
 ]
 SECTIONS = {"While tracing": TRACING, "With a graph": GRAPHS, "With torch.export": EXPORTS}

@@ -1,7 +1,7 @@
 """A hook of mkdocs: it makes the API page of each lesson when the site is built.
 
 The pages are all alike: each names the modules whose docstrings mkdocstrings shows. In a search,
-they and the solutions come after the lessons.
+they and the solutions come after the lessons. The navigation has the name of each lesson.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **others: Any) -> None:
-    """Give the pages of a folder their weight in a search."""
-    folder = page.file.src_uri.partition("/")[0]
+    """Give the pages of a folder their weight in a search, and those of a lesson its name."""
+    folder, _, file = page.file.src_uri.partition("/")
+    if folder in ("lessons", "solutions"):
+        page.meta["subtitle"] = file.removesuffix(".md")
     if folder in BOOST:
         page.meta["search"] = {"boost": BOOST[folder]}

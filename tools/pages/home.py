@@ -46,7 +46,7 @@ BANDS = {
 def facts() -> str:
     """Return how long the course is, in a line."""
     hours = round(sum(lesson.minutes for lesson in LESSONS) / 60)
-    first = f"{LESSONS[0].minutes} minutes to your first green test"
+    first = f"First green test in minutes · first lesson in {LESSONS[0].minutes}"
     return f"{first} · {len(LESSONS)} lessons · about {hours} hours\n{{ .facts }}"
 
 
@@ -74,7 +74,7 @@ def band(part: str, lessons: list[tuple[int, Lesson]]) -> Iterator[str]:
     yield f"    {about.gives}\n"
     for number, lesson in lessons:
         link = f"[{lesson.title}](lessons/{lesson.name}.md)"
-        yield f"    - {number} · {link} <small>{lesson.minutes} min</small>"
+        yield f"    - {number} · {link} <small>`{lesson.name}` · {lesson.minutes} min</small>"
     if about.end:
         yield f"    - ◎ {about.end}"
     yield ""

@@ -7,14 +7,17 @@ shows the lesson's files, folded, and ends with a link to the next lesson.
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
-from kata.stubs import stubs
+from kata.stubs import first_line, stubs
 from lessons import LESSONS, Lesson
+from tools.pages.quoting import REMARK
 
 FILES = "### The files { data-search-exclude }"
 HINTS = "\n## Hints\n"
@@ -27,6 +30,15 @@ FILE = """
         {path}
         --8<--
         ```
+"""
+
+
+FIRST = """
+    The first function that you write, from `{path}`:
+
+    ```python
+{code}
+    ```
 """
 
 
@@ -63,25 +75,34 @@ def signposted(text: str) -> str:
                 title = f"# {kind.title.format(lesson, number)}"
                 if folder == "lessons":
                     rest = f"{with_files(rest, lesson.name)}\n\n{next_step(number)}"
+                if folder == "solutions":
+                    rest = f"\n{opening(lesson)}\n{rest}"
                 return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}"
     return text
 
 
 def line(folder: str, lesson: Lesson, number: int) -> str:
     """The line below the title: for a lesson what it takes, then the pages beside this one."""
-    facts: list[str] = []
+    facts = [f"`{lesson.name}`"]
     if folder == "lessons":
-        facts = [f"Lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
+        facts += [f"lesson {number} of {len(LESSONS)}", f"{lesson.minutes} minutes"]
         facts += [functions_of(lesson), "[go to the exercise](#the-exercise)"]
-        facts += [f"uses {', '.join(map(link_to, lesson.needs))}"] if lesson.needs else []
+        links = [f"[`{name}`]({name}.md)" for name in lesson.needs]
+        facts += [f"uses {', '.join(links)}"] if links else []
     if folder == "solutions":
-        facts = ["Code without its docstrings", "[performance](../performance.md)"]
+        facts += ["code without its docstrings", "[performance](../performance.md)"]
     # A lesson links to its solution at the end.
     hidden = {folder, "solutions"} if folder == "lessons" else {folder}
     others = [
         f"[{NAMES[other]}](../{other}/{lesson.name}.md)" for other in KINDS if other not in hidden
     ]
     return " · ".join([*facts, *others, "[glossary](../glossary.md)"])
+
+
+def opening(lesson: Lesson) -> str:
+    """Return what the whole of a solution does, in a sentence."""
+    length = len((CORES / f"{lesson.name}.py").read_text(encoding="utf-8").splitlines())
+    return f"The core has {length} lines with its docstrings. It shows how to {lesson.summary}."
 
 
 def functions_of(lesson: Lesson) -> str:
@@ -95,18 +116,14 @@ def all_stubs() -> dict[str, str]:
     return stubs()
 
 
-def link_to(name: str) -> str:
-    """A link to a lesson from another one's page."""
-    number = [lesson.name for lesson in LESSONS].index(name) + 1
-    return f"[{number} · {LESSONS[number - 1].title}]({name}.md)"
-
-
 def next_step(number: int) -> str:
     """Return the last line of a lesson's page."""
     solution = f"[the solution](../solutions/{LESSONS[number - 1].name}.md)"
     if number == len(LESSONS):
         return f"Done? Compare with {solution}. [All lessons](../index.md#the-lessons)."
-    return f"Done? Compare with {solution}. Next lesson: {link_to(LESSONS[number].name)}."
+    name, title = LESSONS[number].name, LESSONS[number].title
+    following = f"[{number + 1} · {title}]({name}.md), `{name}`"
+    return f"Done? Compare with {solution}. Next lesson: {following}."
 
 
 def with_files(text: str, lesson: str) -> str:
@@ -123,7 +140,9 @@ def with_files(text: str, lesson: str) -> str:
 
 def files_of(lesson: str) -> str:
     """Return the two tabs, and the command that times the learner's code."""
-    stub = FILE.format(box="example", label="the stub", path=f"lessons/{lesson}.py")
+    path = f"lessons/{lesson}.py"
+    stub = FIRST.format(path=path, code=textwrap.indent(first_hole(lesson), "    "))
+    stub += FILE.format(box="example", label="the stub", path=path)
     if (ROOT / f"given/{lesson}.py").exists():
         stub += FILE.format(box="example", label="what is given", path=f"given/{lesson}.py")
     solution = "".join(
@@ -135,6 +154,22 @@ def files_of(lesson: str) -> str:
         f"How fast is yours? `pytest benchmarks/test_{lesson}.py --impl lessons` compares its "
         "time with torch's."
     )
+
+
+def first_hole(lesson: str) -> str:
+    """Return the first function that a lesson's stub leaves to you, with its docstring.
+
+    >>> print(first_hole("path_of_module").splitlines()[0])
+    def path_of_module(self, mod: nn.Module) -> str:
+    """
+    source = all_stubs()[f"{lesson}.py"]
+    functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
+    holes = [
+        each for each in functions if "raise NotImplementedError" in ast.unparse(each.body[-1])
+    ]
+    first = min(holes, key=lambda each: each.lineno)
+    lines = source.splitlines()[first_line(first) - 1 : first.end_lineno]
+    return textwrap.dedent("\n".join(REMARK.sub("", line) for line in lines))
 
 
 def paths_of(lesson: str) -> Iterator[Path]:

@@ -212,15 +212,15 @@ def splitting() -> Picture:
     collect_crossings(gm, partitions)
     ordered = order_partitions(partitions)
     order = {partition.submod_name: place for place, partition in enumerate(ordered)}
-    shown = gathered(in_columns(gm, column_of, badges), order)
+    shown = gathered(in_columns(gm, column_of), order)
     steps.add("the partitions in the order in which they run", shown)
-    marks = {value.name: "goes out" for each in ordered[:-1] for value in each.outputs}
+    marks = {value.name: "out" for each in ordered[:-1] for value in each.outputs}
     crossing = gathered(in_columns(gm, column_of, marks), order)
     steps.add("values that one partition makes and another one uses", crossing)
     split = split_module(gm, model, lambda node: int(column_of[node.name].removeprefix("submod_")))
     says = "each partition is a module, and the outer graph calls them in turn"
-    boxes = dict.fromkeys(column_of.values(), "a module")
-    steps.add(says, panel(split.graph, marks=boxes), moves=column_of.items())
+    called = panel(split.graph, note=item_of).nodes
+    steps.add(says, Panel(tuple(map(as_port, called))), moves=column_of.items())
     return steps.picture(
         "Six calls go to three partitions, and each partition becomes a module",
         "A graph of ten nodes, six of them calls. A callback puts the calls into three partitions "
@@ -229,6 +229,16 @@ def splitting() -> Picture:
         "where a module returns two.",
         source_of(TwoViews.forward),
     )
+
+
+def item_of(node: fx.Node) -> str:
+    """Return which item of a tuple a node takes; nothing for any other node."""
+    return f"item {node.args[1]}" if node.target is operator.getitem else ""
+
+
+def as_port(node: Node) -> Node:
+    """A value that ``getitem`` takes from a module's results, below the module itself."""
+    return replace(node, module=node.inputs[0]) if node.note else node
 
 
 def gathered(shown: Panel, order: Mapping[str, int]) -> Panel:

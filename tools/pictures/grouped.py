@@ -117,6 +117,8 @@ def compiled(flat: GraphModule, found: Sequence[Kernel]) -> tuple[Panel, Moves]:
     def kernel(*inputs: Tensor) -> None:
         """The name of the calls; the picture needs no compiler."""
 
+    kernel.__module__ = ""
+
     def call(graph: Graph, each: Kernel, inputs: tuple[Node, ...]) -> Node | None:
         if each.is_fused:
             calls[each] = graph.call_function(kernel, inputs)

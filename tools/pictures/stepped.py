@@ -141,6 +141,9 @@ def interpreted() -> Picture:
 def lifetimes() -> Picture:
     """Return which tensors a generated forward holds after each of its lines."""
     gm = symbolic_trace(Scaled())
+    for node in gm.graph.nodes:
+        node.type = None  # an annotation would be a word more to explain
+    gm.recompile()
     forward = type(gm).forward
 
     def show(variables: dict[str, Any]) -> Panel:

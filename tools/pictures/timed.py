@@ -38,7 +38,8 @@ def running(panel: Panel, time: float) -> list[Node]:
 
 def stages_busy(now: list[Node], stages: int = STAGES) -> str:
     held = sum(node.op == "held" for node in now)
-    return f"{len(now) - held} of {stages} stages run, and {held} micro-batches are held"
+    plural = "micro-batch is" if held == 1 else "micro-batches are"
+    return f"{len(now) - held} of {stages} stages run, and {held} {plural} held"
 
 
 def at_work(now: list[Node]) -> str:
