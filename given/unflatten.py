@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -145,6 +145,26 @@ def _rank(node: Any, flat: Flat) -> int:
 
 
 # --- what a tree owns and takes
+
+
+def refuse_taken(modules: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse a model in which something has a name that the modules of a tree have themselves.
+
+    Args:
+        modules: The modules that run graphs, by path.
+        names: The names of what the model has: modules, parameters, buffers and constants.
+
+    Raises:
+        ValueError: A name is taken: ``graph``, say.
+    """
+    for name in names:
+        parent, _, field = name.rpartition(".")
+        owner = modules.get(parent)
+        if field and (field in getattr(owner, "__dict__", ()) or hasattr(type(owner), field)):
+            raise ValueError(
+                f"the model has something with the name {name!r}, but the modules of the tree need "
+                f"the name {field!r} for themselves: rename it in the model"
+            )
 
 
 def register(module: nn.Module, name: str, attribute: Attribute) -> None:

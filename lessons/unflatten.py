@@ -28,6 +28,7 @@ from given.unflatten import (
     is_below,
     levels_of,
     reading_state,
+    refuse_taken,
     register,
     relative_to,
 )
@@ -56,6 +57,7 @@ def unflatten(program: Flat | ExportedProgram) -> UnflattenedModule:  # given
     outliner.take_out_all()
     tree = UnflattenedModule(outliner, flat)
     modules = make_modules(tree, outliner.calls)
+    refuse_taken(modules, [*flat.paths, *flat.state])
     attach(modules, copied(flat.state), flat.paths)
     for name in ["", *outliner.calls]:
         modules[name].finalize()
@@ -309,7 +311,8 @@ class UnflattenedModule(InterpreterModule):
 
     def __init__(self, outliner: Outliner, flat: Flat) -> None:  # given
         super().__init__(outliner.graph, outliner.type_name)
-        self.in_spec, self.out_spec, self.ranges = flat.in_spec, flat.out_spec, flat.ranges
+        self.in_spec, self.out_spec = flat.in_spec, flat.out_spec
+        self.range_constraints = flat.ranges
 
     def input_leaves(self, args: Any, kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:  # step 5
         """Return the leaves of the arguments, with their paths.
@@ -325,7 +328,7 @@ class UnflattenedModule(InterpreterModule):
     def flat_inputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:  # given
         """Return the leaves of the arguments, and refuse those that the program can't take."""
         leaves = self.input_leaves(args, kwargs)
-        check_inputs(self.graph, leaves, self.ranges)
+        check_inputs(self.graph, leaves, self.range_constraints)
         return [leaf for _, leaf in leaves]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # step 5

@@ -16,6 +16,7 @@ from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
 from given.unflatten import flat_of, levels_of, register, relative_to
+from solutions.stretch.tracer import symbolic_trace
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -362,7 +363,9 @@ def adapter(lesson, adapted, paths=()):
 def test_an_adapter_rearranges_the_arguments(lesson, capsys):
     adapts = adapter(lesson, lambda leaves: leaves[::-1])
     tree = lesson.unflatten(program_of(Subtract, x(3), x(4)[:3]), adapts)
+    before = tree.adapted
     same_numbers(tree((x(4)[:3], x(3))), Subtract()(x(3), x(4)[:3]))
+    equal((before, tree.adapted), (False, True))
     target, given, metadata, args = adapts.asked
     equal(
         [target.num_leaves, given.num_leaves, isinstance(metadata, dict), len(args)],
@@ -685,6 +688,33 @@ def test_print_readable_shows_the_code(lesson, capsys):
     equal(capsys.readouterr().out, "", cause=(bool, "print_output=False was ignored"))
 
 
+def test_the_graphs_of_a_tree_can_be_printed(lesson, capsys):
+    lesson.unflatten(program_of(one_block, x()))._print_graph()
+    printed = capsys.readouterr().out
+    for text in ("0:", "0.linear:", "call_module[target=linear]", "aten.linear.default"):
+        holds(text in printed, f"{text} in what is printed", got=printed)
+
+
+class Picky(nn.Module):
+    """Its exported graph has a size for ``x`` in it."""
+
+    def forward(self, x):
+        return x.view(2, 3)
+
+
+@pytest.mark.parametrize("interpreted", [True, False])
+def test_a_tree_can_run_generated_code(lesson, interpreted):
+    program = program_of(Picky, x())
+    with contextlib.nullcontext() if interpreted else lesson._disable_interpreter():
+        tree = lesson.unflatten(program)
+    same_numbers(tree(x()), x())
+    tree.check_input_constraints = False
+    with pytest.raises(RuntimeError) as error:
+        tree(x(4, 4))
+    is_generated = any("eval_with_key" in str(frame.path) for frame in error.traceback)
+    equal(is_generated, not interpreted)
+
+
 def turns(lesson, *functions):
     def body(function):
         graph = torch.fx.Graph()
@@ -740,6 +770,42 @@ def test_a_tree_can_be_copied(lesson, model, preserve):
         "a graph that belongs to the copy",
         got=tree.graph.owning_module,
     )
+
+
+@pytest.mark.parametrize("trace", [torch.fx.symbolic_trace, symbolic_trace], ids=["torch", "ours"])
+def test_a_tree_can_be_traced_with_placeholders_for_its_arguments(lesson, trace):
+    tree = lesson.unflatten(program_of(Subtract, x(), x()))
+    traced = trace(tree, concrete_args=(torch.fx.PH, torch.fx.PH))
+    same_numbers(traced(x(), x() * 2), tree(x(), x() * 2))
+
+
+class Called(nn.Module):
+    """Has one child, or one buffer, with a name."""
+
+    def __init__(self, name, value):
+        super().__init__()
+        self.name = name
+        self.register_buffer(name, value) if isinstance(value, torch.Tensor) else setattr(
+            self, name, value
+        )
+
+    def forward(self, x):
+        held = getattr(self, self.name)
+        return held(x) if callable(held) else x * held
+
+
+@pytest.mark.beyond("torch raises an error about something else")
+@pytest.mark.parametrize("name", ["graph", "graph_module", "finalize", "input_placeholders"])
+@pytest.mark.parametrize("value", [nn.Tanh(), torch.ones(3)], ids=["child", "buffer"])
+def test_a_name_that_the_tree_needs_is_refused(lesson, name, value):
+    program = export(Called(name, value), x())
+    with refuses(ValueError, repr(name), "rename it"):
+        lesson.unflatten(program)
+
+
+@pytest.mark.parametrize("name", ["ranges", "inputs", "interpreter"])
+def test_a_child_may_have_most_names(lesson, name):
+    like_eager(lesson, Called(name, nn.Tanh()), x())
 
 
 @pytest.mark.parametrize("model", [Nested, CalledDifferently])

@@ -19,7 +19,7 @@ from torch.export import ExportedProgram, FlatArgsAdapter
 from torch.fx import Graph
 
 from given.capture import Flat
-from given.unflatten import flat_of
+from given.unflatten import flat_of, refuse_taken
 
 from ...unflatten import attach
 from .calls import Outliner, attach_branches, join_names
@@ -28,6 +28,7 @@ from .modules import (
     InterpreterModule,
     InterpreterModuleDispatcher,
     UnflattenedModule,
+    _disable_interpreter,
     copied,
     dispatch,
     make_modules,
@@ -41,6 +42,7 @@ __all__ = [
     "InterpreterModuleDispatcher",
     "Outliner",
     "UnflattenedModule",
+    "_disable_interpreter",
     "copied",
     "make_modules",
     "unflatten",
@@ -83,6 +85,7 @@ def unflatten(
     tree = UnflattenedModule(outliner, flat)
     tree.describe(module, flat_args_adapter)
     modules = make_modules(tree, outliner.calls)
+    refuse_taken(modules, [*flat.paths, *flat.state])
     if not preserved:
         join_names(modules, flat.graph)
     attach(modules, copied(flat.state), flat.paths)

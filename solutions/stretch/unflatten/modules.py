@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +28,31 @@ from given.unflatten import in_order
 from ... import unflatten as core
 from ...unflatten import ModuleCall
 
+RUN_WITH_INTERPRETER = ContextVar("RUN_WITH_INTERPRETER", default=True)
+
+
+@contextmanager
+def _disable_interpreter() -> Iterator[None]:
+    """Let the modules that the block makes run generated code, not an interpreter.
+
+    In torch: the function of the same name.
+    """
+    before = RUN_WITH_INTERPRETER.set(False)
+    try:
+        yield
+    finally:
+        RUN_WITH_INTERPRETER.reset(before)
+
 
 class InterpreterModule(core.InterpreterModule):
     """Unlike the core's: the graph can be had as code.
 
     ``torch.compile`` can't trace an interpreter, so it traces the generated code.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._run_with_interpreter = RUN_WITH_INTERPRETER.get()
 
     def finalize(self) -> None:
         """Check the graph, note its parameters, and forget the code of the graph as it was."""
@@ -40,7 +61,8 @@ class InterpreterModule(core.InterpreterModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph, with a value for each placeholder, by position or by name."""
-        if torch.compiler.is_dynamo_compiling() and not is_fx_symbolic_tracing():
+        as_code = torch.compiler.is_dynamo_compiling() or not self._run_with_interpreter
+        if as_code and not is_fx_symbolic_tracing():
             self._generate()
             return type(self.graph_module).forward(self._owner, *args, **kwargs)
         return super().forward(*args, **kwargs)
@@ -76,14 +98,15 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
     Attributes:
         graph_signature: The program's signature.
         module_call_graph: The program's module calls.
-        range_constraints: The range of every dynamic dimension.
         check_input_constraints: Set it to ``False`` to skip the check of shapes and ranges.
+        adapted: Whether arguments of another structure were adapted so far.
         meta: The metadata of the program's graph module, and this module as
             ``"unflattened_module"``.
     """
 
     check_input_constraints = True
     flat_args_adapter: FlatArgsAdapter | None = None
+    adapted = False
 
     def describe(self, program: Any, flat_args_adapter: FlatArgsAdapter | None) -> None:
         """Keep what a program says about itself, and what to do with arguments of other structures.
@@ -92,7 +115,6 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         """
         self.graph_signature = getattr(program, "graph_signature", None)
         self.module_call_graph = getattr(program, "module_call_graph", [])
-        self.range_constraints = self.ranges
         self.flat_args_adapter = flat_args_adapter
         self.equality_constraints: list[Any] = []
         meta = getattr(getattr(program, "graph_module", None), "meta", {})
@@ -126,9 +148,9 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         except TypeError:
             if self.flat_args_adapter is None:
                 raise
-            return self._adapted(self.flat_args_adapter, args, kwargs)
+            return self._adapt(self.flat_args_adapter, args, kwargs)
 
-    def _adapted(
+    def _adapt(
         self, adapter: FlatArgsAdapter, args: Any, kwargs: Any
     ) -> list[tuple[pytree.KeyPath, Any]]:
         wanted = self.in_spec
@@ -138,11 +160,17 @@ class UnflattenedModule(core.UnflattenedModule, InterpreterModule):
         )
         if len(values) != wanted.num_leaves:
             raise TypeError(f"adapt returned {len(values)} leaves instead of {wanted.num_leaves}")
+        self.adapted = True
         paths = adapter.get_flat_arg_paths() or ["<unknown location>"] * len(values)
         return [
             ((pytree.SequenceKey(0), pytree.GetAttrKey(path)), value)
             for path, value in zip(paths, values, strict=True)
         ]
+
+    def _print_graph(self) -> None:
+        """Print the graph of each module, after the module's name."""
+        for name, module in self.named_modules():
+            print(f"{name}:\n{getattr(module, 'graph', '')}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InterpreterModule:
         """Copy the tree, but not the signatures: torch warns when a tree spec is copied."""
