@@ -134,6 +134,12 @@ def pictures(session: nox.Session) -> None:
 
 
 @shared
+def previews(session: nox.Session) -> None:
+    """Draw what a link to the site shows, in a browser, and write it to docs/assets/."""
+    run(session, interpreter(session, "site"), "tools.previews", *session.posargs)
+
+
+@shared
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a broken link or anchor is an error."""
     python = interpreter(session, "docs", project=False)

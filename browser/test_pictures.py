@@ -112,6 +112,17 @@ def test_slider_keys_and_button_go_through_a_trace(visitor: Visitor, page: str, 
         assert shown.count() == nodes
 
 
+def test_the_home_page_begins_with_red_its_cause_and_green_and_then_a_graph(visitor: Visitor):
+    with visitor.visit("index.html") as visit:
+        strip = visit.page.locator(".hero .strip")
+        wrong, red, green = strip.locator("li").all_inner_texts()
+        assert "def " in wrong
+        assert "red" in red and "likely cause:" in red
+        assert "done" in green
+        graph = visit.page.locator(".fx-once").bounding_box()["y"]
+        assert strip.bounding_box()["y"] < graph < 2 * 900
+
+
 def test_the_player_of_the_home_page_begins_empty_and_plays_once(visitor: Visitor):
     with visitor.visit("index.html") as visit:
         figure = visit.page.locator(".fx-once")
@@ -126,7 +137,7 @@ def test_the_player_of_the_home_page_keeps_still_with_reduced_motion(visitor: Vi
     with visitor.visit("index.html", calm=True) as visit:
         figure = visit.page.locator(".fx-once")
         visit.page.wait_for_timeout(1500)
-        assert figure.locator("[role=status]").inner_text() == ""
+        assert figure.locator("[role=status]").inner_text() == "Play it, or move the slider."
         assert figure.locator("[data-node].later").count() == 0
 
 

@@ -173,7 +173,8 @@ function play(figure, view) {
     <input type="range" min="1" max="${steps.length}" value="${steps.length}" aria-label="Step"></div>`);
   const bar = figure.firstChild, said = addStatus(bar.nextSibling);
   const [back, button, on, slider] = bar.children;
-  let at = steps.length - 1, timer = 0, words = "";
+  const invites = "Play it, or move the slider.";
+  let at = steps.length - 1, timer = 0, words = said.textContent = invites;
 
   function start(from) {
     go(from);
@@ -211,7 +212,7 @@ function play(figure, view) {
 
   function leave() {
     if (said.textContent === words) return;
-    light(view, words ? steps[at].news() : []);
+    light(view, words === invites ? [] : steps[at].news());
     said.textContent = words;
   }
 

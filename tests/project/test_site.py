@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import jinja2
 import pytest
 import yaml
 
 from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play, python
+from tools import previews
 from tools.pages import api, home
 from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.lesson import FRONT_MATTER, LessonPage
@@ -199,6 +202,37 @@ def navigation() -> list:
     return settings()["nav"]
 
 
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [("index.md", "home"), ("lessons/graph.md", "lessons"), ("setup.md", "pages")],
+)
+def test_a_published_page_says_what_a_link_to_it_shows(path: str, group: str):
+    file = SimpleNamespace(src_uri=path)
+    page = SimpleNamespace(file=file, is_homepage=group == "home", canonical_url="https://a/b.html")
+    page.title, page.meta = "A title", {"description": "What it is about."}
+    head = head_of(page, SimpleNamespace(site_name="fx-kata", site_url="https://a/"))
+    assert 'property="og:title" content="A title"' in head
+    assert 'property="og:description" content="What it is about."' in head
+    assert f'property="og:image" content="https://a/assets/preview-{group}.png"' in head
+    assert 'name="theme-color"' in head and 'rel="apple-touch-icon"' in head
+
+
+def head_of(page: SimpleNamespace, config: SimpleNamespace) -> str:
+    """What our template adds to the head of a page."""
+    text = (ROOT / "tools/pages/theme/main.html").read_text(encoding="utf-8")
+    base = "{% block extrahead %}{% endblock %}"
+    environment = jinja2.Environment(loader=jinja2.DictLoader({"base.html": base, "main": text}))
+    environment.filters["url"] = lambda path: path
+    return environment.get_template("main").render(page=page, config=config)
+
+
+@pytest.mark.parametrize("group", previews.GROUPS)
+def test_a_link_has_a_picture_of_at_most_sixty_kilobytes(group: str):
+    picture = ROOT / f"docs/assets/preview-{group}.png"
+    assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1200, 630)
+    assert picture.stat().st_size <= 60_000
+
+
 def test_no_address_is_written_where_a_fork_has_another():
     assert settings()["site_url"] == ["SITE_URL", None]
     assert settings()["repo_url"] == ["REPO_URL", ""]
@@ -253,6 +287,12 @@ def test_a_solution_begins_with_what_all_of_it_does(lesson):
     text = (ROOT / f"docs/solutions/{lesson.name}.md").read_text(encoding="utf-8")
     opening = signposted(FRONT_MATTER.sub("", text)).partition("\n## ")[0]
     assert f"It shows how to {lesson.summary}." in opening
+
+
+@every_lesson
+def test_the_exercise_begins_with_a_mistake_its_cause_and_green(lesson, page):
+    shown = signposted(page.text)
+    assert f"## The exercise\n\n```strip\n{lesson.name}\n```\n" in shown
 
 
 @every_lesson

@@ -21,6 +21,7 @@ from tools.pages.quoting import REMARK
 
 FILES = "### The files { data-search-exclude }"
 HINTS = "\n## Hints\n"
+EXERCISE = "\n## The exercise\n"
 SHARED = Path("solutions/stretch/_paths.py")  # the stretches of some lessons import it
 FILE = """
     ??? {box} "Show {label}"
@@ -129,13 +130,16 @@ def next_step(number: int) -> str:
 def with_files(text: str, lesson: str) -> str:
     """Return a lesson's page with the files, below a heading of their own, before the hints.
 
+    The exercise begins with what it is like: a mistake, its cause, and green.
+
     >>> page = with_files(HINTS, "path_of_module")
     >>> [line.strip() for line in page.splitlines() if "Show" in line]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['??? example "Show the stub"', '??? success "Show `path_of_module.py`"',
      '??? success "Show `stretch/path_of_module.py`"', '??? success "Show `stretch/_paths.py`"']
     """
-    return text.replace(HINTS, f"\n{FILES}\n\n{files_of(lesson)}\n{HINTS}")
+    text = text.replace(HINTS, f"\n{FILES}\n\n{files_of(lesson)}\n{HINTS}")
+    return text.replace(EXERCISE, f"{EXERCISE}\n```strip\n{lesson}\n```\n")
 
 
 def files_of(lesson: str) -> str:
