@@ -122,7 +122,7 @@ LESSONS = (
         name="rewriting",
         part="transforms",
         title="Find a pattern, put another in its place",
-        minutes=60,
+        minutes=75,
         needs=("graph", "code", "tracer", "inlining"),
         summary="find a pattern in a graph, and put another in its place",
     ),

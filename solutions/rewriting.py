@@ -42,8 +42,9 @@ class Match(NamedTuple):  # given
 def match(pattern: Callable[..., Any], graph: Graph) -> list[Match]:  # step 3
     """Find the places where a pattern occurs in a graph and can be replaced.
 
-    A match counts if it ``is_contained`` and shares no node with an earlier match that counts. What
-    a placeholder matches isn't part of the match, so two matches may have the same input.
+    Erasing ``relu(a + b)`` would break a graph that uses the sum elsewhere, so a match counts only
+    if it ``is_contained``. If two matches share a node, only the first counts. What a placeholder
+    matches isn't part of the match, so two matches may have the same input.
 
     Args:
         pattern: A function or module that uses all its inputs, and returns one value it computes.
@@ -95,15 +96,21 @@ class Matcher:
     def match_node(self, expected: Node, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether a pattern's node, with all that it is computed from, matches a value.
 
-        - A node of the pattern that already matches something matches only the ``same_value``.
-        - Two nodes of the pattern, placeholders included, never match the same node of the graph.
-        - A placeholder matches anything: a node, a literal, a list.
-        - Any other node matches a node that makes the same call: see ``match_call``.
+        A placeholder matches anything. Any other node matches a node that makes the same call
+        (``match_call``). But ``x + relu(x)`` must not match ``a + relu(b)``: once a node of the
+        pattern matches a value, it matches only that (``same_value``). And ``relu(x) * relu(y)``
+        must not match ``b * b`` with ``b = relu(a)``: two nodes of the pattern, placeholders
+        included, never match the same node.
 
         Args:
             expected: The node of the pattern.
-            actual: The argument at the same position in the graph: a node or any other value.
+            actual: The argument at the same position in the graph: a node, or any other value.
             nodes_map: What the nodes of the pattern match so far. Add the new pair to it.
+
+        >>> pattern = symbolic_trace(lambda x: x + x).graph
+        >>> x, add, _ = pattern.nodes
+        >>> Matcher().match_node(add, add, nodes_map := {}), nodes_map
+        (True, {add: add, x: x})
         """
         if expected in nodes_map:
             return same_value(nodes_map[expected], actual)
@@ -117,14 +124,17 @@ class Matcher:
     def match_value(self, expected: Any, actual: Any, nodes_map: dict[Node, Any]) -> bool:  # step 1
         """Return whether an argument in the pattern matches an argument in the graph.
 
-        - A node is compared by ``match_node``.
-        - A list or tuple matches a list or tuple of the same length whose elements match.
-        - Anything else is a literal, and matches only the ``same_value``.
+        An argument is a node, a list or tuple of arguments, or a literal. Nodes are left to
+        ``match_node``, and literals to ``same_value``.
 
         Args:
             expected: The argument in the pattern.
             actual: The argument at the same place in the graph.
             nodes_map: As for ``match_node``.
+
+        >>> compare = Matcher().match_value
+        >>> compare([1, "a"], (1, "a"), {}), compare([1], [1, 2], {}), compare(1, 1.0, {})
+        (True, False, False)
         """
         if is_node(expected):
             return self.match_node(expected, actual, nodes_map)
@@ -170,7 +180,7 @@ def nodes_inside(found: Match) -> list[Node]:  # given
 def is_contained(inside: list[Node]) -> bool:  # step 2
     """Return whether the nodes of a match can be erased once the users of the last one are gone.
 
-    They can't if any node but the last has a user that isn't in the list.
+    A value that is computed inside, and used outside, would be missing.
 
     Args:
         inside: The nodes of a match, in the order of ``nodes_inside``.
@@ -224,13 +234,19 @@ def replace_pattern(
 def replace_match(found: Match, replacement: Graph) -> None:  # step 4
     """Replace one match with a copy of a graph.
 
-    Insert the copy before the match's last node. Its inputs are what the pattern's placeholders
-    match. The last node is replaced with its result, as ``inlining.replace`` does it. Then erase
-    the other nodes of the match, each after its users.
+    The copy takes what the pattern's placeholders match, in their order, and its result takes the
+    place of the match's last node. It has to be inserted where all these inputs exist: right before
+    that node. No node of the match is left afterwards.
 
     Args:
         found: The match.
         replacement: The graph to copy.
+
+    >>> gm = symbolic_trace(lambda a, b: a * 2 + b)
+    >>> [found] = match(lambda x, y: x * 2 + y, gm.graph)
+    >>> replace_match(found, symbolic_trace(lambda x, y: y - x).graph)
+    >>> [(node.name, node.args) for node in gm.graph.nodes][2:]
+    [('sub', (b, a)), ('output', (sub,))]
     """
     *before, old = nodes_inside(found)
     inputs = map(found.nodes_map.get, found.anchor.graph.find_nodes(op="placeholder"))

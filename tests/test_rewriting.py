@@ -39,6 +39,7 @@ LENGTHS = "one list is longer than the other"
 
 # A pattern, a function, and what the nodes of the pattern match at its result.
 MATCHES = {
+    "a placeholder, by itself": (lambda x: x, lambda a: relu(a), {"x": "relu"}),
     "a call matches the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
     "a placeholder matches any node": (
         relu,
