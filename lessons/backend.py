@@ -1,10 +1,9 @@
 """A compiler for ``torch.compile``: fuse elementwise operations, print them as C, compile them.
 
 ``torch.compile`` passes a graph to a function, the *backend*, and calls what the backend returns
-instead of the model. Eager reads and writes a whole tensor for each operation. Your backend finds
-operations that can share a *kernel*: one loop that runs all of them for one element, then for the
-next. A kernel is a partition of the graph, as in ``split_module``, and a C function runs in its
-place.
+instead of the model. Your backend finds operations that can share a *kernel*: one loop that runs
+all of them for one element, then for the next. A kernel is a partition of the graph, as in
+``split_module``, and a C function runs in its place.
 """
 
 from __future__ import annotations
@@ -57,10 +56,9 @@ def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:  
 def lower(gm: GraphModule) -> GraphModule:  # step 5
     """Return a module that runs a flat graph with one call for each of its kernels.
 
-    Write it last. The ``source`` of all fused kernels is compiled as one library. A kernel's
-    function there is ``getattr(library, kernel.symbol)``, and the new graph calls its ``launcher``.
-    ``with_kernels`` makes the result. If nothing is fused, or ``compiled`` returns ``None``, return
-    ``gm``.
+    The ``source`` of all fused kernels is compiled as one library, in which a kernel's function is
+    ``getattr(library, kernel.symbol)``. The new graph (``with_kernels``) calls its ``launcher``. If
+    nothing is fused, or ``compiled`` returns ``None``, return ``gm``.
 
     Args:
         gm: The module; it isn't changed. Its nodes know their results: ``meta["val"]``.
@@ -213,9 +211,9 @@ def loop_shape(node: Node, loops: dict[Node, Loop]) -> tuple[int, ...] | None:  
     """Return the shape that a node's loop runs over, or ``None`` if the node doesn't fit.
 
     Most nodes run over their own shape. But the loop of ``m = x.mean(-1, keepdim=True)`` runs over
-    the shape of its input, (4, 3). And ``m + 1``, of shape (4, 1), is best computed in the same
-    loop, once per row. So if a node's shape is the ``row_shape`` of an input's loop, it runs over
-    the shape of that loop: of the one with the highest level, if there are several.
+    the shape of ``x``, (4, 3). And ``m + 1``, of shape (4, 1), is best computed in the same loop,
+    once per row. So a node whose shape is the ``row_shape`` of an input's loop runs over the shape
+    of that loop. Of several such loops, the one with the highest level decides.
 
     Args:
         node: The node.
@@ -234,9 +232,8 @@ def loops_of(graph: Graph) -> dict[Node, Loop]:  # step 2
         b = a.mm(a)     level 2    no loop
         c = a + b       level 3    a asks for level 1, b for level 3
 
-    An input asks for its own level, or for one more if the shapes of the two loops differ. The
-    highest of these is the node's level. A barrier (``is_barrier``) begins a new epoch, so no loop
-    has nodes from both sides of it.
+    An input asks for its own level, or for one more if its loop has another shape; the highest
+    counts. A barrier (``is_barrier``) begins a new epoch: no loop has nodes from both sides of it.
 
     >>> from lessons.capture import capture
     >>> def function(x, y):
@@ -252,8 +249,7 @@ def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:  # step 2
     """Move each node that fits to the loop of its users, if that saves storing its result.
 
     In the example of ``loops_of``, only ``add`` uses ``relu_1``. A node joins its users if they all
-    have the same loop, with the node's own shape and epoch. Whole chains move if you go from the
-    last node to the first.
+    have the same loop, with the node's own shape and epoch. A whole chain moves.
 
     Args:
         graph: The graph.
@@ -327,7 +323,7 @@ INDEX = {"whole": "i * columns + j", "single": "0", "row": "i", "column": "j"}
 
 
 class CWriter:
-    """Writes the C function of one kernel. The lesson's page shows the one of a softmax.
+    """Writes the C function of one kernel; the page shows a softmax's.
 
     ``i`` is the row and ``j`` the column; ``p_…`` are inputs, ``o_…`` outputs, ``v_…`` values,
     ``s_…`` reductions that aren't complete, and ``b_…`` buffers of one row. A value per column is
@@ -447,17 +443,17 @@ def source(fused: list[Kernel]) -> str:  # given
 def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
     """Return a function that runs a kernel on its inputs, and returns new outputs.
 
-    C gets addresses only, and would read past the end of a tensor without notice. So pass each
-    input through ``checked``, which returns a contiguous tensor or refuses it. The loop writes
-    ``float32`` on the CPU: say so when you allocate outputs, as the defaults may be others.
+    C gets only addresses, and would read past the end of a tensor without notice. So pass on what
+    ``checked`` returns for each input. The loop writes ``float32`` on the CPU: say so when you
+    allocate the outputs.
 
     Args:
         kernel: The kernel.
         run: Its C function, for ``taking_tensors``.
 
     Returns:
-        A function named ``"kernel"``, for the names of its calls. It returns a list of outputs, or
-        a single output as it is (``returns_single``).
+        A function named ``"kernel"``, as its calls will be. It returns a list of outputs, or a
+        single output as it is (``returns_single``).
     """
     raise NotImplementedError("backend: launcher")
 
@@ -467,8 +463,8 @@ def with_kernels(
 ) -> GraphModule:  # given
     """Return a module like ``gm`` whose graph calls the functions of some partitions.
 
-    The nodes that have the results get copies of the ``meta`` of the old ones. The nodes of any
-    other partition are copied.
+    The nodes that have the results get copies of the old ones' ``meta``. Any other partition is
+    copied.
     """
     calls: dict[Node, Kernel] = {}
 
