@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import math
@@ -214,8 +215,9 @@ def library_of(text: str) -> ctypes.CDLL:
     content = "\0".join([compiler, *FLAGS, str(OPTIONS), text])
     name = hashlib.sha256(content.encode()).hexdigest()[:20]
     library = library_folder() / f"{name}.so"
-    if not library.exists():
-        build(compiler, text, library)
+    with contextlib.suppress(OSError):  # it isn't there, or isn't whole
+        return ctypes.CDLL(str(library))
+    build(compiler, text, library)
     return ctypes.CDLL(str(library))
 
 
@@ -233,12 +235,20 @@ def find_compiler() -> str:
 
 
 def library_folder() -> Path:
-    """Return the folder with the compiled kernels of this user on this machine."""
-    user = os.getuid() if hasattr(os, "getuid") else 0  # Windows has none
-    folder = Path(tempfile.gettempdir(), f"fx-kata-kernels-{user}")
+    """Return the folder with compiled kernels, into which no other user can write.
+
+    There is one per user of a machine; the variable ``KATA_KERNELS`` names another.
+
+    Raises:
+        PermissionError: Somebody else made it, or may write into it.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else None  # Windows has none
+    usual = Path(tempfile.gettempdir(), f"fx-kata-kernels-{user or 0}")
+    folder = Path(os.environ.get("KATA_KERNELS", usual))
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != user:
-        raise PermissionError(f"{folder} belongs to another user: set TMPDIR to a folder of yours")
+    found = folder.lstat()  # of a link, its own
+    if user is not None and (found.st_uid != user or found.st_mode & 0o022):
+        raise PermissionError(f"{folder} isn't yours alone: set TMPDIR to a folder of yours")
     return folder
 
 

@@ -43,7 +43,9 @@ def only_these_modules(
 def present_modules(package: str) -> dict[str, ModuleType]:
     """The modules below a package, at any depth."""
     below = f"{package}."
-    return {name: each for name, each in [*sys.modules.items()] if name.startswith(below)}
+    # Most of thousands of names don't contain it, which is quicker to see.
+    names = [name for name in [*sys.modules] if below in name and name.startswith(below)]
+    return {name: sys.modules[name] for name in names}
 
 
 def replace_modules(

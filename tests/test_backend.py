@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import warnings
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -15,12 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.models.backend import (
+    CASES,
     FUNCTIONS,
     Net,
     around,
     block,
     call,
-    cases,
+    captured_once,
     chain,
     compiled_by,
     computes_what_eager_does,
@@ -73,23 +75,22 @@ def test_an_operand_is_read_at_its_place(lesson, shape, operand, expected):
     equal(lesson.place(shape, operand), expected)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        torch.neg,
-        lambda x: x * 2 + 1,
-        lambda x: x + x[:1],
-        lambda x: x.sum(-1, keepdim=True),
-        lambda x: x.amax(1, keepdim=True),
-        gelu_tanh,
-        lambda x: x.clamp(max=3),
-        lambda x: x.clamp(min=-math.inf),
-        lambda x: x + True,
-    ],
-    ids="neg number column last_dimension dimension_1 string None infinity boolean".split(),
-)
-def test_a_node_that_a_loop_can_run_fits(lesson, function):
-    equal(lesson.fits(call(lesson, function, torch.ones(4, 3))), True)
+FIT = {
+    "neg": torch.neg,
+    "number": lambda x: x * 2 + 1,
+    "column": lambda x: x + x[:1],
+    "last_dimension": lambda x: x.sum(-1, keepdim=True),
+    "dimension_1": lambda x: x.amax(1, keepdim=True),
+    "string": gelu_tanh,
+    "None": lambda x: x.clamp(max=3),
+    "infinity": lambda x: x.clamp(min=-math.inf),
+    "boolean": lambda x: x + True,
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_a_node_that_a_loop_can_run_fits(lesson, name):
+    equal(lesson.fits(call(lesson, FIT[name], torch.ones(4, 3))), True)
 
 
 UNFIT = {
@@ -486,7 +487,7 @@ def test_a_row_has_its_lines_after_the_loop(lesson):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", [name for name, _ in cases()])
+@pytest.mark.parametrize("name", CASES)
 def test_printed_c_computes_what_eager_does(lesson, name):
     computes_what_eager_does(lesson, name)
 
@@ -677,8 +678,10 @@ def test_a_write_keeps_its_place(lesson, function):
 
 
 @pytest.fixture
-def compiled_with(lesson):
+def compiled_with(lesson, monkeypatch):
     """Compile with the lesson's backend, from a clean start."""
+    # torch.compile also measures its guards, for which it fills the caches with something else.
+    monkeypatch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
     torch._dynamo.reset()
     yield lambda model: compiled_by(lesson.backend, model)
     torch._dynamo.reset()
@@ -751,3 +754,21 @@ def test_a_batch_norm_keeps_its_statistics(compiled_with):
     x = torch.randn(8, 4)
     same_numbers(compiled_with(ours)(x), theirs(x))
     same_numbers(ours.running_mean, theirs.running_mean)
+
+
+def prepare() -> Iterator[object]:
+    """Capture the functions of many tests, one per step, and compile with what torch imports."""
+    asked = [
+        *CASES.values(),
+        *((each, (torch.ones(4, 3),)) for each in (*FIT.values(), softmax)),
+        *((each, (torch.ones(3, 3),)) for each in UNFIT.values()),
+        *((random_program(seed), inputs(4, 4)) for seed in range(10)),
+        *((each, inputs(4, 3)) for each in (chain, block, widest, two_results, stored_and_read)),
+        *((each, inputs(3)) for each in (chain, written_between, written_after)),
+        (around, inputs(3, 3)),
+    ]
+    for function, args in asked:
+        yield captured_once(function, args)
+    yield captured_once(torch.relu, (torch.ones(4, 3),), dynamic=True)
+    yield compiled_by("aot_eager", Net())(torch.ones(6, 8)).sum().backward()
+    yield torch._dynamo.reset()

@@ -115,7 +115,14 @@ class Watch:
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
         yours = progress.siblings_of(lesson)
-        request = Request(lesson, workspace.HERE.lessons, yours, first=first, step=self.step)
+        request = Request(
+            lesson,
+            workspace.HERE.lessons,
+            yours,
+            first=first,
+            step=self.step,
+            kernels=self.judge.kernels,
+        )
         self.running = self.judge.start(request)
         if self.console.is_terminal:
             self.console.print(f"judging {lesson} …", style="quiet")

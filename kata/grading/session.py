@@ -36,7 +36,7 @@ Work = tuple[int, tuple[str, ...]]
 # Judges lessons of a folder that holds a folder of a person.
 Judging = Callable[[Path, tuple[str, ...]], list[Grade]]
 PERSON = "person"
-# This lesson runs a C++ compiler.
+# This lesson runs a C compiler.
 STARTS_PROGRAMS = ("backend",)
 
 

@@ -39,6 +39,9 @@ class Judge:
     Args:
         fork: Whether one warm worker forks a child per run. Without (on macOS, libraries may crash
             in the child), each run takes a worker of its own, and the next one warms up meanwhile.
+
+    Attributes:
+        kernels: A folder that runs of one person may share for what they compile.
     """
 
     def __init__(self, *, fork: bool = sys.platform == "linux") -> None:
@@ -46,6 +49,8 @@ class Judge:
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
         self.folder = Path(self.temporary.name).resolve()
         self.suite = SuiteCopy(self.folder / "suite")
+        self.kernels = self.folder / "kernels"
+        self.kernels.mkdir(mode=0o700)
         self.runs = 0
         self.used: list[WorkerProcess] = []
         self.worker = self.new_worker()

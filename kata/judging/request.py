@@ -27,6 +27,8 @@ class Request:
         total: How long the whole run may compute; ``None`` for as long as its tests do.
         memory: How many bytes the run may take beyond what torch takes; 0 for no limit.
         may_execute: Whether the run may start programs.
+        kernels: A folder for what it compiles, shared with other runs of the same person; ``None``
+            for one of its own.
     """
 
     lesson: str
@@ -39,14 +41,16 @@ class Request:
     total: float | None = None
     memory: int = 4 * GIGABYTE
     may_execute: bool = True
+    kernels: Path | None = None
 
     def to_json(self) -> str:
-        return json.dumps({**asdict(self), "folder": str(self.folder)})
+        return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_json(cls, text: str) -> Request:
         content = json.loads(text)
         content.update(folder=Path(content["folder"]), first=tuple(content["first"]))
+        content["kernels"] = content["kernels"] and Path(content["kernels"])
         content["yours"] = None if content["yours"] is None else tuple(content["yours"])
         return cls(**content)
 

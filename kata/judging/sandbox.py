@@ -1,7 +1,7 @@
 """What a run's process may take and touch, as far as the system can limit it.
 
 Limits of memory, threads and file size are Linux's ``setrlimit``. Linux's Landlock (kernel 5.13 or
-later) lets a process write below one folder alone, and start no program; a run works on copies
+later) lets a process write below its folders alone, and start no program; a run works on copies
 anyway, and this keeps it from the originals. Elsewhere nothing is kept from the run.
 
 Landlock's numbers and structures are those of the kernel's ``linux/landlock.h``.
@@ -102,18 +102,18 @@ class PathRule(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
 
 
-def confine(folder: Path, *, may_execute: bool) -> bool:
+def confine(*folders: Path, may_execute: bool) -> bool:
     """Forbid this process, for good, to change files elsewhere; return whether that worked.
 
     Args:
-        folder: Where it may write.
+        folders: Where it may write.
         may_execute: Whether it may start programs.
     """
     with contextlib.suppress(OSError, AttributeError):
         writing = writing_rights()
         forbidden = writing if may_execute else writing | EXECUTE
         ruleset = call(CREATE_RULESET, ctypes.byref(Ruleset(forbidden)), ctypes.sizeof(Ruleset), 0)
-        for place in (folder, DEVICES):
+        for place in (*folders, DEVICES):
             allow(ruleset, place, writing)
         ctypes.CDLL(None).prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         call(RESTRICT_SELF, ruleset, 0)

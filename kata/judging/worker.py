@@ -163,8 +163,11 @@ def carry_out(order: dict[str, Any]) -> None:
     """Run the tests of one request; the results are in the run's folder."""
     run, request = RunFiles(Path(order["run"])), Request.from_json(order["request"])
     redirect(run)
+    if request.kernels:
+        os.environ["KATA_KERNELS"] = str(request.kernels)
     try:
-        confine(run.folder, may_execute=request.may_execute)
+        folders = filter(None, (run.folder, request.kernels))
+        confine(*folders, may_execute=request.may_execute)
         limit(request.memory)
         with run.frames.open("wb") as frames:
             faulthandler.enable(frames)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import cache
 from graphlib import TopologicalSorter
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from given.backend import HEADER, library_of, taking_tensors
+from given.backend import HEADER, TABLE, library_of, taking_tensors
 from tests.suite import holds, same_numbers
 from tests.suite.engine import graph_module, new_graph
 from tests.suite.expect import Words, mismatch
@@ -87,18 +88,31 @@ def inputs(*shape, count=2):
 # --- graphs ---------------------------------------------------------------------------------------
 
 
+CAPTURED = {}
+
+
 def flat(lesson, function, *args, dynamic=False):
     """The operators of a function, with the lesson's table, as a graph module of the engine."""
-    captured = make_fx(
-        function,
-        tracing_mode="symbolic" if dynamic else "fake",
-        decomposition_table=lesson.TABLE,
-        _allow_non_fake_inputs=True,
-    )(*args)
-    captured.graph.eliminate_dead_code()
+    captured = captured_once(function, args, lesson.TABLE, dynamic)
     graph = new_graph()
     graph.output(graph.graph_copy(captured.graph, {}))
     return graph_module(captured, graph)
+
+
+def captured_once(function, args, table=TABLE, dynamic=False):
+    """The operators of a function, as torch's graph module; no test changes it."""
+    layouts = tuple((each.shape, each.stride(), each.dtype) for each in args)
+    key = function, layouts, id(table), dynamic
+    if key not in CAPTURED:
+        captured = make_fx(
+            function,
+            tracing_mode="symbolic" if dynamic else "fake",
+            decomposition_table=table,
+            _allow_non_fake_inputs=True,
+        )(*args)
+        captured.graph.eliminate_dead_code()
+        CAPTURED[key] = captured, table  # or the id might be that of another table one day
+    return CAPTURED[key][0]
 
 
 def call(lesson, function, *args, dynamic=False):
@@ -206,6 +220,7 @@ def cases():
     yield "tails", (lambda x: (torch.erf(x).abs().clamp(min=1) - 1) * 1e8 + F.gelu(x) * 0, (WIDE,))
 
 
+CASES = dict(cases())
 LIBRARIES = WeakKeyDictionary()
 
 
@@ -217,8 +232,8 @@ class Library:
     """
 
     def __init__(self, lesson):
-        self.cases, self.errors, self.texts, self.kernels = dict(cases()), {}, {}, {}
-        for number, (name, (function, args)) in enumerate(self.cases.items()):
+        self.errors, self.texts, self.kernels = {}, {}, {}
+        for number, (name, (function, args)) in enumerate(CASES.items()):
             try:
                 self.kernels[name] = kernel = only_kernel(lesson, function, *args)
                 text = lesson.CWriter(kernel).function()
@@ -226,7 +241,7 @@ class Library:
                 self.errors[name] = error
             else:
                 self.texts[name] = text.replace(kernel.symbol, f"case_{number}")
-        self.symbols = {name: f"case_{number}" for number, name in enumerate(self.cases)}
+        self.symbols = {name: f"case_{number}" for number, name in enumerate(CASES)}
         try:
             self.whole = library_of(HEADER + "".join(self.texts.values()))
         except OSError:
@@ -263,7 +278,7 @@ def computes_what_eager_does(lesson, name):
     library = library_for(lesson)
     if name in library.errors:
         raise library.errors[name]
-    function, args = library.cases[name]
+    function, args = CASES[name]
     kernel = library.kernels[name]
     names = [node.name for node in kernel.nodes[0].graph.find_nodes(op="placeholder")]
     given, before = dict(zip(names, args, strict=True)), -12345.678
@@ -311,6 +326,7 @@ def no_kernel_waits_for_itself(found):
         holds(False, message, got=[kernel.nodes for kernel in circle])
 
 
+@cache
 def random_program(seed, steps=25):
     """A program of pointwise operators, reductions and matrix products, of two square inputs.
 

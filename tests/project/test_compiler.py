@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def built(tmp_path, monkeypatch) -> list[Path]:
 
     monkeypatch.setattr(backend, "build", noted)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv("KATA_KERNELS", raising=False)
     return libraries
 
 
@@ -55,6 +57,36 @@ def test_a_text_that_does_not_compile_leaves_nothing_and_its_line_is_shown(built
     (folder,) = tmp_path.iterdir()
     assert not list(folder.iterdir())
     assert backend.library_of(TEXT).run() == 1
+
+
+@pytest.mark.compiler
+def test_a_library_that_is_not_whole_is_built_again(built, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            backend, "build", lambda compiler, text, library: library.write_bytes(b"\x7f")
+        )
+        with pytest.raises(OSError, match=r"too short|mach-o|invalid"):
+            backend.library_of(TEXT)
+    assert backend.library_of(TEXT).run() == 1
+    assert len(built) == 1
+
+
+@pytest.mark.compiler
+def test_the_folder_of_the_libraries_can_be_named(built, tmp_path, monkeypatch):
+    monkeypatch.setenv("KATA_KERNELS", str(tmp_path / "kept"))
+    backend.library_of(TEXT)
+    assert built[0].parent == tmp_path / "kept"
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no such permissions")
+def test_a_folder_into_which_others_may_write_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setenv("KATA_KERNELS", str(folder))
+    with pytest.raises(PermissionError, match="isn't yours alone"):
+        backend.library_folder()
 
 
 def test_without_a_compiler_the_error_says_what_to_do(monkeypatch):

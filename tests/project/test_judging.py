@@ -30,6 +30,7 @@ from tests.suite.answers import judge_folder
 
 LESSON = "path_of_module"
 MEBIBYTE = 2**20
+IMPORTS = "import os\nfrom pathlib import Path\n"
 
 
 def solve(lessons: Path) -> None:
@@ -260,6 +261,14 @@ def test_a_run_that_may_not_execute_starts_no_program(judge: Judge, lessons: Pat
     misbehave(lessons, "os.posix_spawn('/bin/sh', ['sh', '-c', 'sleep 300'], {})", head=head)
     verdict = judged(judge, lessons, may_execute=False)
     assert "PermissionError" in verdict.first_failure.text
+
+
+def test_runs_share_a_folder_for_kernels_only_if_they_are_told_to(judge: Judge, lessons: Path):
+    misbehave(lessons, "Path(os.environ['KATA_KERNELS'], 'left').touch()", head=IMPORTS)
+    assert "KeyError" in judged(judge, lessons).first_failure.text
+    assert not list(judge.kernels.iterdir())
+    judged(judge, lessons, kernels=judge.kernels)
+    assert [each.name for each in judge.kernels.iterdir()] == ["left"]
 
 
 def test_what_a_shell_holds_does_not_reach_the_judgement(lessons: Path, monkeypatch):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-import os
 import random
-import shutil
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ import pytest
 import torch
 from torch import nn
 
+from given.backend import find_compiler
 from kata import progress, workspace
 from kata.paths import ROOT
 from kata.steps import steps_of
@@ -171,8 +170,9 @@ def skip_what_needs(marker: str, is_there: bool, what: str, items: list[pytest.I
 
 def has_compiler() -> bool:
     """Return whether there is a C compiler."""
-    names = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
-    return any(shutil.which(name) for name in names if name)
+    with contextlib.suppress(OSError):
+        return bool(find_compiler())
+    return False
 
 
 def is_asked(item: pytest.Item, impl: str) -> bool:
