@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from browser.visits import Visit, Visitor
-from lessons import LESSONS
+from lessons import COURSE, LESSONS
 
-PICTURE = ".fx-figure:not(.fx-steps)"
+PICTURE = ".fx-figure:not(.fx-steps, .map *)"
 SIZE = f"{PICTURE} .fx-view > svg"
 # The smallest text of all pictures, as it is on the screen.
 SMALLEST = """() => Math.min(99, ...[...document.querySelectorAll(".fx-view > svg text")]
+    .filter(text => text.checkVisibility())
     .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
 WITH_PICTURES = [
     "index.html",
@@ -28,19 +29,46 @@ def width(visit: Visit) -> float:
 
 
 @both_protocols
+def test_the_map_leads_to_every_lesson_and_ticks_those_that_are_done(
+    visitor: Visitor, protocol: str
+):
+    with visitor.visit("index.html#done=proxy,graph", protocol) as visit:
+        links = visit.page.locator(".map svg a")
+        assert links.count() == len(COURSE)
+        ticked = visit.page.locator(".map .done").evaluate_all(
+            "all => all.map(n => n.dataset.node)"
+        )
+        assert ticked == ["proxy", "graph"]
+        assert not visit.page.locator(".path li li").first.is_visible()
+        links.nth(2).locator(".name").click()
+        visit.page.wait_for_url("**/lessons/code.html")
+        button = visit.page.get_by_role("button", name="Mark as done")
+        button.click()
+        assert visit.page.get_by_role("button", name="Done").get_attribute("aria-pressed") == "true"
+        visit.page.go_back()
+        assert visit.page.locator(".map .done").count() == 3
+
+
+def test_the_lists_take_the_place_of_the_map_on_a_phone(visitor: Visitor):
+    with visitor.visit("index.html", width=390) as visit:
+        assert not visit.page.locator(".map").is_visible()
+        assert visit.page.locator(".path li li").first.is_visible()
+
+
+@both_protocols
 def test_a_click_and_the_arrow_keys_zoom(visitor: Visitor, protocol: str):
     with visitor.visit("index.html", protocol) as visit:
         before = width(visit)
-        visit.page.locator(".fx-figure label", has_text="200").first.click()
+        visit.page.locator(f"{PICTURE} label", has_text="200").first.click()
         assert width(visit) == pytest.approx(2 * before, rel=0.01)
-        visit.page.locator(".fx-figure input[type=radio]:checked").first.focus()
+        visit.page.locator(f"{PICTURE} input[type=radio]:checked").first.focus()
         visit.page.keyboard.press("ArrowLeft")
         assert width(visit) == pytest.approx(1.5 * before, rel=0.01)
 
 
 def test_a_zoomed_picture_scrolls_in_its_own_frame(visitor: Visitor):
     with visitor.visit("index.html", width=375) as visit:
-        visit.page.locator(".fx-figure label", has_text="300").first.click()
+        visit.page.locator(f"{PICTURE} label", has_text="300").first.click()
         assert visit.overflow() <= 0
 
 

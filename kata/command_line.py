@@ -17,6 +17,7 @@ COMMANDS = {
     "solution": "compare yours with the reference",
     "reset": "put a lesson back to its stub; --undo brings yours back",
     "graph": "draw a model's graph, or how yours differs from torch's",
+    "card": "draw the course with the lessons that you have done, after the finale",
     "grade": "judge the lessons of all participants, and write one report",
     "doctor": "check your setup and suggest fixes",
 }

@@ -10,18 +10,19 @@ import io
 import shutil
 from pathlib import Path
 
-from drawing import draw, load
+from drawing import Picture, draw, load
 from drawing.figure import STYLE
+from kata.commands.card import course
 from kata.paths import ROOT
 from lessons import LESSONS
 from tools.pages.graph_fence import PICTURES
 
 ASSETS = ROOT / "docs" / "assets"
-# What a group says, and a picture that one of its pages has.
-GROUPS = {
-    "home": ("Build torch.fx yourself", "recorded_gate"),
-    "lessons": (f"{len(LESSONS)} lessons. PyTorch is the judge.", "chained"),
-    "pages": ("How PyTorch captures a graph", "partitions"),
+# What a group says, and the picture beside it.
+GROUPS: dict[str, tuple[str, Picture]] = {
+    "home": ("Build torch.fx yourself", load("recorded_gate", PICTURES)),
+    "lessons": (f"{len(LESSONS)} lessons. PyTorch is the judge.", course()),
+    "pages": ("How PyTorch captures a graph", load("resnet18", PICTURES)),
 }
 PAGE = """<!doctype html><style>{style}
 body {{ margin: 0; width: 1200px; height: 630px; overflow: hidden; background: #fff; color: #1f2430;
@@ -40,11 +41,11 @@ def pages() -> dict[str, tuple[str, int, int]]:
     style = STYLE.read_text(encoding="utf-8")
     found = {
         f"preview-{group}.png": (
-            PAGE.format(style=style, title=title, svg=draw(load(name, PICTURES), "fx").svg),
+            PAGE.format(style=style, title=title, svg=draw(picture, "fx").svg),
             1200,
             630,
         )
-        for group, (title, name) in GROUPS.items()
+        for group, (title, picture) in GROUPS.items()
     }
     logo = (ASSETS / "logo.svg").read_text(encoding="utf-8")
     return {**found, "touch-icon.png": (ICON.format(svg=logo), 180, 180)}

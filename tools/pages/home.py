@@ -1,16 +1,20 @@
 """The home page's facts and its list of lessons, from the table of lessons.
 
-Each is a comment on a line of its own: ``<!-- facts -->``, ``<!-- start -->``, ``<!-- path -->``.
+Each is a comment on a line of its own: ``<!-- facts -->``, ``<!-- start -->``, ``<!-- path -->``,
+``<!-- map -->``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from lessons import LESSONS, Lesson
+from drawing.figure import figure
+from kata.commands.card import course
+from lessons import COURSE, LESSONS, TOGETHER, Lesson
 
 
 class Band(NamedTuple):
@@ -80,7 +84,23 @@ def band(part: str, lessons: list[tuple[int, Lesson]]) -> Iterator[str]:
     yield ""
 
 
-PIECES: dict[str, Callable[[], str]] = {"facts": facts, "start": start, "path": path}
+def course_map() -> str:
+    """Return the course as a graph, in which each lesson is a link to its page."""
+    html = figure(course(), "course", "Each arrow leads to a lesson that uses what you write.")
+    html = html.replace('role="img"', 'role="group"')  # it holds links
+    for lesson in COURSE:
+        folder = "" if lesson.name in TOGETHER else "lessons/"
+        node = re.compile(rf'<g data-node="{lesson.name}">.*?</g>', re.DOTALL)
+        html = node.sub(rf'<a href="{folder}{lesson.name}.html">\g<0></a>', html)
+    return f'<div class="map">{html}</div>'
+
+
+PIECES: dict[str, Callable[[], str]] = {
+    "facts": facts,
+    "start": start,
+    "path": path,
+    "map": course_map,
+}
 
 
 def with_pieces(page: str) -> str:

@@ -1,0 +1,41 @@
+"""The course as a graph, and the card that shows whose lessons are done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from kata.commands.card import all_needs, course
+from lessons import COURSE, FINALE
+from tests.project.stage import play
+
+
+def test_every_lesson_is_below_those_that_it_needs_directly_or_not():
+    (shown,) = course().panels
+    reached: dict[str, set[str]] = {}
+    for node in shown.nodes:
+        reached[node.name] = set(node.inputs).union(*(reached[each] for each in node.inputs))
+        assert reached[node.name] == all_needs(node.name)
+    assert [node.name for node in shown.nodes] == [lesson.name for lesson in COURSE]
+
+
+def test_a_done_lesson_is_marked():
+    (shown,) = course({"graph"}).panels
+    assert [node.name for node in shown.nodes if node.mark == "done"] == ["graph"]
+
+
+def test_before_the_finale_there_is_no_card(learner, tmp_path: Path):
+    played = play("card", "--out", str(tmp_path / "card.html"))
+    assert played.code == 1
+    assert "after the finale" in played.screen
+    assert not (tmp_path / "card.html").exists()
+
+
+def test_a_card_has_the_lessons_that_are_done(learner, tmp_path: Path, monkeypatch):
+    done = [lesson for lesson in COURSE if lesson.name in (*FINALE.needs, FINALE.name)]
+    rows = [SimpleNamespace(lesson=lesson, is_done=True) for lesson in done]
+    monkeypatch.setattr("kata.commands.card.standings", lambda: rows)
+    played = play("card", "--out", str(tmp_path / "card.html"))
+    assert played.code == 0
+    assert f"#done={','.join([*FINALE.needs, FINALE.name])}" in "".join(played.screen.split())
+    assert (tmp_path / "card.html").read_text().count(">done</text>") == len(done)
