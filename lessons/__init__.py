@@ -114,7 +114,7 @@ LESSONS = (
         name="inversion",
         part="transforms",
         title="Run a graph backwards",
-        minutes=50,
+        minutes=60,
         needs=("graph", "code", "tracer"),
         summary="run a graph backwards, one inverse operation at a time",
     ),
