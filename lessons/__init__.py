@@ -90,7 +90,7 @@ LESSONS = (
         name="tracer",
         part="the engine",
         title="Record a run as a graph",
-        minutes=90,
+        minutes=110,
         needs=("proxy", "graph", "code", "path_of_module", "create_arg", "placeholders"),
         summary="record a run as a graph",
     ),

@@ -36,12 +36,14 @@ ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
 
 
 class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
-    """A tracer: it runs a module or a function with proxies and records the operations as a graph.
+    """Runs a module or a function once, with proxies, and records the operations as a graph.
 
     ``Tracer().trace(model)`` returns a ``Graph``; ``symbolic_trace(model)`` returns a
     ``GraphModule``. To change what is recorded, override a method. Two tracers share no state.
 
     Attributes:
+        root: The module below which all paths begin; ``trace`` sets it.
+        graph: The graph that is being recorded; ``trace`` sets it.
         scope: The module whose call is in progress.
         module_stack: The module calls in progress, outermost first; see ``call_module``.
         num_calls: How often the module at each path has been called. ``trace`` doesn't reset it.
@@ -60,25 +62,27 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope: dict[str, Scope] = {}
 
-    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:  # steps 4, 5, 6
+    def trace(self, root: nn.Module | Callable[..., Any]) -> Graph:  # step 6
         """Trace ``root`` and return the graph.
 
+        The base classes already make placeholders and arguments, and ``patched_modules`` sends
+        everything else here. What is left is to choose what to call, and to end the graph.
+
         Args:
-            root: A function, or a module, whose ``forward`` is traced.
+            root: A function, or a module, whose ``forward`` is traced in its current mode.
 
         Returns:
-            A graph, made by ``new_graph``, with the placeholders, the recorded operations, and an
-            ``output`` node. The output's argument is the result of the call, converted by
-            ``create_arg``; its type is the return annotation. The paths in the graph start at
-            ``self.root``: ``root`` itself if it is a module, otherwise a new empty module, which
-            stores the constants of the function.
+            A graph, made by ``new_graph``: placeholders, the recorded operations, and an ``output``
+            node. Its argument is the result of the call, as ``create_arg`` converts it, even
+            ``None``. Its ``type_expr`` is the function's return annotation, if it has one:
+            ``inspect.get_annotations(function).get("return")``.
 
         Raises:
-            TraceError: The code branches on a proxy, which has no value.
+            TraceError: The code branches on a proxy. ``TracerBase`` raises it.
 
-        A module is traced in its current mode (``training``), and may be a ``GraphModule``. For
-        a module, ``type(root).forward(root, ...)`` is called, not ``root(...)``. So there is no
-        node for the call of the root, and its hooks don't run. In torch: ``torch.fx.Tracer.trace``.
+        ``self.root`` is ``root`` if that is a module, otherwise a new empty module, which stores
+        the constants of the function. For a module, call ``type(root).forward``, and not the
+        module: then there is no node for the call of the root. In torch: ``torch.fx.Tracer.trace``.
 
         >>> class Block(nn.Module):
         ...     def __init__(self):
@@ -116,18 +120,19 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def patched_modules(self) -> Iterator[None]:  # step 2
         """Send module calls and attribute reads to this tracer while the block runs.
 
-        In the block, calling any module calls ``self.call_module(module, forward, args, kwargs)``.
-        There ``forward(*args, **kwargs)`` is the original call, including hooks. Reading a
-        parameter, buffer or submodule calls ``self.getattr(name, value, cache)``. (Other attributes
-        aren't affected: Python calls ``__getattr__`` only for a name that is neither in the
-        instance's ``__dict__`` nor in its class.) The ``cache`` is one dict for the whole block,
-        empty at first. Torch's own flag for a running trace is set to True; ``tracing_flag()``
-        returns where it is.
+        A model calls ``nn.Module.__call__`` and ``nn.Module.__getattr__`` without knowing it. In
+        the block, these are functions of yours.
 
-        After the block, even after an error, ``nn.Module.__call__``, ``nn.Module.__getattr__`` and
-        the flag have the values from before the block again. Blocks may be nested. In torch:
-        ``module_call_wrapper`` and ``module_getattr_wrapper`` inside ``Tracer.trace``, and
-        ``_Patcher``.
+        - Calling any module calls ``self.call_module(module, forward, args, kwargs)``, where
+          ``forward(*args, **kwargs)`` is the original call, including hooks.
+        - Reading a parameter, buffer or submodule calls ``self.getattr(name, value, cache)``. The
+          ``cache`` is one dict for the whole block, empty at first.
+        - Torch's own flag for a running trace is True; ``tracing_flag()`` says where it is: the
+          object, and the name of the attribute.
+
+        After the block, even after an error, all three are what they were before it. Blocks may be
+        nested. In torch: ``module_call_wrapper`` and ``module_getattr_wrapper`` inside
+        ``Tracer.trace``, and ``_Patcher``.
 
         >>> class Loud(Tracer):
         ...     def call_module(self, m, forward, args, kwargs):
@@ -154,7 +159,7 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         forward: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:  # step 3
+    ) -> Any:  # step 4
         """Record a call of a module: one node for a leaf, otherwise the operations inside it.
 
         Args:
@@ -164,17 +169,19 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             kwargs: Its keyword arguments, likewise.
 
         Returns:
-            For a leaf, the proxy of a new ``call_module`` node; otherwise the result of
-            ``forward``.
+            For a leaf, the proxy of a ``call_module`` node whose target is the path; the module
+            isn't run. Otherwise what ``forward`` returns.
 
         Raises:
-            NameError: ``m`` is neither the root nor inside it.
+            NameError: ``m`` is neither the root nor inside it. ``path_of_module`` raises it.
 
-        It may also be called outside of ``trace``, once ``self.root`` and ``self.graph`` are set.
-        A leaf isn't run. During the call, ``self.scope`` is the module's path and class, and the
-        last entry of ``self.module_stack`` is ``path: (path, class)``. On the second call of the
-        same module its key is ``path@1``, on the third ``path@2``. Both are restored afterwards,
-        even after an error. In torch: ``torch.fx.Tracer.call_module``.
+        During the call, ``self.scope`` is ``Scope(path, class)``, and ``self.module_stack`` has one
+        more entry, ``path: (path, class)``. Both are restored afterwards, even after an error. A
+        dict has one entry per key, so the second call of ``layer.relu`` has the key
+        ``layer.relu@1`` and the third ``layer.relu@2``; ``self.num_calls`` counts them.
+
+        It also works outside of ``trace``, once ``self.root`` and ``self.graph`` are set. In
+        torch: ``torch.fx.Tracer.call_module``.
 
         >>> tracer = Tracer()
         >>> nodes = tracer.trace(nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())).nodes
@@ -204,18 +211,22 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:  # step 3
-        """Create a node, and record the module call in which it was created.
+        """Create a node, and note in which module call that happened.
+
+        An addition in ``layer1.0`` and one in ``layer2.0`` look alike in the graph; these notes
+        tell them apart. ``node_name_to_scope[node.name]`` is the current scope. If a module call is
+        in progress, ``node.meta["nn_module_stack"]`` is the module stack as it is now; otherwise
+        there is no such entry.
 
         Args:
-            kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``.
+            kind: Its opcode; this and the other arguments are those of ``TracerBase.create_node``,
+                which makes the node.
             target: What it calls, or a name.
             args: The positional arguments, which may contain nodes.
             kwargs: The keyword arguments, likewise.
             name: A candidate for its name.
             type_expr: The annotation of the result.
 
-        ``node_name_to_scope`` stores the current scope under the node's name. If a module call is
-        in progress, ``node.meta["nn_module_stack"]`` is a copy of the module stack as it is now.
         In torch: ``TracerBase.create_node``.
 
         >>> tracer = Tracer()
@@ -224,6 +235,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         >>> node = tracer.create_node("call_function", abs, (1,), {})
         >>> tracer.node_name_to_scope["abs_1"].module_path
         'layer1'
+        >>> node.meta
+        {}
         """
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = self.scope
@@ -234,13 +247,16 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is recorded as one node, without running ``m``.
 
-        Args:
-            m: The module that is called.
-            module_qualified_name: Its path below the root.
+        ``nn.Linear`` is a leaf: nobody wants to see the operations inside it. A module of yours
+        isn't. So a class of ``torch.nn`` or ``torch.ao.nn`` (or of their submodules) is a leaf,
+        even if it has children. One class of theirs only calls other modules, and is never a leaf:
+        ``nn.Sequential``.
 
-        A module is a leaf if its class is defined in ``torch.nn`` or ``torch.ao.nn``, even if it
-        has submodules. The exception is ``nn.Sequential``, which is never a leaf. In torch:
-        ``torch.fx.Tracer.is_leaf_module``.
+        Args:
+            m: The module that is called. ``type(m).__module__`` says where its class was defined.
+            module_qualified_name: Its path below the root; for subclasses that decide by it.
+
+        In torch: ``torch.fx.Tracer.is_leaf_module``.
 
         >>> [Tracer().is_leaf_module(module, "") for module in (nn.ReLU(), nn.Sequential())]
         [True, False]
@@ -250,8 +266,11 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
     def getattr(
         self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]
-    ) -> Any:  # step 3
+    ) -> Any:  # step 5
         """Return what the traced code receives when it reads an attribute of a module.
+
+        ``self.weight.t()`` involves no proxy. To get a node for ``t``, ``self.weight`` has to be
+        one.
 
         Args:
             attr: The attribute's name.
@@ -260,12 +279,19 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
                 parameter that is read twice is one node.
 
         Returns:
-            The proxy of a ``get_attr`` node if ``attr_val`` is a parameter of the root or of one of
-            its submodules (found by identity), or, with ``self.proxy_buffer_attributes``, such a
-            buffer. Otherwise ``attr_val`` itself; if it is used as an argument, ``create_arg``
-            converts it.
+            The proxy of a ``get_attr`` node, whose target is the path, if ``attr_val`` is a
+            parameter that the root or one of its submodules has, or, with
+            ``self.proxy_buffer_attributes``, such a tensor of any kind. Otherwise ``attr_val``
+            itself: a submodule, ``None``, a parameter from elsewhere.
 
         In torch: ``torch.fx.Tracer.getattr``.
+
+        >>> tracer, model, cache = Tracer(), nn.BatchNorm1d(2), {}
+        >>> tracer.root, tracer.graph = model, tracer.new_graph()
+        >>> tracer.getattr("weight", model.weight, cache)
+        Proxy(weight)
+        >>> tracer.getattr("running_mean", model.running_mean, cache)
+        tensor([0., 0.])
         """
         is_buffer = self.proxy_buffer_attributes and isinstance(attr_val, Tensor)
         is_proxied = is_buffer or isinstance(attr_val, nn.Parameter)

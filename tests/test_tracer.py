@@ -59,6 +59,18 @@ def test_a_sequential_is_not_a_leaf(lesson):
     )
 
 
+def test_a_leaf_may_have_children(lesson):
+    equal(
+        lesson.Tracer().is_leaf_module(nn.TransformerEncoderLayer(4, 2), "layer"),
+        True,
+        cause=(
+            is_value(False),
+            "a module of torch.nn that has submodules isn't a leaf",
+        ),
+        hint="look at where the class was written, not at the module's children",
+    )
+
+
 # --- step 2: patched_modules ----------------------------------------------------------------------
 
 
@@ -155,13 +167,67 @@ def test_after_an_error_in_the_block_everything_is_restored(patching, error):
     )
 
 
-# --- step 3: getattr, create_node and call_module -------------------------------------------------
+# --- step 3: create_node --------------------------------------------------------------------------
 
 
 def standing_at(tracer: torch.fx.Tracer, root: nn.Module) -> Proxy:
     """The proxy of an input, in a new graph of the tracer."""
     tracer.root, tracer.graph = root, Graph()
     return tracer.create_proxy("placeholder", "x", (), {})
+
+
+def test_a_node_remembers_the_scope_in_which_it_was_made(lesson):
+    tracer = lesson.Tracer()
+    outside = standing_at(tracer, nn.Sequential()).node
+    tracer.scope = type(tracer.scope)("layer", nn.Sequential)
+    inside = tracer.create_node("call_function", abs, (1,), {})
+    equal(
+        {name: tuple(scope) for name, scope in tracer.node_name_to_scope.items()},
+        {outside.name: ("", None), inside.name: ("layer", nn.Sequential)},
+        hint="in `create_node`, store `self.scope` under the name of the new node",
+    )
+    holds(
+        "nn_module_stack" not in outside.meta,
+        "no module stack, because no call of a module is in progress",
+        got=outside.meta,
+    )
+
+
+# --- step 4: call_module --------------------------------------------------------------------------
+
+
+def test_a_node_carries_the_module_call_that_recorded_it(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
+    standing_at(tracer, model)
+    inside = tracer.call_module(
+        model[0], lambda: tracer.create_node("call_function", abs, (1,), {}), (), {}
+    )
+    scope = tracer.node_name_to_scope.get(inside.name, ())
+    equal(
+        [tuple(scope), dict(inside.meta.get("nn_module_stack", {}))],
+        [("0", nn.Sequential), {"0": ("0", nn.Sequential)}],
+        cause=[
+            (lambda got: got[0] == ("", None), "the scope wasn't set for the call"),
+            (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
+            (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
+        ],
+        hint="`call_module` sets scope and stack; `create_node` stores a copy of the stack",
+    )
+
+
+def test_call_module_works_without_a_trace(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
+    x = standing_at(tracer, model)
+    tracer.call_module(model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {})
+    *_, node = tracer.graph.nodes
+    equal(
+        [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
+        ["call_module", "0", (x.node,), ["", "0"]],
+        hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
+    )
+
+
+# --- step 5: getattr ------------------------------------------------------------------------------
 
 
 def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
@@ -193,42 +259,7 @@ def test_a_buffer_that_is_none_stays_none(lesson):
     equal(tracer.getattr("running_mean", None, {}), None, hint="only a tensor becomes a proxy")
 
 
-def test_a_node_carries_the_module_call_that_recorded_it(lesson):
-    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
-    outside = standing_at(tracer, model).node
-    inside = tracer.call_module(
-        model[0], lambda: tracer.create_node("call_function", abs, (1,), {}), (), {}
-    )
-    scope = tracer.node_name_to_scope.get(inside.name, ())
-    equal(
-        [
-            tuple(scope),
-            dict(inside.meta.get("nn_module_stack", {})),
-            "nn_module_stack" in outside.meta,
-        ],
-        [("0", nn.Sequential), {"0": ("0", nn.Sequential)}, False],
-        cause=[
-            (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
-            (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
-            (lambda got: got[2], "a node has a module stack, although no call is in progress"),
-        ],
-        hint="in `create_node`, store the scope by name, and a copy of the stack if it isn't empty",
-    )
-
-
-def test_call_module_works_without_a_trace(lesson):
-    tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
-    x = standing_at(tracer, model)
-    tracer.call_module(model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {})
-    *_, node = tracer.graph.nodes
-    equal(
-        [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
-        ["call_module", "0", (x.node,), ["", "0"]],
-        hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
-    )
-
-
-# --- step 4: trace a function ---------------------------------------------------------------------
+# --- step 6: trace --------------------------------------------------------------------------------
 
 
 def test_a_function_is_traced(lesson):
@@ -306,9 +337,6 @@ def test_control_flow_on_a_proxy_is_refused(lesson, function):
         lesson.Tracer().trace(function)
 
 
-# --- step 5: trace calls of modules ---------------------------------------------------------------
-
-
 def test_a_module_of_torch_is_one_node(lesson):
     equal(
         call_targets(lesson.Tracer().trace(zoo.SMALL["LeafCalls"]().model)),
@@ -343,18 +371,6 @@ def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesso
             "your class was one call, because of its base class or because it has no children",
         ),
         hint="look at `m.__module__`",
-    )
-
-
-def test_a_leaf_may_have_children(lesson):
-    equal(
-        lesson.Tracer().is_leaf_module(nn.TransformerEncoderLayer(4, 2), "layer"),
-        True,
-        cause=(
-            is_value(False),
-            "a module of torch.nn that has submodules isn't a leaf",
-        ),
-        hint="look at where the class was written, not at the module's children",
     )
 
 
@@ -436,9 +452,6 @@ def test_a_model_is_traced_in_its_current_mode(lesson, training):
         ),
         hint="don't change `training`: the mode is the caller's choice",
     )
-
-
-# --- step 6: trace attributes of modules ----------------------------------------------------------
 
 
 def test_parameters_with_equal_numbers_are_told_apart(lesson):
