@@ -98,7 +98,7 @@ LESSONS = (
         name="custom_tracers",
         part="transforms",
         title="Decide what is recorded",
-        minutes=25,
+        minutes=30,
         needs=("proxy", "graph", "tracer"),
         summary="decide what a tracer records",
     ),

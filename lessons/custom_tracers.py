@@ -21,10 +21,11 @@ from .tracer import Tracer
 
 
 class LowerReluTracer(Tracer):
-    """Trace through every ``nn.ReLU``; ``Tracer`` decides about all other modules.
+    """Traces through every ``nn.ReLU``; ``Tracer`` decides about all other modules.
 
-    Usually, each call of a module of ``torch.nn`` is one ``call_module`` node. For ``nn.ReLU`` and
-    its subclasses, this tracer records the operations of ``forward`` instead.
+    Usually, each call of a module of ``torch.nn`` is one ``call_module`` node. A pass that fuses
+    functions doesn't see what such a module does. For ``nn.ReLU`` and its subclasses, this tracer
+    records the operations of ``forward`` instead.
 
     In torch: a subclass of ``torch.fx.Tracer``.
 
@@ -37,7 +38,7 @@ class LowerReluTracer(Tracer):
     """
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
-        """Return whether a call of ``m`` is one node: never if it is a ReLU.
+        """Return whether a call of ``m`` becomes one node.
 
         Args:
             m: The module that is called.
@@ -49,10 +50,10 @@ class LowerReluTracer(Tracer):
 
 
 class TaggingTracer(Tracer):
-    """Put a tag on every node: placeholders, attributes and the output included.
+    """Puts a tag on every node: placeholders, attributes and the output included.
 
-    The tag is the attribute ``node.tag``, also in a ``GraphModule`` made from the graph. Everything
-    else about a node, such as its annotation, is kept.
+    A later pass can ask each node where it belongs: ``node.tag``, also in a ``GraphModule`` made
+    from the graph. Everything else about a node, such as its annotation, is kept.
 
     Args:
         tag: The tag; each tracer has its own.
@@ -68,7 +69,7 @@ class TaggingTracer(Tracer):
         raise NotImplementedError("custom_tracers: TaggingTracer.__init__")
 
     def create_node(self, *args: Any, **kwargs: Any) -> Node:  # step 2
-        """Create the node as ``Tracer`` does, and put the tag on it.
+        """Create a node as ``Tracer`` does, with the tag on it.
 
         Args:
             *args: The arguments of ``Tracer.create_node``: kind, target, args, kwargs, name,
@@ -81,13 +82,14 @@ class TaggingTracer(Tracer):
 
 
 class ModulePathTracer(Tracer):
-    """Record the path of the module whose ``forward`` made each node.
+    """Records which module each node came from.
 
-    A graph is a flat list of operations. This tracer keeps the link back to the tree of modules. It
-    can trace more than once.
+    A graph is a flat list of operations. This tracer keeps the link back to the tree of modules.
+    The innermost module counts: the node of a leaf's call belongs to the leaf, and ``x + 1`` to the
+    module whose ``forward`` contains it. The tracer can trace more than once.
 
     Attributes:
-        current_module_qualified_name: The path of the module whose ``forward`` is running; ``""``
+        current_module_qualified_name: The path of the module whose call is in progress; ``""``
             for the root.
         node_to_originating_module: Maps each node that ``create_proxy`` made to a path: inputs,
             operations, and parameters that are read. The output has no entry. Each tracer has its
@@ -119,14 +121,14 @@ class ModulePathTracer(Tracer):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:  # step 3
-        """Call ``m`` as ``Tracer`` does, with its path as the current one.
+        """Call ``m`` as ``Tracer`` does, while its path is the current one.
 
-        Afterwards the caller's path is the current one again, even if the call raised an error: a
-        model may catch the error and carry on.
+        In ``self.child(x) + 1``, the addition is recorded after ``child`` has returned, so it
+        belongs to the caller again, even if ``child`` raised an error that the caller caught.
 
         Args:
-            m: The module that is called; its path is what ``path_of_module`` returns, whatever name
-                the caller used.
+            m: The module that is called. If it has several names, its path is the one that
+                ``path_of_module`` returns.
             forward: Runs the module.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
@@ -139,14 +141,11 @@ class ModulePathTracer(Tracer):
         raise NotImplementedError("custom_tracers: ModulePathTracer.call_module")
 
     def create_proxy(self, *args: Any, **kwargs: Any) -> Proxy:  # step 3
-        """Create the proxy as ``Tracer`` does, and record the current path for its node.
+        """Create a proxy as ``Tracer`` does, and note where its node, ``proxy.node``, came from.
 
         Args:
             *args: The arguments of ``Tracer.create_proxy``: kind, target, args, kwargs, name, …
             **kwargs: The same, by name.
-
-        Returns:
-            The proxy; its node is ``proxy.node``.
 
         In torch: ``torch.fx.proxy.TracerBase.create_proxy``.
         """

@@ -70,9 +70,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
             root: A function, or a module, whose ``forward`` is traced in its current mode.
 
         Returns:
-            A graph, made by ``new_graph``: placeholders, the recorded operations, and an ``output``
-            node. Its argument is the result of the call, as ``create_arg`` converts it, even
-            ``None``. Its ``type_expr`` is the function's return annotation, if it has one:
+            A graph, made by ``new_graph``, with placeholders, the recorded operations, and an
+            ``output`` node. Its argument is the result of the call, as ``create_arg`` converts it,
+            even ``None``. Its ``type_expr`` is the function's return annotation, if it has one:
             ``inspect.get_annotations(function).get("return")``.
 
         Raises:
@@ -209,10 +209,10 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
         """Return whether a call of ``m`` is recorded as one node, without running ``m``.
 
-        ``nn.Linear`` is a leaf: nobody wants to see the operations inside it. A module of yours
-        isn't. So a class of ``torch.nn`` or ``torch.ao.nn`` (or of their submodules) is a leaf,
-        even if it has children. One class of theirs only calls other modules, and is never a leaf:
-        ``nn.Sequential``.
+        ``nn.Linear`` is a leaf: as a rule, you don't want the operations inside it. A module of
+        yours isn't. So a class of ``torch.nn`` or ``torch.ao.nn`` (or of their submodules) is a
+        leaf, even if it has children. One class of theirs only calls other modules, and is never
+        a leaf: ``nn.Sequential``.
 
         Args:
             m: The module that is called. ``type(m).__module__`` says where its class was defined.
