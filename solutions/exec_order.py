@@ -1,9 +1,12 @@
-"""Record the order in which modules and parameters are used.
+"""Gather parameters ahead of time: plan it from a record of the order in which they are used.
 
-A model registers its layers in one order and uses them in another. A symbolic trace shows the order
-of use: a tracer enters modules and creates proxies in the same order as the real run. The tracer is
-the caller's object, so you can't subclass it. Instead, you replace two of its methods during the
-trace and restore them afterwards.
+FSDP2 gathers the parameters of a module just before it runs. If you tell it what runs next, it can
+gather that already while the module computes. The first part of this file makes that plan.
+
+A model registers its layers in one order and uses them in another, so the plan needs a record of
+the order of use. A symbolic trace shows it: a tracer enters modules and creates proxies in the same
+order as the real run. The tracer is the caller's object, so you can't subclass it. Instead, you
+replace two of its methods during the trace and restore them afterwards.
 """
 
 from __future__ import annotations
@@ -22,6 +25,113 @@ from torch import nn
 from .graph import Node
 from .proxy import Proxy
 from .tracer import Tracer
+
+# --- The plan: parameters are gathered before they are needed
+
+
+class Fetch(NamedTuple):
+    """While one module runs, gather the parameters of another, which runs later.
+
+    Attributes:
+        during: The module that runs.
+        module: The module to gather.
+    """
+
+    during: nn.Module
+    module: nn.Module
+
+
+def units_in_order(
+    order: Iterable[nn.Module], units: Collection[nn.Module]
+) -> list[nn.Module]:  # step 1
+    """Return the modules that are gathered as a whole, in the order of their first use.
+
+    Args:
+        order: Modules in the order of use, such as ``module_forward_order``. It has every module
+            that was called, a module that was called twice is in it twice, and it may be an
+            iterator.
+        units: The modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
+
+    Returns:
+        Each unit that is used, once.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> model = nn.Sequential(second, first)
+    >>> units_in_order([model, second, first, second], {first, second}) == [second, first]
+    True
+    """
+    return list(dict.fromkeys(module for module in order if module in units))
+
+
+def prefetch_plan(
+    order: Sequence[nn.Module], sizes: Mapping[nn.Module, int], budget: int
+) -> list[Fetch]:  # step 1
+    """Plan to gather each module as early as memory allows.
+
+    Say that ``a``, ``b`` and ``c`` run one after the other and have one byte each. With a budget of
+    2, ``b`` can be gathered while ``a`` runs, and then memory is full. When ``a`` has run, its byte
+    is free, so ``c`` can be gathered while ``b`` runs.
+
+    A module takes up memory from the moment its gather begins until it has run. At any moment, the
+    modules that run and all that are gathered ahead may together take up ``budget`` bytes.
+
+    - Modules are gathered in the order of use; a small one doesn't overtake a large one.
+    - A module that doesn't fit while any earlier one runs is gathered when its turn comes,
+      whatever the budget says. There is no fetch for it.
+    - A block may contain modules that are gathered on their own. They run while the block runs, so
+      the block has run when the last of these in ``order`` has.
+
+    Args:
+        order: The modules in the order of use, each once (``units_in_order``).
+        sizes: The bytes of each module's parameters, without those of modules inside it that are
+            in ``order`` themselves.
+        budget: The bytes that may be gathered at the same time.
+
+    Returns:
+        The fetches, in the order in which they begin.
+
+    >>> a, b, c = (nn.Linear(2, 2) for _ in range(3))
+    >>> plan = prefetch_plan([a, b, c], {a: 1, b: 1, c: 1}, budget=2)
+    >>> plan == [Fetch(during=a, module=b), Fetch(during=b, module=c)]
+    True
+    >>> prefetch_plan([a, b, c], {a: 1, b: 9, c: 1}, budget=2)
+    []
+    """
+    place = {module: number for number, module in enumerate(order)}
+    freed: Counter[int] = Counter()  # bytes, by the place in the order after which they are free
+    for module in order:
+        freed[max(place.get(each, 0) for each in module.modules())] += sizes[module]
+    fetches: list[Fetch] = []
+    begun = held = 0
+    for position, running in enumerate(order):
+        if begun == position:
+            begun, held = begun + 1, held + sizes[running]
+        while begun < len(order) and held + sizes[order[begun]] <= budget:
+            fetches.append(Fetch(running, order[begun]))
+            begun, held = begun + 1, held + sizes[order[begun]]
+        held -= freed[position]
+    return fetches
+
+
+def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 1
+    """Tell FSDP2 which modules to gather while another runs.
+
+    ``during.set_modules_to_forward_prefetch(modules)`` says it. A second call for the same module
+    would replace the first, so call it once for each, with all its modules in order.
+
+    Args:
+        fetches: What ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
+
+    In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
+    """
+    ahead: dict[Any, list[nn.Module]] = {}
+    for fetch in fetches:
+        ahead.setdefault(fetch.during, []).append(fetch.module)
+    for module, later in ahead.items():
+        module.set_modules_to_forward_prefetch(later)
+
+
+# --- The record: what is used, and in which order
 
 NamedParameters = list[tuple[str, nn.Parameter]]
 
@@ -76,7 +186,7 @@ class TracingConfig:
 
 
 class ExecOrderTracer:
-    """Watch a tracer at work, and record the execution order.
+    """Watches a tracer at work, and records the execution order.
 
     Attributes:
         exec_info: The record of the last trace, an ``ExecutionInfo``; ``None`` before the first.
@@ -99,14 +209,17 @@ class ExecOrderTracer:
     @contextmanager
     def patch_tracer(
         self, tracer: Tracer | torch.fx.Tracer, root_module: nn.Module
-    ) -> Iterator[None]:  # step 1
+    ) -> Iterator[None]:  # step 2
         """Watch ``tracer`` during a block, and record in ``exec_info`` what the model uses.
 
+        In the block, ``tracer.call_module(module, …)`` runs ``self.record_call(original, module,
+        …)``, and ``tracer.create_proxy(kind, …)`` runs ``self.record_node(original, kind, …)``;
+        ``original`` is the method that the tracer had. The object gets these methods, and not its
+        class, because other tracers aren't watched. After the block, even if it failed, the tracer
+        has the methods that it had before: perhaps those of another watcher.
+
         When the block begins, ``exec_info`` is a new record, and ``parameters`` holds the root's
-        parameters by name. During the block, ``record_call`` replaces the tracer's ``call_module``
-        and ``record_node`` its ``create_proxy``; both take the original method before the other
-        arguments. Replace them on this one object, not on its class; another watcher may watch it
-        too. After the block, even if it failed, the tracer has the methods that it had before.
+        parameters by name.
 
         Args:
             tracer: Any tracer; the block calls its ``trace``.
@@ -122,15 +235,18 @@ class ExecOrderTracer:
 
     def record_call(
         self, call_module: Callable[..., Any], module: nn.Module, *how: Any
-    ) -> Any:  # step 2
+    ) -> Any:  # step 3
         """Record that a module is called, and call it.
 
-        Before the call, append the module to ``module_forward_order``. If it has parameters, note
-        all of them as used by ``module``, in the list of the module that calls it. During the call,
-        ``module`` is ``curr_module`` and has its own empty list. If it already has a list from an
-        earlier call, torch replaces that list; you may also keep its entries. After the call, the
-        caller is ``curr_module`` again. Don't use a ``finally``: after an error, ``curr_module``
-        shows where it happened.
+        While ``Net`` runs, it calls ``block``. The call is something that ``Net`` does, so
+        ``Net``'s list gets ``ParamUsageInfo(block, all parameters of block)``; if ``block`` has no
+        parameters, it gets nothing. From then on, ``block`` is running: it is ``curr_module``, and
+        what happens goes to its own list, which is empty at first. After the call, ``Net`` is
+        ``curr_module`` again.
+
+        - ``module_forward_order`` gets ``block`` before anything inside it.
+        - If ``block`` is called a second time, torch empties its list; you may also keep it.
+        - Don't use a ``finally``: after an error, ``curr_module`` shows where it happened.
 
         Args:
             call_module: The tracer's method.
@@ -159,11 +275,12 @@ class ExecOrderTracer:
         args: tuple[Any, ...],
         *more: Any,
         **options: Any,
-    ) -> Proxy:  # step 3
+    ) -> Proxy:  # step 4
         """Create a node, and record the parameters that it uses.
 
-        If there are any, note them as used by the current module, in its own list. Append those
-        that weren't used before to ``param_forward_order``.
+        If there are any (``parameters_used``), the current module's list gets one more
+        ``ParamUsageInfo``, of the current module and these parameters. ``param_forward_order`` gets
+        those that weren't used before.
 
         Args:
             create_proxy: The tracer's method; pass it all the arguments below.
@@ -174,7 +291,7 @@ class ExecOrderTracer:
             **options: Those by name.
 
         Returns:
-            The proxy that ``create_proxy`` returns.
+            The proxy that ``create_proxy`` returns; ``proxy.node`` is the node.
 
         In torch: ``_ExecOrderTracer._patched_create_proxy``.
         """
@@ -195,13 +312,15 @@ class ExecOrderTracer:
             usage = ParamUsageInfo(module, named_params)
             info.module_to_param_usage_infos[info.curr_module].append(usage)
 
-    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:  # step 3
+    def parameters_used(self, node: Node, args: tuple[Any, ...]) -> NamedParameters:  # step 4
         """Return the parameters that a new node uses, with their names.
 
-        A ``call_module`` node uses all parameters of the current module, by their names in it. A
-        ``call_function`` or ``call_method`` node uses those among its positional arguments, by
-        their names in the root: a proxy, yours or torch's, counts as a parameter if its node's
-        target is the parameter's name. Other nodes use none.
+        - ``call_module``: a leaf creates this node while it is being called, so it is the current
+          module. The node uses all its parameters, by their names in the leaf, such as ``weight``.
+        - ``call_function``, ``call_method``: those among the positional arguments, by their names
+          in the root, such as ``block.scale``. They are proxies, yours or torch's. One of them is a
+          parameter if its node's target is a parameter's name.
+        - Other nodes use none.
 
         torch misses parameters that are nested in a list, passed by keyword or given to a leaf
         module, and mistakes an input for a parameter of the same name. You may do the same, or do
@@ -209,7 +328,8 @@ class ExecOrderTracer:
 
         Args:
             node: The node.
-            args: Its positional arguments as the model passed them, proxies among them.
+            args: Its positional arguments as the model passed them: proxies, where ``node.args``
+                has nodes.
 
         Returns:
             A new list of names and parameters, in order; a parameter that is passed twice is listed
@@ -221,7 +341,7 @@ class ExecOrderTracer:
         return named(self.parameters, [each.node for each in proxies])
 
 
-def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 3
+def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedParameters:  # step 4
     """Return each parameter whose name is the target of a node, with that name.
 
     Args:
@@ -241,98 +361,3 @@ def named(parameters: Mapping[Any, nn.Parameter], nodes: list[Node]) -> NamedPar
         for node in nodes
         if node.target in parameters
     ]
-
-
-# --- What the record is for: parameters are gathered before they are needed
-
-
-class Fetch(NamedTuple):
-    """While one module runs, gather the parameters of another, which runs later.
-
-    Attributes:
-        during: The module that runs.
-        module: The module to gather.
-    """
-
-    during: nn.Module
-    module: nn.Module
-
-
-def units_in_order(
-    order: Iterable[nn.Module], units: Collection[nn.Module]
-) -> list[nn.Module]:  # step 4
-    """Return the modules that are gathered as a whole, in the order of their first use.
-
-    Args:
-        order: Modules in the order of use, such as ``module_forward_order``.
-        units: The modules that FSDP gathers as a whole: those that ``fully_shard`` was called on.
-
-    Returns:
-        Each unit that is used, once.
-
-    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
-    >>> model = nn.Sequential(second, first)
-    >>> units_in_order([model, second, first, second], {first, second}) == [second, first]
-    True
-    """
-    return list(dict.fromkeys(module for module in order if module in units))
-
-
-def prefetch_plan(
-    order: Sequence[nn.Module], sizes: Mapping[nn.Module, int], budget: int
-) -> list[Fetch]:  # step 4
-    """Plan to gather each module as early as memory allows.
-
-    A module takes up memory from the moment its gather begins until it has run. While it runs, so
-    may modules inside it that are gathered on their own: it has run when the last of these in
-    ``order`` has. At any moment, the modules that run and all that are gathered ahead may together
-    take up ``budget`` bytes. Modules are gathered in the order of use. One that doesn't fit while
-    any earlier one runs is gathered when its turn comes: then there is no fetch for it, and the
-    budget doesn't matter.
-
-    Args:
-        order: The modules in the order of use, each once (``units_in_order``).
-        sizes: The bytes of each module's parameters, without those of modules inside it that are
-            in ``order`` themselves.
-        budget: The bytes that may be gathered at the same time.
-
-    Returns:
-        The fetches, in the order in which they begin.
-
-    >>> a, b, c = (nn.Linear(2, 2) for _ in range(3))
-    >>> plan = prefetch_plan([a, b, c], {a: 1, b: 1, c: 2}, budget=3)
-    >>> plan == [Fetch(during=a, module=b), Fetch(during=b, module=c)]
-    True
-    """
-    place = {module: number for number, module in enumerate(order)}
-    freed: Counter[int] = Counter()  # bytes, by the place in the order after which they are free
-    for module in order:
-        freed[max(place.get(each, 0) for each in module.modules())] += sizes[module]
-    fetches: list[Fetch] = []
-    begun = held = 0
-    for position, running in enumerate(order):
-        if begun == position:
-            begun, held = begun + 1, held + sizes[running]
-        while begun < len(order) and held + sizes[order[begun]] <= budget:
-            fetches.append(Fetch(running, order[begun]))
-            begun, held = begun + 1, held + sizes[order[begun]]
-        held -= freed[position]
-    return fetches
-
-
-def apply_prefetch(fetches: Iterable[Fetch]) -> None:  # step 4
-    """Tell FSDP2 which modules to gather while another runs.
-
-    Call ``during.set_modules_to_forward_prefetch(modules)`` once for each ``during``, with all its
-    modules in order: a second call would replace the first.
-
-    Args:
-        fetches: What ``prefetch_plan`` returned, of modules that ``fully_shard`` was called on.
-
-    In torch: ``FSDPModule.set_modules_to_forward_prefetch``.
-    """
-    ahead: dict[Any, list[nn.Module]] = {}
-    for fetch in fetches:
-        ahead.setdefault(fetch.during, []).append(fetch.module)
-    for module, later in ahead.items():
-        module.set_modules_to_forward_prefetch(later)

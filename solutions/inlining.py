@@ -34,8 +34,9 @@ class Call(NamedTuple):
 class CallRecorder(Tracer):
     """A tracer that runs the callees of given calls and records them in an existing graph.
 
-    ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` already exist, so only
-    ``patched_modules`` is needed: in its block, modules and parameters are recorded as in a trace.
+    ``Tracer.trace`` creates a graph. Here ``root`` and ``graph`` already exist, so you never call
+    it. All you need of a trace is the block of ``self.patched_modules()``: inside it, calls of
+    modules go to ``call_module`` and reads of parameters become ``get_attr`` nodes.
 
     Args:
         gm: The module whose graph has the calls: one of yours, or one of torch's.
@@ -55,14 +56,27 @@ class CallRecorder(Tracer):
         self.calls = calls
         self.is_leaf = is_leaf
 
-    def record(self) -> list[Any]:  # steps 1, 4
-        """Record all callees; if one fails, leave the graph unchanged.
+    def record(self) -> list[Any]:  # step 2
+        """Record all callees; if one fails, leave the graph as it was.
 
-        The calls are recorded in the block of ``patched_modules``. If anything is raised, the added
-        nodes are erased and the exception is raised again.
+        Suppose that the third of five callees branches on a proxy. The operations of the first two
+        are in the graph already, and they belong to calls that haven't been replaced. So all nodes
+        that were added have to go, whatever was raised (``KeyboardInterrupt`` too), before it is
+        raised again.
 
         Returns:
-            The result of ``record_call`` for each call, in order.
+            The result of ``record_call`` for each call, in order. They run in the block of
+            ``self.patched_modules()``.
+
+        >>> import torch
+        >>> from solutions.tracer import symbolic_trace
+        >>> gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
+        >>> x, exp, log, add, output = gm.graph.nodes
+        >>> calls = [Call(exp, lambda x: 2**x), Call(log, lambda x: x - 1)]
+        >>> CallRecorder(gm, calls, lambda module: True).record()
+        [pow_1, sub]
+        >>> list(gm.graph.nodes)
+        [x, pow_1, exp, sub, log, add, output]
         """
         before = set(self.graph.nodes)
         try:
@@ -74,11 +88,12 @@ class CallRecorder(Tracer):
                     self.graph.erase_node(node)
             raise
 
-    def record_call(self, call: Call) -> Any:  # step 1
+    def record_call(self, call: Call) -> Any:  # step 2
         """Run one callee with proxies of its node's arguments; add its operations before the node.
 
-        Nodes in ``args`` and ``kwargs``, also inside containers, are passed as proxies; other
-        values are passed unchanged.
+        ``torch.cat([x, y], dim=0)`` has two nodes in a list, and a number. Nodes become proxies
+        wherever they are, and other values are passed as they are, so ``if dim == 0`` works in the
+        callee. ``self.proxy(node)`` makes a proxy, and ``map_arg`` reaches every node.
 
         Args:
             call: The call to record.
@@ -87,9 +102,9 @@ class CallRecorder(Tracer):
             The result of the callee, converted to a node argument by ``create_arg``.
 
         Raises:
-            TraceError: The callee raised an error, usually because it needs the value of a proxy.
-                The message contains the callee (a function's name, a module's class), the node,
-                and the error.
+            TraceError: The callee raised an ``Exception``, usually because it needs the value of a
+                proxy. The message contains the callee (a function's name, a module's class), the
+                node, and the error.
         """
         node, callee = call
         with self.graph.inserting_before(node):
@@ -103,46 +118,42 @@ class CallRecorder(Tracer):
                     "values are proxies: its code must not branch on, loop over or convert them"
                 ) from error
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 1
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # step 2
         """Return whether ``m`` is a leaf: both ``self.is_leaf`` and ``Tracer`` have to say so.
 
         Args:
             m: The module that is called.
             module_qualified_name: Its path.
-
-        Returns:
-            Whether it is a leaf.
         """
         return self.is_leaf(m) and super().is_leaf_module(m, module_qualified_name)
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
-    ) -> Any:  # step 1
-        """Record a call of ``m`` as ``Tracer`` does, with ``m._check_input_dim`` disabled.
+    ) -> Any:  # step 2
+        """Record a call of ``m`` as ``Tracer`` does, without its check of the input's dimensions.
 
-        The ``forward`` of a batch norm calls ``_check_input_dim``, which raises an error unless the
-        input has the right number of dimensions. A proxy has no known number of dimensions. So the
-        method is replaced during the call; modules without it are not affected.
+        The ``forward`` of a batch norm begins with ``self._check_input_dim(input)``, which asks for
+        a number of dimensions, and a proxy has none. The check computes nothing. So during the
+        call, ``m._check_input_dim`` does nothing either; afterwards it is the original again.
+        Modules without such a method are recorded as usual.
 
         Args:
             m: The module that is called.
             forward: Runs it.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-
-        Returns:
-            The result of the call.
         """
         with patch.object(m, "_check_input_dim", lambda _: None, create=True):
             return super().call_module(m, forward, args, kwargs)
 
 
-def replace(call: Node, result: Any) -> None:  # steps 1, 3
-    """Replace all uses of a call with a result, and erase the call.
+def replace(call: Node, result: Any) -> None:  # step 1
+    """Put a result in place of a call in all its users, and erase the call.
 
-    If the result is a container, a user ``operator.getitem(call, index)`` is itself replaced with
-    ``result[index]``, so that no ``getitem`` node remains. In all other users, ``result`` is put in
-    place of ``call`` wherever it occurs in their arguments.
+    In ``torch.cat([exp, x])`` and ``torch.add(x, other=exp)``, the call ``exp`` is inside the
+    arguments; the result has to go there too. If the result is a tuple or a dict, its users are
+    often ``operator.getitem(call, index)``. Their value is known now, so no ``getitem`` remains:
+    such a user is itself replaced with ``result[index]``, which may be a tuple again.
 
     Args:
         call: The node to erase.
@@ -194,30 +205,29 @@ def module_calls(gm: GraphModule, target: str | None = None) -> list[Call]:  # g
     return [Call(node, gm.get_submodule(node.target)) for node in nodes]
 
 
-def inline(recorder: CallRecorder) -> GraphModule:  # step 2
-    """Replace all calls of a recorder with what it records, and recompile its module.
+def inline(recorder: CallRecorder) -> GraphModule:  # step 3
+    """Record the calls of a recorder, put the results in their places, and recompile its module.
 
-    The last call is replaced first. A callee may return its argument, so the result of one call may
-    be the node of an earlier call, and that node must not be erased before the result is used.
+    Which call do you replace first? In ``second(first(x))``, suppose that ``second`` returns its
+    argument. Then its result *is* the node of ``first``. If you replaced ``first`` before it, the
+    result would be a node that was erased.
 
     Returns:
         The recorder's module.
     """
     pairs = zip(recorder.calls, recorder.record(), strict=True)
-    for call, result in reversed(list(pairs)):
+    for call, result in reversed(list(pairs)):  # a result may be an earlier call, not yet erased
         replace(call.node, result)
     recorder.gm.recompile()
     return recorder.gm
 
 
-def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:  # step 1
+def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> GraphModule:  # step 3
     """Replace one node with the operations that ``fn`` performs on the node's arguments.
 
     ``fn`` receives a proxy for each node in the arguments, and other values unchanged. It may read
     parameters of ``gm`` and call its submodules; a call of a leaf module becomes one node, as in
     any trace. If ``fn`` raises an error, the graph is left unchanged.
-
-    torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
 
     Args:
         gm: The module to edit.
@@ -228,9 +238,11 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
         ``gm`` itself, edited and recompiled.
 
     Raises:
-        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``; the error names it.
+        ValueError: ``node`` isn't a call, or isn't in the graph of ``gm``: ``call_in`` says so.
         TraceError: ``fn`` needs a value that isn't known until the graph runs. The error names
             ``fn`` and the node.
+
+    In torch: no such function; its documentation inlines by hand with ``torch.fx.Proxy``.
 
     >>> import torch
     >>> from solutions.tracer import symbolic_trace
@@ -242,18 +254,16 @@ def inline_function(gm: GraphModule, node: Node, fn: Callable[..., Any]) -> Grap
     return inline(CallRecorder(gm, [call_in(gm, node, fn)], lambda module: True))
 
 
-def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
+def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 4
     """Replace every call of one submodule with the operations in its ``forward``.
 
     The submodule is traced as a root would be: leaf modules inside it become ``call_module`` nodes
-    with their full path, and other modules inside it are inlined. Parameters and buffers are read
-    by ``get_attr`` nodes and are not moved, so ``state_dict`` keeps its keys. The graph is edited
-    in place, and its other nodes are kept. If the graph never calls the target, nothing changes. If
-    the callee raises an error, the graph is left unchanged.
+    with their full path, and other modules inside it are inlined. The submodule itself is never a
+    leaf, even if it is an ``nn.Linear``. Parameters and buffers are read by ``get_attr`` nodes and
+    are not moved, so ``state_dict`` keeps its keys.
 
-    Code that depends on ``training`` is recorded for its current value, as in any trace.
-
-    torch has no function for this; its documentation inlines by hand with ``torch.fx.Proxy``.
+    The graph is edited in place, and its other nodes are kept. If it never calls the target,
+    nothing changes. If the callee raises an error, the graph is left unchanged.
 
     Args:
         gm: The module to edit.
@@ -266,6 +276,8 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
         AttributeError: ``gm`` has no submodule of that name.
         TraceError: The callee's ``forward`` needs a value that isn't known until the graph runs.
             The error names the callee's class and the node.
+
+    In torch: no such function.
 
     >>> from solutions.tracer import symbolic_trace
     >>> gm = symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Hardtanh()))
@@ -280,11 +292,7 @@ def inline_module(gm: GraphModule, target: str) -> GraphModule:  # step 2
 
 
 def inline_all(gm: GraphModule) -> GraphModule:  # step 5
-    """Replace every call of every submodule, until no ``call_module`` node is left.
-
-    Like ``inline_module`` for all submodules at once, but no module is a leaf.
-
-    torch has no function for this.
+    """Replace every call of every submodule, all the way down.
 
     Args:
         gm: The module to edit.
@@ -295,6 +303,8 @@ def inline_all(gm: GraphModule) -> GraphModule:  # step 5
     Raises:
         TraceError: Some module's ``forward`` needs a value that isn't known until the graph runs.
             The error names the module's class and the node.
+
+    In torch: no such function.
 
     >>> from solutions.tracer import symbolic_trace
     >>> gm = inline_all(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())))

@@ -27,7 +27,145 @@ from tests.models.exec_order import (
 )
 from tests.suite import equal, holds, is_value, refuses, same_graph
 
-# --- step 1: the `with` block ---------------------------------------------------------------------
+# --- step 1: the plan -----------------------------------------------------------------------------
+
+
+def plan(lesson, sizes, budget: int, order=()) -> list[tuple[int, int]]:
+    """A plan for modules of these sizes, by their positions in the order of use."""
+    order = order or [nn.Identity() for _ in sizes]
+    fetches = lesson.prefetch_plan(order, dict(zip(order, sizes, strict=True)), budget)
+    return [(order.index(fetch.during), order.index(fetch.module)) for fetch in fetches]
+
+
+def test_units_are_in_the_order_of_their_first_use(lesson):
+    first, second, unused = (nn.Linear(2, 2) for _ in range(3))
+    model = nn.Sequential(second, first, unused)
+    order = iter([model, second, first, second])
+    units = lesson.units_in_order(order, [first, second, unused])
+    equal(
+        ["second" if unit is second else "first" if unit is first else "other" for unit in units],
+        ["second", "first"],
+        cause=[
+            (
+                lambda got: "other" in got,
+                "a module that isn't a unit, or isn't used, is in the list",
+            ),
+            (lambda got: len(got) > 2, "a unit that is used twice is listed twice"),
+            (
+                is_value(["first", "second"]),
+                "this is the units' own order, or the order of their last use",
+            ),
+            (is_value([]), "the order may be an iterator, which can be read only once"),
+        ],
+    )
+
+
+def ahead_during(fetches: list[tuple[int, int]], number: int) -> int:
+    """How many later modules are gathered when a module ends."""
+    return sum(during <= number < module for during, module in fetches)
+
+
+@pytest.mark.parametrize(
+    ("budget", "wanted"),
+    [
+        (1, []),
+        (2, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]),
+        (3, [(0, 1), (0, 2), (1, 3), (2, 4), (3, 5)]),
+        (9, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]),
+    ],
+    ids=["budget 1", "budget 2", "budget 3", "budget 9"],
+)
+def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, wanted):
+    equal(
+        plan(lesson, [1] * 6, budget),
+        wanted,
+        cause=[
+            (
+                lambda got: any(during >= module for during, module in got),
+                "a module is fetched during itself or a later one: Fetch(during, module)",
+            ),
+            (
+                lambda got: any(
+                    ahead_during(got, number) > ahead_during(wanted, number) for number in range(6)
+                ),
+                "more is gathered at a time than the budget allows",
+            ),
+            (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
+            (
+                lambda got: any(
+                    ours > best for (ours, _), (best, _) in zip(got, wanted, strict=True)
+                ),
+                "a module is gathered later than it could be",
+            ),
+            (lambda got: sorted(got) != got, "the fetches aren't in the order in which they begin"),
+        ],
+        hint="a module takes memory from when it is gathered until it has run",
+    )
+
+
+def test_a_module_that_never_fits_does_not_stop_the_others(lesson):
+    equal(
+        plan(lesson, [1, 5, 1, 1], 2),
+        [(2, 3)],
+        cause=[
+            (lambda got: (0, 1) in got, "a module that exceeds the budget is gathered ahead"),
+            (lambda got: (0, 2) in got, "a module is gathered before one that is used earlier"),
+            (is_value([]), "after a module that doesn't fit, nothing is gathered ahead"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "wanted"),
+    [(2, [(0, 1), (2, 3)]), (3, [(0, 1), (0, 2), (2, 3), (2, 4)])],
+    ids=["budget 2", "budget 3"],
+)
+def test_a_module_is_held_until_those_inside_it_have_run(lesson, budget, wanted):
+    blocks = [nn.Sequential(nn.Identity(), nn.Identity()) for _ in range(2)]
+    order = [module for block in blocks for module in (block, block[0])] + [nn.Identity()]
+    equal(
+        plan(lesson, [1] * 5, budget, order),
+        wanted,
+        cause=(
+            lambda got: (1, 2) in got or (1, 3) in got,
+            "the outer module's memory was counted as free while an inner one runs",
+        ),
+        hint="a module has run when the last module inside it has",
+    )
+
+
+def test_a_module_that_was_used_before_the_one_around_it_is_not_waited_for(lesson):
+    outer = nn.Sequential(nn.Identity())
+    equal(plan(lesson, [1] * 3, 2, [outer[0], outer, nn.Identity()]), [(0, 1), (1, 2)])
+
+
+def test_the_budget_counts_bytes_and_not_modules(lesson):
+    equal(plan(lesson, [3, 1, 1, 2, 1], 5), [(0, 1), (0, 2), (1, 3), (1, 4)])
+
+
+def test_fsdp_is_told_once_for_each_module(lesson):
+    told = []
+
+    class Unit(nn.Module):
+        def set_modules_to_forward_prefetch(self, modules):
+            told.append((self, modules))
+
+    a, b, c, d = (Unit() for _ in range(4))
+    fetches = lesson.Fetch(a, b), lesson.Fetch(a, c), lesson.Fetch(b, d)
+    lesson.apply_prefetch(iter(fetches))
+    equal(
+        [("abcd"[[a, b, c, d].index(unit)], len(modules)) for unit, modules in told],
+        [("a", 2), ("b", 1)],
+        cause=[
+            (lambda got: len(got) == 3, "a second call for the same module replaces the first"),
+            (is_value([]), "no module was told: an iterator can only be read once"),
+        ],
+    )
+    order = ["abcd"[[a, b, c, d].index(unit)] for unit in told[0][1]]
+    equal(order, ["b", "c"], hint="in the order in which they are fetched")
+
+
+# --- step 2: the `with` block ---------------------------------------------------------------------
 
 
 def test_there_is_no_record_before_a_trace_and_a_new_one_for_each(lesson):
@@ -227,7 +365,7 @@ def test_a_call_that_returns_none_returns_none_while_it_is_watched(lesson):
     )
 
 
-# --- step 2: a module is called -------------------------------------------------------------------
+# --- step 3: a module is called -------------------------------------------------------------------
 
 
 def test_modules_come_in_the_order_of_their_calls(lesson):
@@ -311,7 +449,7 @@ def test_after_a_failure_the_record_shows_where_it_happened(lesson):
     )
 
 
-# --- step 3: a node is made -----------------------------------------------------------------------
+# --- step 4: a node is made -----------------------------------------------------------------------
 
 
 def test_a_parameter_is_listed_at_its_first_use_only(lesson):
@@ -479,141 +617,3 @@ def test_concrete_arguments_are_used_in_the_trace(lesson):
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in MISREAD])
 def test_the_record_equals_torchs(lesson, name):
     same_record(record(lesson, MODELS[name]()), golden(name))
-
-
-# --- step 4: fetch ahead --------------------------------------------------------------------------
-
-
-def plan(lesson, sizes, budget: int, order=()) -> list[tuple[int, int]]:
-    """A plan for modules of these sizes, by their positions in the order of use."""
-    order = order or [nn.Identity() for _ in sizes]
-    fetches = lesson.prefetch_plan(order, dict(zip(order, sizes, strict=True)), budget)
-    return [(order.index(fetch.during), order.index(fetch.module)) for fetch in fetches]
-
-
-def test_units_are_in_the_order_of_their_first_use(lesson):
-    first, second, unused = (nn.Linear(2, 2) for _ in range(3))
-    model = nn.Sequential(second, first, unused)
-    order = iter([model, second, first, second])
-    units = lesson.units_in_order(order, [first, second, unused])
-    equal(
-        ["second" if unit is second else "first" if unit is first else "other" for unit in units],
-        ["second", "first"],
-        cause=[
-            (
-                lambda got: "other" in got,
-                "a module that isn't a unit, or isn't used, is in the list",
-            ),
-            (lambda got: len(got) > 2, "a unit that is used twice is listed twice"),
-            (
-                is_value(["first", "second"]),
-                "this is the units' own order, or the order of their last use",
-            ),
-            (is_value([]), "the order may be an iterator, which can be read only once"),
-        ],
-    )
-
-
-def ahead_during(fetches: list[tuple[int, int]], number: int) -> int:
-    """How many later modules are gathered when a module ends."""
-    return sum(during <= number < module for during, module in fetches)
-
-
-@pytest.mark.parametrize(
-    ("budget", "wanted"),
-    [
-        (1, []),
-        (2, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]),
-        (3, [(0, 1), (0, 2), (1, 3), (2, 4), (3, 5)]),
-        (9, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]),
-    ],
-    ids=["budget 1", "budget 2", "budget 3", "budget 9"],
-)
-def test_a_module_is_gathered_as_early_as_the_budget_allows(lesson, budget, wanted):
-    equal(
-        plan(lesson, [1] * 6, budget),
-        wanted,
-        cause=[
-            (
-                lambda got: any(during >= module for during, module in got),
-                "a module is fetched during itself or a later one: Fetch(during, module)",
-            ),
-            (
-                lambda got: any(
-                    ahead_during(got, number) > ahead_during(wanted, number) for number in range(6)
-                ),
-                "more is gathered at a time than the budget allows",
-            ),
-            (lambda got: len(got) < len(wanted), "a module that fits isn't gathered ahead"),
-            (
-                lambda got: any(
-                    ours > best for (ours, _), (best, _) in zip(got, wanted, strict=True)
-                ),
-                "a module is gathered later than it could be",
-            ),
-            (lambda got: sorted(got) != got, "the fetches aren't in the order in which they begin"),
-        ],
-        hint="a module takes memory from when it is gathered until it has run",
-    )
-
-
-def test_a_module_that_never_fits_does_not_stop_the_others(lesson):
-    equal(
-        plan(lesson, [1, 5, 1, 1], 2),
-        [(2, 3)],
-        cause=[
-            (lambda got: (0, 1) in got, "a module that exceeds the budget is gathered ahead"),
-            (lambda got: (0, 2) in got, "a module is gathered before one that is used earlier"),
-            (is_value([]), "after a module that doesn't fit, nothing is gathered ahead"),
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    ("budget", "wanted"),
-    [(2, [(0, 1), (2, 3)]), (3, [(0, 1), (0, 2), (2, 3), (2, 4)])],
-    ids=["budget 2", "budget 3"],
-)
-def test_a_module_is_held_until_those_inside_it_have_run(lesson, budget, wanted):
-    blocks = [nn.Sequential(nn.Identity(), nn.Identity()) for _ in range(2)]
-    order = [module for block in blocks for module in (block, block[0])] + [nn.Identity()]
-    equal(
-        plan(lesson, [1] * 5, budget, order),
-        wanted,
-        cause=(
-            lambda got: (1, 2) in got or (1, 3) in got,
-            "the outer module's memory was counted as free while an inner one runs",
-        ),
-        hint="a module has run when the last module inside it has",
-    )
-
-
-def test_a_module_that_was_used_before_the_one_around_it_is_not_waited_for(lesson):
-    outer = nn.Sequential(nn.Identity())
-    equal(plan(lesson, [1] * 3, 2, [outer[0], outer, nn.Identity()]), [(0, 1), (1, 2)])
-
-
-def test_the_budget_counts_bytes_and_not_modules(lesson):
-    equal(plan(lesson, [3, 1, 1, 2, 1], 5), [(0, 1), (0, 2), (1, 3), (1, 4)])
-
-
-def test_fsdp_is_told_once_for_each_module(lesson):
-    told = []
-
-    class Unit(nn.Module):
-        def set_modules_to_forward_prefetch(self, modules):
-            told.append((self, modules))
-
-    a, b, c, d = (Unit() for _ in range(4))
-    fetches = lesson.Fetch(a, b), lesson.Fetch(a, c), lesson.Fetch(b, d)
-    lesson.apply_prefetch(iter(fetches))
-    equal(
-        [("abcd"[[a, b, c, d].index(unit)], len(modules)) for unit, modules in told],
-        [("a", 2), ("b", 1)],
-        cause=[
-            (lambda got: len(got) == 3, "a second call for the same module replaces the first"),
-            (is_value([]), "no module was told: an iterator can only be read once"),
-        ],
-    )
-    order = ["abcd"[[a, b, c, d].index(unit)] for unit in told[0][1]]
-    equal(order, ["b", "c"], hint="in the order in which they are fetched")

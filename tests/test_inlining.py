@@ -46,7 +46,82 @@ LEFT = (bool, "some calls of the target are left")
 LEFT_HINT = "replace every `call_module` node with that target"
 UNNAMED = (lambda error: error is not None, "the error doesn't name the node")
 
-# --- step 1: inline_function, one node ------------------------------------------------------------
+# --- step 1: replace ------------------------------------------------------------------------------
+
+
+def test_the_result_takes_the_place_of_the_call_in_all_its_users(lesson):
+    graph = symbolic_trace(lambda x: torch.cat([torch.exp(x), x]).add(other=torch.exp(x))).graph
+    x, exp, cat, again, add, _ = graph.nodes
+    lesson.replace(exp, x)
+    lesson.replace(again, 7)
+    equal(
+        [[*graph.nodes][1:-1], str(cat.args), str(add.kwargs)],
+        [[cat, add], "([x, x],)", "{'other': 7}"],
+        cause=(lambda got: len(got[0]) > 2, "the call is still there"),
+        hint="`map_arg` looks inside lists and keyword arguments; then erase the call",
+    )
+
+
+def test_users_that_index_a_known_result_are_replaced_with_the_element(lesson):
+    graph = symbolic_trace(lambda x: torch.exp(torch.sort(x)[0][1])).graph
+    x, sort, *_, exp, _ = graph.nodes
+    lesson.replace(sort, ((x, 5), None))
+    equal(
+        [[*graph.nodes][:-1], exp.args],
+        [[x, exp], (5,)],
+        cause=(lambda got: len(got[0]) > 2, "a `getitem` is left, although its value is known"),
+        hint="replace the `getitem` itself, with the element",
+    )
+
+
+# --- step 2: the recorder -------------------------------------------------------------------------
+
+
+def recorder_of(lesson, gm: GraphModule, **callees) -> object:
+    """A recorder that runs other functions in place of the nodes of these names."""
+    calls = [lesson.Call(node_of(gm, name), callee) for name, callee in callees.items()]
+    return lesson.CallRecorder(gm, calls, lambda module: True)
+
+
+def test_the_operations_are_added_before_the_node(lesson):
+    gm = symbolic_trace(lambda x: torch.exp(x) + 1)
+    recorder = recorder_of(lesson, gm, exp=lambda x: torch.sigmoid(x) * 2)
+    result = recorder.record_call(recorder.calls[0])
+    equal(
+        [node.name for node in gm.graph.nodes],
+        ["x", "sigmoid", "mul", "exp", "add", "output"],
+        cause=(lambda names: "sigmoid" in names, "the new nodes are in the wrong place"),
+        hint="`graph.inserting_before(node)`",
+    )
+    equal(result, node_of(gm, "mul"), hint="`create_arg` turns the result into a node")
+
+
+def test_all_calls_are_recorded_in_order(lesson):
+    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
+    results = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda x: (x, 5)).record()
+    equal(results, [node_of(gm, "pow_1"), (node_of(gm, "x"), 5)])
+
+
+def test_after_an_error_nothing_that_was_recorded_is_left(lesson):
+    gm = symbolic_trace(lambda x: torch.exp(x) + torch.log(x))
+    before = [*gm.graph.nodes]
+    recorder = recorder_of(lesson, gm, exp=lambda x: 2**x, log=lambda x: abs(x) if x > 0 else x)
+    with refuses(ValueError, "log"):
+        recorder.record()
+    equal([*gm.graph.nodes], before, hint="erase the new nodes, users first")
+
+
+def test_a_norm_layer_does_not_check_a_proxy(lesson):
+    gm = symbolic_trace(nn.Sequential(nn.BatchNorm1d(4)).eval())
+    results = lesson.CallRecorder(gm, lesson.module_calls(gm), lambda module: False).record()
+    equal(
+        [each.target for each in results],
+        [torch.nn.functional.batch_norm],
+        hint="`is_leaf_module` asks `self.is_leaf`; `call_module` disables `_check_input_dim`",
+    )
+
+
+# --- step 3: inline_function, one node ------------------------------------------------------------
 
 
 def test_a_call_is_replaced_with_another_function(lesson):
@@ -116,23 +191,6 @@ def test_a_node_of_another_graph_is_refused(lesson):
         lesson.inline_function(gm, node_of(other, "add"), torch.add)
 
 
-def test_the_function_may_read_parameters_and_call_submodules(lesson):
-    model, gm = parent_of(nn.Linear(4, 4))
-
-    def product(x):
-        return gm.act(x) @ gm.child.weight.t() + gm.child.bias
-
-    gm.add_module("act", nn.Identity())
-    lesson.inline_function(gm, node_of(gm, "child"), product)
-    equal(
-        [targets(gm.graph), targets(gm.graph, "get_attr")],
-        [["act"], ["child.weight", "child.bias"]],
-        cause=(lambda got: got[0] == [], "a leaf module was traced through"),
-        hint="record the function as a trace does, in the block of `patched_modules`",
-    )
-    same_as(gm, model, X)
-
-
 def test_an_error_names_the_function_the_node_and_what_was_raised(lesson):
     def missing(x):
         return x * {}["factor"]
@@ -172,7 +230,24 @@ def test_after_a_refusal_another_function_can_be_inlined(lesson):
     )
 
 
-# --- step 2: inline_module, every call of one target ----------------------------------------------
+# --- step 4: inline_module, every call of one target ----------------------------------------------
+
+
+def test_the_function_may_read_parameters_and_call_submodules(lesson):
+    model, gm = parent_of(nn.Linear(4, 4))
+
+    def product(x):
+        return gm.act(x) @ gm.child.weight.t() + gm.child.bias
+
+    gm.add_module("act", nn.Identity())
+    lesson.inline_function(gm, node_of(gm, "child"), product)
+    equal(
+        [targets(gm.graph), targets(gm.graph, "get_attr")],
+        [["act"], ["child.weight", "child.bias"]],
+        cause=(lambda got: got[0] == [], "a leaf module was traced through"),
+        hint="record the function as a trace does, in the block of `patched_modules`",
+    )
+    same_as(gm, model, X)
 
 
 def test_relu_is_replaced_by_the_function_it_calls(lesson):
@@ -387,9 +462,6 @@ def test_afterwards_every_class_is_restored(lesson):
     )
 
 
-# --- step 3: what the callee returns --------------------------------------------------------------
-
-
 @pytest.mark.parametrize("model", [UsesAPair, UsesAPoint, PassesAPairOn])
 def test_a_result_of_several_values_is_replaced(lesson, model):
     built = model()
@@ -431,9 +503,6 @@ def test_a_result_that_is_an_earlier_call_is_replaced(lesson):
     model = Chain()
     same_as(lesson.inline_module(traced(model), "passes"), model, X)
     same_as(lesson.inline_all(traced(model)), model, X)
-
-
-# --- step 4: batch norm ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("training", [False, True])
