@@ -119,6 +119,11 @@ def same_memory(tensor: Any) -> Any:
     return other
 
 
+def detached(tensor: Tensor) -> Tensor:
+    """Return a tensor that requires no gradient: the given one, or a detached one."""
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
 def stack_item(path: str, call: int, module: Any) -> tuple[str, tuple[str, str]]:
     """Return the item of ``nn_module_stack`` for one call of a module, as export writes it.
 
@@ -255,7 +260,6 @@ class Functional(TorchFunctionMode):
 
     Attributes:
         constants: Each tensor from outside the run, and its wrapper, by the tensor's ``id``.
-        outside: The wrappers of tensors from outside, by the address of their storage.
         sharing: The wrappers of the tensors of one memory, by the address of its fake storage.
         written: The addresses of the storages that the model wrote to.
         followed: The storages of tensors that autograd follows, by their address.
@@ -265,7 +269,6 @@ class Functional(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.constants: dict[int, tuple[Tensor, Tensor]] = {}
-        self.outside: dict[int, Any] = {}
         self.sharing: dict[int, list[Tensor]] = {}
         self.written: set[int] = set()
         self.followed: dict[int, Any] = {}
@@ -285,7 +288,6 @@ class Functional(TorchFunctionMode):
         if id(tensor) not in self.constants:
             wrapper = functional(tensor)
             self.constants[id(tensor)] = tensor, wrapper
-            self.outside[address(wrapper)] = wrapper
             self.follow(wrapper)
             mode: Any = detect_fake_mode()
             with _disable_current_modes():
@@ -350,7 +352,7 @@ class Functional(TorchFunctionMode):
     def refuse_write(self, tensor: Tensor, function: Any) -> None:
         """Refuse a write to a tensor unless the graph has the same effect."""
         storage = address(tensor)
-        if storage in self.outside:
+        if storage in [address(wrapper) for _, wrapper in self.constants.values()]:
             raise CaptureError(
                 "writes to a tensor from outside the model: register it as a buffer, or pass it as "
                 "an argument"

@@ -175,8 +175,8 @@ class Recorder(TorchDispatchMode):
         list gets a node for ``operator.getitem(node, position)``. Other items, such as ``None``,
         get none.
 
-        ``meta["val"]`` is the result with each tensor detached: the model may change the shape of
-        its own tensor later, by ``t_`` for example.
+        ``meta["val"]`` is the result. A tensor that requires a gradient is detached there
+        (``given.detached``): a copy of the graph can't copy autograd's graph.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:

@@ -185,8 +185,8 @@ class Recorder(TorchDispatchMode):
         list gets a node for ``operator.getitem(node, position)``. Other items, such as ``None``,
         get none.
 
-        ``meta["val"]`` is the result with each tensor detached: the model may change the shape of
-        its own tensor later, by ``t_`` for example.
+        ``meta["val"]`` is the result. A tensor that requires a gradient is detached there
+        (``given.detached``): a copy of the graph can't copy autograd's graph.
 
         >>> recorder = Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -194,7 +194,7 @@ class Recorder(TorchDispatchMode):
         >>> recorder.node_of(high), recorder.node_of(high).args, recorder.node_of(high).meta["val"]
         (getitem_1, (aminmax, 1), FakeTensor(..., size=()))
         """
-        node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
+        node.meta["val"] = tree_map_only(Tensor, given.detached, result)
         if isinstance(result, Tensor):
             self.nodes[id(result)] = result, node
         elif isinstance(result, tuple | list):

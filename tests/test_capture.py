@@ -116,22 +116,22 @@ def test_a_node_knows_the_shape_and_strides_of_its_result(lesson):
 
 
 def test_the_val_of_a_node_is_detached(lesson):
-    graph = recorded(lesson.Recorder, lambda: torch.ones(2, requires_grad=True) * 2).graph
+    recorder = lesson.Recorder({})
+    with recorder.fake_mode:
+        recorder.bind(torch.ones(2, requires_grad=True), node := recorder.graph.placeholder("x"))
     holds(
-        not graph.output_node().meta["val"].requires_grad,
+        not node.meta["val"].requires_grad,
         'a detached tensor in `meta["val"]`',
         hint="detach the `val` that you keep: copying the graph can't copy autograd's graph",
     )
 
 
 def test_each_tensor_in_a_val_is_detached(lesson):
-    def function():
-        (torch.ones(4, requires_grad=True) * 2).split(2)
-
-    (split,) = (
-        node for node in recorded(lesson.Recorder, function).graph.nodes if node.name == "split"
-    )
-    needs = [each.requires_grad for each in split.meta["val"]]
+    recorder = lesson.Recorder({})
+    with recorder.fake_mode:
+        node = recorder.graph.placeholder("x")
+        recorder.bind(torch.ones(4, requires_grad=True).split(2), node)
+    needs = [each.requires_grad for each in node.meta["val"]]
     cause = (is_value([True, True]), "the tensors in a list weren't detached")
     equal(needs, [False, False], cause=cause)
 

@@ -232,6 +232,63 @@ def returns_the_item_from_the_hook(lesson):
     lesson.register_module_forward_hook = returning
 
 
+# --- wrong: writes by hand, in the stretch --------------------------------------------------------
+
+
+@wrong("test_every_view_shows_a_write", says="numbers that the eager model gives")
+def writes_the_tensor_alone(lesson):
+    """Updates only the tensor that is written, and no other view of its memory."""
+
+    @on(lesson.WriteRecorder)
+    def store(self, target, value):
+        self.bind(target, self.node_of(value))
+
+
+@wrong("test_a_view_is_read_again_only_after_a_write", says="as_strided")
+def reads_again_always(lesson):
+    """Reads every view again each time that it is used."""
+
+    @around(lesson.WriteRecorder)
+    def node_of(original, self, tensor):
+        value = self.values[id(self.known(tensor))]
+        if tensor is not value.memory.base and not getattr(self, "reading", False):
+            self.reading = True
+            self.read_again(tensor)
+            self.reading = False
+        return original(self, tensor)
+
+
+@wrong(
+    "test_an_input_with_gaps_between_its_columns_may_be_written", says="out of bounds for storage"
+)
+def compares_the_target_with_the_base_alone(lesson):
+    """Takes the value for the base's new one, though its strides differ."""
+
+    @on(lesson.WriteRecorder)
+    def store(self, target, value):
+        base = self.base_of(target)
+        if value.dtype != target.dtype:
+            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
+        if lesson.window(target) != lesson.window(base):
+            window = lesson.window(target)
+            value = self.record(aten.as_strided_scatter.default, base, value, *window)
+        node = self.node_of(value)
+        self.values[id(base)].memory.writes += 1
+        self.refresh(base, node)
+
+
+@wrong("test_a_write_to_memory_that_has_two_dtypes_is_refused", says="read memory of one dtype as")
+def reads_again_without_a_look_at_the_dtype(lesson):
+    """Compares the dtypes of a tensor and its base only when it writes."""
+
+    @on(lesson.WriteRecorder)
+    def read_again(self, tensor):
+        base, window = self.values[id(tensor)].memory.base, lesson.window(tensor)
+        if window != lesson.window(base):
+            base = self.record(aten.as_strided.default, base, *window)
+        self.refresh(tensor, self.node_of(base))
+
+
 # --- right: of another shape ----------------------------------------------------------------------
 
 

@@ -22,7 +22,8 @@ from tools.pages.quoting import REMARK
 FILES = "### The files { data-search-exclude }"
 HINTS = "\n## Hints\n"
 EXERCISE = "\n## The exercise\n"
-SHARED = Path("solutions/stretch/_paths.py")  # the stretches of some lessons import it
+# The stretches of some lessons import them.
+SHARED = [Path(f"solutions/stretch/{name}.py") for name in ("_paths", "_aliasing")]
 FILE = """
     ??? {box} "Show {label}"
 
@@ -181,5 +182,5 @@ def paths_of(lesson: str) -> Iterator[Path]:
     stretch = [path.relative_to(ROOT) for path in lesson_files(SOLUTIONS, lesson)]
     yield from (path.relative_to(ROOT) for path in lesson_files(CORES, lesson))
     yield from stretch
-    if any(SHARED.stem in (ROOT / path).read_text(encoding="utf-8") for path in stretch):
-        yield SHARED
+    text = "".join((ROOT / path).read_text(encoding="utf-8") for path in stretch)
+    yield from (path for path in SHARED if path.stem in text)

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from .. import _aliasing
+
 ALIGNMENT = 64  # bytes: a value begins where a line of the processor's cache does
 
 
@@ -111,12 +113,7 @@ def shows_its_input(node: Any) -> bool:
     """Return whether a node has no memory of its own: it is a view, or an item of a tuple."""
     if node.op != "call_function" or not node.all_input_nodes:
         return False
-    if node.target is torch.ops.aten._unsafe_view.default:
-        return True  # its schema doesn't say so
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return node.target is getitem
-    return any(each.alias_info is not None for each in schema.returns)
+    return node.target is getitem or _aliasing.shows_its_input(node.target)
 
 
 def keeps(node: Any) -> bool:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from .programs import Recorder, capture, capture_joint, program
-from .writes import WriteRecorder, capture_writes
+from .writes import WriteRecorder, capture_writes, window
 
 __all__ = [
     "Recorder",
@@ -22,4 +22,5 @@ __all__ = [
     "capture_joint",
     "capture_writes",
     "program",
+    "window",
 ]

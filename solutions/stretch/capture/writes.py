@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from given.capture import CaptureError, prepared
 
@@ -95,7 +96,7 @@ class WriteRecorder(core.Recorder):
         """Turn a write into a value; leave the rest to the core."""
         if not func._schema.is_mutable or func in self.table:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, self.known, (args, kwargs or {}))
+        args, kwargs = tree_map_only(Tensor, self.known, (args, kwargs or {}))
         return self.write(func, args, kwargs)
 
     def bind(self, result: Any, node: Node) -> Any:
@@ -103,7 +104,10 @@ class WriteRecorder(core.Recorder):
         if isinstance(result, Tensor):
             memory = self.memories.setdefault(storage_id(result), Memory(result))
             self.values[id(result)] = Value(memory, memory.writes)
-        return super().bind(result, node)
+        super().bind(result, node)
+        # Here, the model has the result itself, and may change its shape, by ``t_`` for example.
+        node.meta["val"] = tree_map_only(Tensor, Tensor.detach, result)
+        return result
 
     def node_of(self, tensor: Tensor) -> Node:
         """Return the node that has a tensor's current value."""

@@ -16,6 +16,8 @@ from torch.fx.node import map_arg
 from given.capture import address
 from given.unflatten import NO_MODULE
 
+from .._aliasing import shows_its_input
+
 
 def restore_mutations(graph: Graph, signature: ExportGraphSignature) -> None:
     """Turn the mutations that a functional graph returns into ``copy_`` in the graph.
@@ -104,19 +106,13 @@ def readers(value: Node) -> Iterator[Node]:
     """Yield the operations that read a value, directly or through views of it."""
     for user in value.users:
         yield user
-        if is_view(user):
+        if shows_its_input(user.target):
             yield from readers(user)
 
 
 def _owner(value: Node) -> Node:
     """Return the value whose memory this is: the value itself, or what it is a view of."""
-    return _owner(value.all_input_nodes[0]) if is_view(value) else value
-
-
-def is_view(node: Node) -> bool:
-    """Return whether the result of a node is a view of its first argument."""
-    schema = getattr(node.target, "_schema", None)
-    return any(result.alias_info for result in getattr(schema, "returns", ()))
+    return _owner(value.all_input_nodes[0]) if shows_its_input(value.target) else value
 
 
 def remove_tokens(graph: Graph, signature: ExportGraphSignature) -> None:

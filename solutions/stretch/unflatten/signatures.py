@@ -27,7 +27,8 @@ from torch.utils._pytree import TreeSpec
 from given.unflatten import Level
 
 from ...unflatten import ModuleCall, stacks_of
-from .functional import is_view, readers
+from .._aliasing import shows_its_input, writes_its_result
+from .functional import readers
 
 
 def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignature]) -> None:
@@ -52,7 +53,7 @@ def preserve_signatures(graph: Graph, signatures: Mapping[str, ModuleCallSignatu
     ]
     write_between(graph, borders)
     for value in reversed(graph.nodes):
-        if _is_in_place(value):
+        if writes_its_result(value.target):
             reroute(value, value.all_input_nodes[0], borders)
     for border in borders:
         border.pack()
@@ -135,7 +136,9 @@ def write_between(graph: Graph, borders: Sequence[Border]) -> None:
         for version in _versions(buffer, final):
             rerouted = reroute(version, buffer, borders)
             for user in rerouted:
-                reads |= dict.fromkeys([user, *(readers(user) if is_view(user) else ())], version)
+                reads |= dict.fromkeys(
+                    [user, *(readers(user) if shows_its_input(user.target) else ())], version
+                )
             if rerouted and version is not final:
                 writes[_write_after(version, buffer, borders)] = version
         if len(set(reads.values())) > 1:
@@ -299,13 +302,6 @@ class Border:
         node = self.graph.call_function(function, args)
         node.meta["nn_module_stack"] = stack
         return node
-
-
-def _is_in_place(node: Node) -> bool:
-    """Return whether the result of an operation is the tensor that it wrote to."""
-    schema = getattr(node.target, "_schema", None)
-    results = [result.alias_info for result in getattr(schema, "returns", ())]
-    return any(result and result.is_write for result in results)
 
 
 # One function per structure, so that graphs that do the same call the same functions.
