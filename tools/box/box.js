@@ -61,10 +61,13 @@ for (const box of document.querySelectorAll(".fx-box")) {
   run.addEventListener("click", begin);
   stop.addEventListener("click", () => end("Stopped. The next run starts Python anew."));
   share?.addEventListener("click", copy);
+  // With Ctrl, Enter runs the text; alone, it begins a line that is indented like the one before.
   text.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
-    begin();
+    if (event.ctrlKey || event.metaKey) return begin();
+    const [line, indent] = /^( *).*$/.exec(text.value.slice(0, text.selectionStart).split("\n").pop());
+    document.execCommand("insertText", false, `\n${indent}${line.endsWith(":") ? "    " : ""}`);
   });
   const given = share && /^#s=(.+)/s.exec(location.hash);
   if (given) text.value = decodeURIComponent(given[1]);

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import base64
 import hashlib
+import json
 import logging
 import os
 import re
@@ -28,7 +29,13 @@ from kata.stubs import stub
 
 PYODIDE = "pyodide@314.0.7"
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
-FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+FILES = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
 TARBALL = ROOT / ".nox" / f"{PYODIDE.replace('@', '-')}.tgz"
 SECONDS = 120
 # The files of the course that run in the browser, as they are.
@@ -133,9 +140,11 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(TARBALL) as package:
         for name in FILES:
-            member = package.extractfile(f"package/{name}")
-            assert member is not None
+            member: Any = package.extractfile(f"package/{name}")
             (folder / name).write_bytes(member.read())
+    lock = folder / "pyodide-lock.json"
+    # No package is installed besides: the list of those that could be is long.
+    lock.write_text(json.dumps(json.loads(lock.read_text()) | {"packages": {}}))
     for name in SCRIPTS:
         shutil.copy(Path(__file__).with_name(name), folder)
     write_course(folder / "course.zip")

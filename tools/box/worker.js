@@ -16,11 +16,8 @@ def answer(kind, text):
 answer`;
 
 const start = async () => {
-  // Nothing is installed besides: the list of packages that could be is empty.
-  const info = { python: "3.14.2", abi_version: "2026_0", arch: "wasm32", platform: "emscripten_5_0_3", version: "314.0.7" };
-  const lockFileContents = JSON.stringify({ info, packages: {} });
   const [python, course] = await Promise.all([
-    loadPyodide({ lockFileContents, packageBaseUrl: "./" }),
+    loadPyodide(),
     fetch("course.zip").then((answer) => answer.arrayBuffer()),
   ]);
   python.unpackArchive(course, "zip", { extractDir: "course" });
