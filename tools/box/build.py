@@ -73,7 +73,7 @@ HTML = """<div class="fx-box" data-kind="{kind}">
 Stop</button>{share}</p>
 <p role="status">This needs JavaScript, and the site on a server.</p>
 <div></div>
-<pre tabindex="0" aria-label="What it says" hidden></pre>
+<pre tabindex="0" role="group" aria-label="What it says" hidden></pre>
 </div>"""
 SHARE = ' <button class="md-button">{}</button>'
 LOG = logging.getLogger("mkdocs.hooks.box")
