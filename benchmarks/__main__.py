@@ -163,7 +163,7 @@ def growth_row(growth: Growth) -> list[str]:
 
 
 def missed(is_missed: bool) -> str:
-    return " **missed**" if is_missed else ""
+    return " (over target)" if is_missed else ""
 
 
 def of_core(ratio: float | None) -> str:

@@ -65,6 +65,8 @@ def pairs_of(places: Sequence[Spot]) -> Iterator[Pair]:
 def is_step(pair: Pair, scale: Scale) -> bool:
     """Return whether an edge leads to the next line, and nothing is in its way there."""
     source, target = pair
+    if source.node.link:  # the way to the next row is the ring's
+        return False
     next_line = target.row == source.row + 1
     return next_line and (target.x >= source.x or target.right + scale.text_gap < source.x)
 

@@ -14,6 +14,7 @@ from drawing.sizes import Run, Scale, Spot, column_of, columns, runs
 
 BLOCK_PADDING = 8.0
 GROUP_GAP = 16.0
+RING = 26.0
 # Between the names of a group and of one inside it
 INSIDE = " > "
 # More rows than that are folded.
@@ -85,7 +86,7 @@ def place_nodes(panel: Panel, scale: Scale) -> Iterator[Spot]:
 
 
 def text_width(node: Node, scale: Scale) -> float:
-    parts = [part for part in (node.text, node.note, node.mark) if part]
+    parts = [part for part in (node.text, node.note, "" if node.link else node.mark) if part]
     return sum(map(scale.width_of, parts)) + scale.tag_gap * (len(parts) - 1)
 
 
@@ -108,7 +109,7 @@ def left_margin(panel: Panel, numbers: list[int], scale: Scale) -> float:
         scale.width_of(run.name) + 2 * BLOCK_PADDING - numbers[run.first] * scale.column
         for run in labelled_runs(panel)
     ]
-    return max([scale.radius + 1, *needed])
+    return max([RING if panel.is_ring else scale.radius + 1, *needed])
 
 
 def labelled_runs(panel: Panel) -> list[Run]:

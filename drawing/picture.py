@@ -31,6 +31,7 @@ class Node:
         label: What is written in place of the name.
         note: The text after it, in a softer colour.
         parent: In a tree, the name of the row above it.
+        link: In a ring, whether the link to the next row is ``kept`` or ``new``.
         line: The line of the picture's source that made it, counted from 1.
         start, end: Of a bar, when it begins and ends.
     """
@@ -45,6 +46,7 @@ class Node:
     label: str = ""
     note: str = ""
     parent: str = ""
+    link: str = ""
     line: int = 0
     start: float = 0
     end: float = 0
@@ -71,6 +73,10 @@ class Panel:
     @property
     def is_tree(self) -> bool:
         return any(node.parent for node in self.nodes)
+
+    @property
+    def is_ring(self) -> bool:
+        return any(node.link for node in self.nodes)
 
 
 class Moment(NamedTuple):

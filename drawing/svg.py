@@ -12,6 +12,7 @@ from drawing.edges import RIGHT
 from drawing.groups import SLASH, groups, is_cut, slash
 from drawing.layout import Block, Layout, fold, lay_out
 from drawing.picture import Node, Panel, Picture
+from drawing.ring import ring
 from drawing.sizes import WIDTH, Scale, Spot, scale_of
 
 HEADING = 24.0
@@ -158,6 +159,9 @@ def grounds(layout: Layout) -> Iterator[str]:
     """The background: groups from edge to edge, and blocks of a column."""
     scale = layout.scale
     yield from groups(layout)
+    if layout.panel.is_ring:
+        yield from ring(layout)
+        return
     for block in layout.blocks:
         yield ground(block, scale)
     for place in layout.places:
@@ -198,7 +202,8 @@ def node(place: Spot, scale: Scale) -> Iterator[str]:
     yield f'<g data-node="{escape(each.name)}"{line}><title>{escape(sentence(each))}</title>'
     yield glyph(each.op, place.x, place.y)
     mark = "badge" if each.mark.isdigit() else "mark"
-    for kind, text in (("name", each.text), ("note", each.note), (mark, each.mark)):
+    word = "" if each.link else each.mark
+    for kind, text in (("name", each.text), ("note", each.note), (mark, word)):
         if text:
             if kind == "badge":
                 yield f'<circle cx="{x + 4:g}" cy="{place.y:g}" r="{scale.pitch * 0.4:g}"/>'

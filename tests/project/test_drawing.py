@@ -358,6 +358,23 @@ def test_a_time_line_is_kept_with_its_moments_and_told_in_the_table():
     assert "<td>1</td><td>3</td>" in table(TIMED)
 
 
+def test_a_ring_is_closed_at_each_step_and_its_changed_links_are_marked():
+    picture = load("ring", PICTURES)
+    for each, group in zip(picture.panels, steps_of(figure(picture, "fx")), strict=True):
+        links = [path.get("class") for path in group.iter() if "ring" in path.get("class", "")]
+        # Those from each row to the next come first; the last one closes the ring.
+        assert links == [f"ring {node.link}" for node in each.nodes]
+        assert [path for path in group.iter() if path.get("class") == "caret"]
+    changed = {node.name for node in picture.panels[5].nodes if node.link == "new"}
+    assert changed == {"x", "neg"}
+
+
+def steps_of(html: str) -> list[ET.Element]:
+    """The drawings of a change, step by step."""
+    template = re.search(r"<template>(.*)</template>", html, re.DOTALL)
+    return list(ET.fromstring(template[1]))
+
+
 def test_a_line_is_at_the_same_height_in_both_time_lines():
     svg = drawn(load("schedules", PICTURES))
     heights = [(text.text, text.get("y")) for text in texts(svg, "name")]

@@ -18,7 +18,7 @@ from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.stage import a_learner, play, python
 from tools import previews
-from tools.pages import api, home
+from tools.pages import api, home, performance
 from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.lesson import FRONT_MATTER, LessonPage
 from tools.pages.road import KINDS, signposted
@@ -340,9 +340,25 @@ def test_the_home_page_starts_with_a_clone_where_its_address_is_known(monkeypatc
     ]
 
 
-def test_every_comment_of_the_home_page_becomes_its_piece():
-    page = (ROOT / "docs/index.md").read_text()
-    assert set(re.findall(r"<!-- (\w+) -->", page)) == set(home.PIECES)
+def test_every_comment_of_a_page_becomes_its_piece():
+    pages = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("index", "performance"))
+    assert set(re.findall(r"<!-- (\w+) -->", pages)) == set(home.PIECES)
+
+
+def test_the_page_about_performance_begins_with_a_bar_for_each_lesson():
+    rows = re.findall(r"<code>(\w+)</code>.*?width:(\d+)%.*?>(\d\.\d\d)<", performance.chart())
+    assert {name for name, *_ in rows} == {lesson.name for lesson in LESSONS} | {"finale"}
+    for _, width, ratio in rows:
+        assert int(width) == pytest.approx(100 * float(ratio) / performance.HIGHEST, abs=1)
+    page = home.with_pieces((ROOT / "docs/performance.md").read_text())
+    assert page.index('class="bars"') < page.index("## How it is measured") < page.index("???")
+    assert "missed**" not in page
+
+
+def test_the_chain_shows_what_the_first_command_prints():
+    page = (ROOT / "docs/chain.md").read_text(encoding="utf-8")
+    with a_learner():
+        assert play("check", "chain").screen in page
 
 
 def test_what_the_build_imports_of_ours_needs_no_torch():

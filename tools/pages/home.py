@@ -1,7 +1,7 @@
-"""The home page's facts and its list of lessons, from the table of lessons.
+"""What pages show of tables: of the home page its facts, lessons and map, and the figures.
 
 Each is a comment on a line of its own: ``<!-- facts -->``, ``<!-- start -->``, ``<!-- path -->``,
-``<!-- map -->``.
+``<!-- map -->``; on the page about performance ``<!-- chart -->`` and ``<!-- figures -->``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from drawing.figure import figure
 from kata.commands.card import course
 from lessons import COURSE, LESSONS, TOGETHER, Lesson
+from tools.pages import performance
 
 
 class Band(NamedTuple):
@@ -100,6 +101,8 @@ PIECES: dict[str, Callable[[], str]] = {
     "start": start,
     "path": path,
     "map": course_map,
+    "chart": performance.chart,
+    "figures": performance.folded,
 }
 
 

@@ -83,30 +83,36 @@ def ring() -> Picture:
         "after the block, new nodes go to the end again",
         "relu takes neg instead of x, and both tables of users follow",
     ]
+    before: set[tuple[str, str]] = set()
     return stepped(
         "A graph is a ring of nodes",
         "Left eight lines that build and edit a graph, right its nodes in order, below the root "
-        "that closes the ring. Beside each are the one before, the one after and its users. A mark "
-        "says where the next node goes: before the root, and within the block before relu.",
+        "that closes the ring. Arrows on the left of the nodes link each with the next and the one "
+        "before; those that a line changed are marked. Lines on the right lead from each node to "
+        "its users. A dashed line is where the next node goes: at the end, and within the block "
+        "before relu.",
         source_of(edit),
         says,
-        run_in_steps(edit, (), lambda variables: ring_of(variables["graph"])),
+        run_in_steps(edit, (), lambda variables: ring_of(variables["graph"], before)),
     )
 
 
-def ring_of(graph: Graph) -> Panel:
-    """The root and its nodes, each with its neighbours and users."""
+def ring_of(graph: Graph, before: set[tuple[str, str]]) -> Panel:
+    """The root and its nodes, and which links are new; the links are the next ``before``."""
     root, place = graph._root, graph._insert.__self__  # type: ignore[attr-defined]
     rows = (Node("root", "value"), *panel(graph).nodes)  # type: ignore[arg-type]
+    links = [(node.name, node.next.name) for node in (root, *graph.nodes)]
+    known = set(before)
+    before.clear()
+    before.update(links)
     return Panel(
         tuple(
             replace(
                 row,
-                note=f"{node.prev.name or 'root'} ↔ {node.next.name or 'root'}"
-                + f", used by {', '.join(user.name for user in node.users)}" * bool(node.users),
-                mark="next above" if node is place else "",
+                link="kept" if link in known else "new",
+                mark="the next node goes before it" if node is place else "",
             )
-            for row, node in zip(rows, (root, *graph.nodes), strict=True)
+            for row, node, link in zip(rows, (root, *graph.nodes), links, strict=True)
         )
     )
 
