@@ -216,6 +216,19 @@ def test_code_beside_a_picture_is_shown_whole_on_a_phone(visitor: Visitor):
             assert code.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
 
 
+def test_a_new_node_has_a_frame_where_a_graph_grows_as_where_it_changes(visitor: Visitor):
+    with visitor.visit("lessons/proxy.html", calm=True) as visit:
+        figure = visit.page.locator(".fx-steps").first
+        figure.locator("input[type=range]").focus()
+        visit.page.keyboard.press("Home")
+        style = "node => getComputedStyle(node).outlineStyle"
+        assert figure.locator("[data-node].here").evaluate(style) == "solid"
+    with visitor.visit("lessons/inlining.html", calm=True) as visit:
+        figure = visit.page.locator(".fx-change").first
+        figure.get_by_role("button", name="Step on").click()
+        assert figure.locator(".fx-view .frame").first.is_visible()
+
+
 def test_a_bracket_alone_shows_where_a_group_ends_in_a_player(visitor: Visitor):
     with visitor.visit("lessons/backend.html", calm=True) as visit:
         stage = visit.page.locator(".fx-change .fx-view").first

@@ -21,6 +21,7 @@ from tools import previews
 from tools.pages import api, home, performance
 from tools.pages.differences import ROW, as_html, differences, differences_fence
 from tools.pages.lesson import FRONT_MATTER, LessonPage
+from tools.pages.plan import with_plans
 from tools.pages.road import KINDS, signposted
 from tools.pages.torch_places import UnknownPlaceError, installed, lines_of, linked, places_in
 
@@ -338,6 +339,17 @@ def test_the_home_page_starts_with_a_clone_where_its_address_is_known(monkeypatc
         "$ pip install nox",
         "$ nox -s kata",
     ]
+
+
+def test_the_plans_of_a_workshop_go_by_the_minutes_of_the_lessons_and_end_before_six():
+    page = with_plans((ROOT / "docs/instructors.md").read_text(encoding="utf-8"))
+    rows = re.findall(r"\| (\d+) \| \[.*?\]\(lessons/\w+\.md\), `(\w+)`", page)
+    minutes = {lesson.name: str(lesson.minutes) for lesson in LESSONS}
+    assert rows == [(minutes[name], name) for _, name in rows] != []
+    ends = re.findall(r"^\| (\d+):\d\d \|  \| end \|$", page, re.MULTILINE)
+    assert len(ends) == 3
+    assert all(int(hour) < 18 for hour in ends)
+    assert "| 60 | lunch |" in page
 
 
 def test_every_comment_of_a_page_becomes_its_piece():

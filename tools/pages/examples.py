@@ -24,7 +24,7 @@ from tools.pages.fences import Fence, fences
 # Shown, not run: shell, text, settings, pictures that the site draws, and quotations.
 SHOWN = {
     *("bash", "console", "text", "toml", "yaml", "json", "csv", "diff"),
-    *("fx-graph", "solution", "differences", "strip"),
+    *("fx-graph", "solution", "differences", "strip", "plan"),
 }
 OUTPUT = "output"
 # A folder that holds no lesson: whatever a page imports from ``lessons`` is lent.

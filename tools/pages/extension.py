@@ -23,6 +23,7 @@ from markdown.util import AtomicString
 
 from tools.box.build import with_box
 from tools.pages.home import with_pieces
+from tools.pages.plan import with_plans
 from tools.pages.road import signposted
 from tools.pages.torch_places import linked
 
@@ -57,7 +58,7 @@ class Rewriting(Preprocessor):
     def run(self, lines: list[str]) -> list[str]:
         """Return the lines of the rewritten page."""
         text = "\n".join(lines)
-        for step in (with_box, with_pieces, signposted, linked, with_fenced_sessions):
+        for step in (with_box, with_pieces, with_plans, signposted, linked, with_fenced_sessions):
             text = step(text)
         return text.split("\n")
 
