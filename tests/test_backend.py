@@ -30,6 +30,7 @@ from tests.models.backend import (
     flat,
     gelu_tanh,
     inputs,
+    kept_for_long,
     kernels,
     no_kernel_waits_for_itself,
     only_kernel,
@@ -49,6 +50,15 @@ from tests.suite import equal, is_value, refuses, same_numbers
 needs_compiler = pytest.mark.compiler
 
 # --- step 1: which nodes fit one loop -------------------------------------------------------------
+
+
+PLACES = {
+    "whole": "both have the same shape",
+    "single": "the operand has one element, in however many dimensions",
+    "row": "the operand has the shape `row_shape` of the loop's",
+    "column": "the operand has one number per column, and all its other sizes are 1",
+    None: "the operand has neither one number per row nor one per column",
+}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +82,7 @@ needs_compiler = pytest.mark.compiler
     ids=str,
 )
 def test_an_operand_is_read_at_its_place(lesson, shape, operand, expected):
-    equal(lesson.place(shape, operand), expected)
+    equal(lesson.place(shape, operand), expected, cause=(PLACES.__contains__, PLACES[expected]))
 
 
 FIT = {
@@ -107,6 +117,7 @@ UNFIT = {
     "an operand has other strides": lambda x: x + x.t(),
     "an operand is float64": lambda x: x + x.double()[0, 0],
     "a number is nan": lambda x: x.clamp(min=math.nan),
+    "a keyword argument is nan": lambda x: torch.add(x, x, alpha=math.nan),
     "an operand is read neither by row nor by column": lambda x: x.view(3, 1, 3) + x,
     "the reduced dimension isn't the last one": lambda x: x.sum(0, keepdim=True),
     "the reduced dimension isn't kept": lambda x: x.sum(-1),
@@ -154,7 +165,8 @@ def test_a_node_that_does_not_fit_has_no_loop(lesson):
 
 def test_a_reduction_runs_over_the_shape_of_its_input(lesson):
     node = call(lesson, lambda x: x.sum(-1, keepdim=True), torch.ones(4, 3))
-    equal(lesson.loop_shape(node, {}), (4, 3))
+    words = "that is the shape of the result, but the loop reads each element of the input"
+    equal(lesson.loop_shape(node, {}), (4, 3), cause=(is_value((4, 1)), words))
 
 
 @pytest.mark.parametrize(
@@ -173,13 +185,29 @@ def test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input(lesson, sha
     loops = {each: lesson.Loop(0, 0, None) for each in node.all_input_nodes}
     for each, (level, shape) in zip(node.all_input_nodes, shapes, strict=False):
         loops[each] = lesson.Loop(0, level, shape)
-    equal(lesson.loop_shape(node, loops), expected)
+    earlier = {shape for _, shape in shapes} - {expected}
+    equal(
+        lesson.loop_shape(node, loops),
+        expected,
+        cause=[
+            (is_value((5, 3)), "the loop of that input has 5 rows, and the node has 4"),
+            (is_value((4, 1)), "an input's loop has these rows, and can run the node once per row"),
+            (
+                earlier.__contains__,
+                "both loops have these rows: the higher level decides",
+            ),
+        ],
+    )
 
 
 def test_the_level_counts_how_often_the_loop_changes(lesson):
     graph = flat(lesson, lambda x: x.neg().relu().mm(x).neg(), torch.ones(3, 3)).graph
     levels = [loop.level for loop in lesson.loops_of(graph).values()]
-    equal(levels[:5], [0, 1, 1, 2, 3])
+    equal(
+        levels[:5],
+        [0, 1, 1, 2, 3],
+        hint="it changes three times: from `x` to `neg`, from `relu` to `mm`, from `mm` to `neg`",
+    )
 
 
 def test_an_input_adds_to_the_level_only_if_its_own_loop_is_another(lesson):
@@ -232,7 +260,29 @@ def test_a_node_with_users_in_two_loops_stays(lesson):
     loops = dict(before)
     lesson.join_users(graph, loops)
     (exp,) = (node for node in graph.nodes if node.name == "exp")
-    equal(loops[exp], before[exp])
+    equal(
+        loops[exp],
+        before[exp],
+        cause=(
+            lambda got: got in before.values(),
+            "`exp` moved, but its users have several loops",
+        ),
+    )
+
+
+def test_a_node_of_another_shape_than_its_user_stays(lesson):
+    args = torch.ones(4, 1), torch.ones(4, 3)
+    graph = flat(lesson, lambda row, x: row.neg() + x, *args).graph
+    before = lesson.loops_of(graph)
+    loops = dict(before)
+    lesson.join_users(graph, loops)
+    (neg,) = (node for node in graph.nodes if node.name == "neg")
+    equal(
+        loops[neg].shape,
+        (4, 1),
+        cause=(is_value((4, 3)), "`neg` runs over (4, 1), and its user over (4, 3)"),
+        hint="compare the shapes of the two loops",
+    )
 
 
 def test_a_chain_of_eight_is_one_kernel(lesson):
@@ -243,7 +293,14 @@ def test_a_chain_of_eight_is_one_kernel(lesson):
 
 
 def test_norm_gelu_residual_and_softmax_are_one_kernel(lesson):
-    equal(counts(lesson, block, *inputs(4, 3)), [14])
+    equal(
+        counts(lesson, block, *inputs(4, 3)),
+        [14],
+        cause=(
+            lambda got: len(got) != 1,
+            "a kernel for each number: one loop can run all 14",
+        ),
+    )
 
 
 def test_a_matrix_product_separates_kernels(lesson):
@@ -251,13 +308,27 @@ def test_a_matrix_product_separates_kernels(lesson):
         return (x * 2 + 1).mm(x).relu().neg()
 
     found = lesson.kernels(flat(lesson, function, torch.ones(3, 3)))
-    equal([operators(each) for each in found], [["mul", "add"], ["mm"], ["relu", "neg"]])
+    equal(
+        [operators(each) for each in found],
+        [["mul", "add"], ["mm"], ["relu", "neg"]],
+        cause=(
+            is_value([["mul", "add"], ["relu", "neg"]]),
+            "`mm` is a partition too: the graph that runs is put together from all of them",
+        ),
+    )
 
 
 def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
     module = flat(lesson, lambda x: torch.relu(x).mm(x).mm(x).tanh(), torch.ones(3, 3))
     found = [(operators(each), each.is_fused) for each in lesson.kernels(module)]
-    equal(found, [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)])
+    equal(
+        found,
+        [(["relu"], False), (["mm"], False), (["mm"], False), (["tanh"], False)],
+        cause=(
+            lambda got: (["mm", "mm"], True) in got,
+            "two nodes that no loop can run are in one kernel: each is a partition of its own",
+        ),
+    )
 
 
 def test_a_kernel_knows_what_enters_and_what_leaves(lesson):
@@ -266,7 +337,11 @@ def test_a_kernel_knows_what_enters_and_what_leaves(lesson):
         return a.mm(y), a.neg()
 
     (kernel,) = kernels(lesson, function, *inputs(3, 3))
-    equal([node.name for node in kernel.outputs], ["relu", "neg"])
+    equal(
+        [node.name for node in kernel.outputs],
+        ["relu", "neg"],
+        cause=(is_value([]), "`collect_crossings` of the lesson `split_module` notes them"),
+    )
     equal(len(kernel.inputs), 2)
 
 
@@ -278,8 +353,16 @@ def test_each_partition_comes_after_those_that_it_needs(lesson):
     equal(
         [operators(each) for each in found],
         [["neg", "exp"], ["mm"], ["relu", "add"]],
-        cause=(is_value([["relu", "add"], ["neg", "exp"], ["mm"]]), "`add` needs `mm`"),
-        hint="`order_partitions` of the lesson `split_module`",
+        cause=[
+            (
+                is_value([["relu", "add"], ["neg", "exp"], ["mm"]]),
+                "`add` needs `mm`: `order_partitions` of the lesson `split_module` knows",
+            ),
+            (
+                is_value([["relu", "neg", "exp"], ["mm"], ["add"]]),
+                "`relu` isn't in the loop of its only user: `join_users` moves it there",
+            ),
+        ],
     )
 
 
@@ -308,11 +391,19 @@ def test_each_shape_has_its_own_kernel(lesson):
     def function(x, y):
         return x.neg() * 2, y.neg() * 3
 
-    equal(counts(lesson, function, torch.ones(3), torch.ones(4)), [2, 2])
+    equal(
+        counts(lesson, function, torch.ones(3), torch.ones(4)),
+        [2, 2],
+        cause=(is_value([4]), "a loop over 3 elements and one over 4 are one kernel"),
+    )
 
 
 def test_neighbours_share_a_loop(lesson):
-    equal(counts(lesson, lambda x, y: (x.neg() * 2, y.neg() * 3), *inputs(3)), [4])
+    equal(
+        counts(lesson, lambda x, y: (x.neg() * 2, y.neg() * 3), *inputs(3)),
+        [4],
+        cause=(is_value([2, 2]), "their loops are equal, though neither needs the other"),
+    )
 
 
 def test_nodes_after_a_reduction_stay_in_its_loop(lesson):
@@ -367,12 +458,13 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
         (chain, [["mul", "add", "sigmoid", "sub", "tanh", "mul_1", "silu", "mul_2", "add_1"]]),
         (widest, [["add", "add_1", "amax"], ["sub"]]),
         (two_results, [["mul", "sum_1", "mul_1", "add"], ["div"]]),
+        (kept_for_long, [["amax", "mul"], ["sub", "exp", "sum_1"], ["div", "add"]]),
         (
             lambda x, y: x - x.mean(-1, keepdim=True) - y.mean(-1, keepdim=True),
             [["mean", "mean_1"], ["sub", "sub_1"]],
         ),
     ],
-    ids=["chain", "widest", "two_results", "two_means"],
+    ids=["chain", "widest", "two_results", "kept_for_long", "two_means"],
 )
 def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expected):
     kernel = only_kernel(lesson, function, *inputs(4, 3))
@@ -384,13 +476,21 @@ def test_a_node_that_uses_a_row_waits_for_the_next_pass(lesson, function, expect
         cause=[
             (lambda got: len(got) > fewest, "there are more passes than needed"),
             (lambda got: len(got) < fewest, "a node uses a row before the pass has computed it"),
+            (lambda got: len(got) == fewest, "the latest of a node's inputs decides on its pass"),
         ],
     )
 
 
 def test_a_row_from_outside_is_there_in_the_first_pass(lesson):
     kernel = only_kernel(lesson, lambda x, row: (x + row) * 2, torch.ones(4, 3), torch.ones(4, 1))
-    equal([len(nodes) for nodes in lesson.phases(kernel)], [2])
+    equal(
+        [len(nodes) for nodes in lesson.phases(kernel)],
+        [2],
+        cause=(
+            lambda got: len(got) > 1,
+            "`row` is an input of the kernel, so it is known before the first pass",
+        ),
+    )
 
 
 def test_each_node_is_in_one_pass_after_its_inputs(lesson):
@@ -454,17 +554,28 @@ def test_an_input_is_read_at_its_place(lesson, shape, expected):
 def test_a_value_per_column_is_kept_for_a_later_pass(lesson, function, expected):
     writer, nodes = writer_of(lesson, function, *inputs(4, 3))
     kept = [name for name, node in nodes.items() if writer.is_kept(node)]
-    rows = {"sum_1", "mul_1"}
+    rows = {n for n, node in nodes.items() if node.meta["val"].shape != writer.kernel.shape}
     equal(
         kept,
         expected,
-        cause=(lambda got: not expected and rows & {*got}, "a value per row needs no buffer"),
+        cause=[
+            (lambda got: rows & {*got}, "a value per row needs no buffer"),
+            (
+                lambda got: {*got} < {*expected},
+                "a later pass needs the value, and its variable is gone at the next column",
+            ),
+            (lambda got: {*got} > {*expected}, "no later pass needs the value"),
+        ],
     )
 
 
 def test_a_reduction_takes_a_step_for_each_column(lesson):
     writer, nodes = writer_of(lesson, softmax, torch.ones(4, 3))
-    equal(writer.in_loop(nodes["sum_1"]), ["s_sum_1 += v_exp;"])
+    equal(
+        writer.in_loop(nodes["sum_1"]),
+        ["s_sum_1 += v_exp;"],
+        cause=(is_value(["s_sum_1 += v_exp"]), "a statement of C ends with a semicolon"),
+    )
 
 
 def test_a_value_is_computed_kept_and_stored(lesson):
@@ -481,7 +592,8 @@ def test_a_row_has_its_lines_after_the_loop(lesson):
 
     writer, nodes = writer_of(lesson, function, *inputs(4, 3))
     equal(writer.after_loop(nodes["mean"]), ["const float v_mean = s_mean / columns;"])
-    equal(writer.in_loop(nodes["add"]), [])
+    words = "a value per row is computed once, after the loop over the columns"
+    equal(writer.in_loop(nodes["add"]), [], cause=(bool, words))
     *_, stored = writer.after_loop(nodes["add"])
     equal(stored, "o_add[i] = v_add;")
 
@@ -550,7 +662,14 @@ def test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default(lesson, othe
     launch = lesson.launcher(kernel, lambda *_: None)  # so that nothing is written
     with default(**other):
         result = launch(*args)
-        equal((result.dtype, result.device.type), (torch.float32, "cpu"))
+        equal(
+            (result.dtype, result.device.type),
+            (torch.float32, "cpu"),
+            cause=(
+                is_value((torch.get_default_dtype(), torch.get_default_device().type)),
+                "the output is made with the default dtype and device, but C writes float32",
+            ),
+        )
         result = node.target(*args)
     same_numbers(result, chain(*args))
 

@@ -7,7 +7,7 @@ from tests.suite.answers import around, on, right, wrong
 # --- wrong: which nodes fit -----------------------------------------------------------------------
 
 
-@wrong("test_an_operand_is_read_at_its_place", says="expected: None")
+@wrong("test_an_operand_is_read_at_its_place", says="neither one number per row")
 def broadcasts_by_the_last_size_alone(lesson):
     """Takes every operand whose last size is the loop's for a column."""
 
@@ -23,6 +23,15 @@ def asks_for_the_operator_alone(lesson):
     @on(lesson)
     def fits(node):
         return node.target in lesson.POINTWISE or node.target in lesson.REDUCTIONS
+
+
+@wrong("test_any_other_node_does_not_fit", says="a keyword argument is nan")
+def reads_positional_arguments_alone(lesson):
+    """Goes through the node's ``args``, and not its ``kwargs``."""
+
+    @on(lesson)
+    def arguments(node):
+        return dict(enumerate(node.args))
 
 
 @wrong("test_a_node_of_torch_fits_too", says="use `is_node`")
@@ -44,6 +53,34 @@ def groups_by_shape(lesson):
     @around(lesson)
     def loops_of(original, graph):
         return {node: loop._replace(level=0) for node, loop in original(graph).items()}
+
+
+@wrong("test_a_reduction_runs_over_the_shape_of_its_input", says="each element of the input")
+def runs_a_reduction_over_its_result(lesson):
+    """Gives a reduction the loop of its result."""
+
+    @around(lesson)
+    def loop_shape(original, node, loops):
+        is_reduction = node.target in lesson.REDUCTIONS and lesson.fits(node)
+        return lesson.shape_of(node) if is_reduction else original(node, loops)
+
+
+@wrong(
+    "test_a_node_with_one_number_per_row_runs_in_the_loop_of_an_input",
+    says="the higher level decides",
+)
+def joins_the_first_loop_with_its_rows(lesson):
+    """Takes the first of the inputs' loops, whatever their levels."""
+
+    @on(lesson)
+    def loop_shape(node, loops):
+        if not lesson.fits(node):
+            return None
+        if node.target in lesson.REDUCTIONS:
+            return lesson.shape_of(node.args[0])
+        own = lesson.shape_of(node)
+        shapes = [loops[each].shape for each in node.all_input_nodes]
+        return next((each for each in shapes if each and lesson.row_shape(each) == own), own)
 
 
 @wrong("test_an_input_adds_to_the_level_only_if_its_own_loop_is_another", says="0 + 1 < 3")
@@ -112,6 +149,42 @@ def joins_users_in_a_later_epoch(lesson):
                     loops[node] = loop
 
 
+@wrong("test_a_node_of_another_shape_than_its_user_stays", says="its user over (4, 3)")
+def joins_users_of_another_shape(lesson):
+    """Compares the epochs of two loops, and not their shapes."""
+
+    @on(lesson)
+    def join_users(graph, loops):
+        for node in reversed(list(graph.nodes)):
+            users = {loops[user] for user in node.users}
+            if loops[node].shape and len(users) == 1:
+                (loop,) = users
+                if loop.shape and loop.epoch == loops[node].epoch:
+                    loops[node] = loop
+
+
+@wrong("test_each_partition_comes_after_those_that_it_needs", says="`join_users` moves it there")
+def leaves_all_nodes_in_their_loops(lesson):
+    """Forgets to call ``join_users``."""
+    lesson.join_users = lambda graph, loops: None
+
+
+@wrong("test_a_single_node_is_a_partition_that_is_not_fused", says="a partition of its own")
+def groups_what_no_loop_can_run(lesson):
+    """Takes equal loops for one kernel, also those without a shape."""
+
+    @on(lesson)
+    def kernels(gm):
+        loops = lesson.loops_of(gm.graph)
+        lesson.join_users(gm.graph, loops)
+        levels = {node: (loop.shape, loop.shape and loop.level) for node, loop in loops.items()}
+        partitions = lesson.assign_nodes(gm.graph, levels.__getitem__, lesson.Kernel)
+        for kernel in partitions:
+            kernel.shape = loops[kernel.nodes[0]].shape or ()
+        lesson.collect_crossings(gm, partitions)
+        return lesson.order_partitions(partitions)
+
+
 @wrong("test_each_partition_comes_after_those_that_it_needs", says="`add` needs `mm`")
 def keeps_the_order_of_the_first_nodes(lesson):
     """Returns the partitions as ``assign_nodes`` does."""
@@ -127,7 +200,23 @@ def makes_one_pass(lesson):
     lesson.phases = lambda kernel: [list(kernel.nodes)]
 
 
-@wrong("test_a_row_from_outside_is_there_in_the_first_pass", says="got: [0, 2]")
+@wrong("test_a_node_that_uses_a_row_waits_for_the_next_pass", says="the latest of a node's inputs")
+def follows_the_last_argument(lesson):
+    """Puts a node into the pass of its last input."""
+
+    @on(lesson)
+    def phases(kernel):
+        phase = {}
+        for node in kernel.nodes:
+            inside = [each for each in node.all_input_nodes if each in phase]
+            is_per_column = not lesson.is_per_row(kernel, node)
+            waits = [phase[n] + (is_per_column and lesson.is_per_row(kernel, n)) for n in inside]
+            phase[node] = waits[-1] if waits else 0
+        count = max(phase.values()) + 1
+        return [[node for node in phase if phase[node] == number] for number in range(count)]
+
+
+@wrong("test_a_row_from_outside_is_there_in_the_first_pass", says="known before the first pass")
 def waits_for_rows_from_outside(lesson):
     """Gives a pass of its own to a value per row that another kernel made."""
 
@@ -151,7 +240,7 @@ def reads_rows_from_buffers(lesson):
         return original(self, node, argument)
 
 
-@wrong("test_a_value_per_column_is_kept_for_a_later_pass", says="got: []")
+@wrong("test_a_value_per_column_is_kept_for_a_later_pass", says="gone at the next column")
 def keeps_nothing(lesson):
     """Believes that a variable lives until the last pass."""
 
@@ -184,7 +273,8 @@ def forgets_the_semicolon(lesson):
 
 
 @wrong(
-    "test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default", says="(torch.float64, 'cpu')"
+    "test_the_outputs_are_float32_on_the_cpu_whatever_is_the_default",
+    says="made with the default dtype and device",
 )
 def allocates_what_is_the_default(lesson):
     """Makes outputs of the default dtype, on the default device."""

@@ -286,6 +286,7 @@ def test_a_reduction_over_other_dimensions_stays_torchs(lesson, name):
 
 SEPARATED = {
     "a view": lambda x: (x * 2).exp().view(6, 10).relu() + 1,
+    "a view without a schema": lambda x: aten._unsafe_view((x * 2).exp(), [6, 10]).relu() + 1,
     "two views": lambda x: (x * 2).view(60).exp().view(6, 10).relu() + 1,
     "a dimension more": lambda x: (x * 2).exp().unsqueeze(1).relu(),
     "a dimension less": lambda x: (x[:1] * 2).exp().squeeze(0).relu(),
@@ -397,6 +398,10 @@ NEEDED = {
         (aten._unsafe_view(p := x.mm(y), [25]) * 2 + 1),
         (p * 3).exp(),
     ),
+    "read by such a view later": lambda x, y: (
+        view := aten._unsafe_view(p := x.mm(y), [25]),
+        (view + (p * 3).tanh().mm(x)[0, 0]) * 2,
+    )[1],
     "in two kernels": lambda x, y: ((p := x.mm(y)).exp() * 2).mm(x) + (p[0] * 2).exp(),
 }
 
