@@ -18,10 +18,10 @@ from types import CodeType, ModuleType
 
 from kata.completing import Completion
 from kata.paths import CORES
-from kata.stubs import is_stub
 from lessons import LESSONS
 
 PACKAGE = "lessons"
+NAMES = {lesson.name for lesson in LESSONS}
 
 
 @contextlib.contextmanager
@@ -65,9 +65,7 @@ def replace_modules(
 
 
 @contextlib.contextmanager
-def lending(
-    folder: Path, own: str = "", yours: Collection[str] | None = None
-) -> Iterator[LessonFinder]:
+def lending(folder: Path, own: str = "", yours: Collection[str] = ()) -> Iterator[LessonFinder]:
     """Let ``lessons.*`` be those in a folder, and lend what isn't the learner's."""
     finder = LessonFinder(own, folder, yours)
     with only_these_modules(PACKAGE, {}), finder.installed():
@@ -80,7 +78,7 @@ class LessonFinder(MetaPathFinder):
     Args:
         own: The lesson that is judged: it is never lent.
         folder: The learner's folder.
-        yours: The siblings that are the learner's; ``None`` for all that are written.
+        yours: The siblings that are the learner's.
         step: The step for which the lesson that is judged is completed; 0 for none.
 
     Attributes:
@@ -88,9 +86,7 @@ class LessonFinder(MetaPathFinder):
         completed: The functions of the judged lesson that do.
     """
 
-    def __init__(
-        self, own: str, folder: Path, yours: Collection[str] | None = None, step: int = 0
-    ) -> None:
+    def __init__(self, own: str, folder: Path, yours: Collection[str] = (), step: int = 0) -> None:
         self.own = own
         self.folder = folder
         self.yours = yours
@@ -104,7 +100,8 @@ class LessonFinder(MetaPathFinder):
         package, _, inner = fullname.partition(".")
         if package != PACKAGE or not inner:
             return None
-        if self.is_lent(inner):
+        if inner in NAMES and inner != self.own and inner not in self.yours:
+            self.lent.append(inner)
             return spec_from_loader(fullname, Loan(fullname, str(CORES / f"{inner}.py")))
         source = self.folder / f"{inner}.py"
         if not source.exists():
@@ -113,15 +110,6 @@ class LessonFinder(MetaPathFinder):
         if self.step and inner == self.own:
             loader = CompletedSource(fullname, str(source), self)
         return spec_from_file_location(fullname, source, loader=loader)
-
-    def is_lent(self, lesson: str) -> bool:
-        """Return whether a module is a sibling that comes from the reference, noting it."""
-        is_sibling = lesson != self.own and any(lesson == row.name for row in LESSONS)
-        is_theirs = self.yours is None or lesson in self.yours
-        if not is_sibling or (is_theirs and is_written(lesson, self.folder)):
-            return False
-        self.lent.append(lesson)
-        return True
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -154,15 +142,3 @@ class CompletedSource(FreshSource):
         completion = Completion(self.finder.own, self.get_data(self.path), self.finder.step)
         self.finder.completed = completion.lent
         return completion.code(self.path)
-
-
-def is_written(lesson: str, folder: Path) -> bool:
-    """Return whether the lesson's file in ``folder`` differs from its stub and can be compiled."""
-    file = folder / f"{lesson}.py"
-    if not file.is_file() or is_stub(lesson, file.read_bytes()):
-        return False
-    try:
-        compile(file.read_bytes(), "<lesson>", "exec")
-    except (SyntaxError, ValueError):
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""How each lesson stands: what its last run said, kept in ``.kata/results/<lesson>.json``."""
+"""The learner's files and how each lesson stands: what its last run said is kept in ``.kata/``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,148 @@ import ast
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kata import workspace
-from kata.paths import ROOT
+from kata.judge import Request
+from kata.paths import ROOT, STUBS
+from kata.stubs import is_stub
 from kata.verdict import DONE, PASSED, Count, End, Verdict
-from kata.workspace import is_pristine, write
-from lessons import COURSE, FINALE, TOGETHER, Lesson
+from lessons import COURSE, FINALE, LESSONS, TOGETHER, Lesson
 
 # A run that was cut short from outside says nothing about the lesson.
 NO_RESULT = (End.STOPPED, End.BROKEN)
 NEEDS = {lesson.name: lesson.needs for lesson in COURSE}
+NAMES = tuple(lesson.name for lesson in LESSONS)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A learner's folders.
+
+    Attributes:
+        lessons: The files the learner writes.
+        memory: What the runner keeps: a copy per lesson, hints shown, results. git ignores it.
+    """
+
+    lessons: Path
+    memory: Path
+
+
+HERE = Workspace(STUBS, ROOT / ".kata")
+
+
+# --- the learner's files
+
+
+def file_of(lesson: str) -> Path:
+    return HERE.lessons / f"{lesson}.py"
+
+
+def source_of(lesson: str) -> bytes:
+    """Return what the lesson's file holds now; nothing where it is missing."""
+    file = file_of(lesson)
+    return file.read_bytes() if file.is_file() else b""
+
+
+def unwritten(lesson: str) -> list[str]:
+    """Return which of a lesson's files are their stubs: its own, or those that the finale needs."""
+    return [each for each in files_of(lesson) if is_stub(each, source_of(each))]
+
+
+def is_pristine(lesson: str) -> bool:
+    """Return whether the lesson's file, or one that the finale or the chain needs, is a stub."""
+    return bool(unwritten(lesson))
+
+
+def files_of(lesson: str) -> tuple[str, ...]:
+    """The lessons whose files are judged: the lesson itself, or all that the finale needs."""
+    return TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
+
+
+def sources_in(folder: Path) -> dict[str, bytes]:
+    """What the lessons' files in a folder hold."""
+    files = {name: folder / f"{name}.py" for name in NAMES}
+    return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+
+
+def written(sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The lessons whose file differs from the stub, and can be read by Python."""
+    return tuple(name for name, source in sources.items() if is_written(name, source))
+
+
+def is_written(lesson: str, source: bytes) -> bool:
+    with contextlib.suppress(SyntaxError, ValueError):
+        return not is_stub(lesson, source) and bool(compile(source, lesson, "exec"))
+    return False
+
+
+def write(target: Path, content: bytes) -> None:
+    """Write a file, and the folders that it needs."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+
+
+def shown(path: Path) -> str:
+    """A path as the learner knows it: relative to the repository, if it is inside."""
+    root = HERE.memory.parent
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
+def hash_of(lesson: str, sources: Mapping[str, bytes] | None = None) -> str:
+    """Return a hash of the lesson's code, as it is now or in what was read before."""
+    read = source_of if sources is None else sources.__getitem__
+    codes = "".join(hash_of_code(read(each)) for each in files_of(lesson))
+    return hashlib.sha256(codes.encode()).hexdigest()
+
+
+@cache
+def hash_of_code(source: bytes) -> str:
+    """Return a hash of what Python reads in a file: comments and layout change nothing."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        source = ast.dump(ast.parse(source)).encode()
+    return hashlib.sha256(source).hexdigest()
+
+
+# --- what is the learner's when a lesson is judged
+
+
+def request(lesson: str, *, step: int = 0, first: tuple[str, ...] = ()) -> Request:
+    """Return a run of a lesson as its files are now, each of which is read once."""
+    if lesson in TOGETHER:
+        sources = {name: source_of(name) for name in NAMES}
+        return Request(lesson, sources, written(sources), step=step)
+    yours = siblings_of(lesson)
+    sources = {name: source_of(name) for name in (lesson, *yours)}
+    return Request(lesson, sources, yours, step=step, first=first)
+
+
+def siblings_of(lesson: str) -> tuple[str, ...]:
+    """Return the lessons that are the learner's when another is judged: those that are green."""
+    return tuple(name for name in all_needs(lesson) if is_yours(name))
+
+
+def is_yours(lesson: str) -> bool:
+    """Return whether other lessons use the learner's file: its core was green as it is now."""
+    result = recall(lesson)
+    return result is not None and result.green == hash_of(lesson)
+
+
+def has_changed(lesson: str) -> bool:
+    """Return whether a lesson was green once, and its code is another one now."""
+    return bool(getattr(recall(lesson), "green", "")) and not is_yours(lesson)
+
+
+def all_needs(lesson: str) -> tuple[str, ...]:
+    """The lessons that it imports, directly or not."""
+    direct = NEEDS[lesson]
+    return tuple(dict.fromkeys((*direct, *(name for need in direct for name in all_needs(need)))))
+
+
+# --- results
 
 
 @dataclass(frozen=True)
@@ -45,105 +172,56 @@ class Result:
 
     @property
     def is_current(self) -> bool:
-        """Whether the file is still the one that was judged."""
+        """Whether the code is still what was judged."""
         return self.judged == hash_of(self.lesson)
 
 
-def remember(verdict: Verdict, judged: str) -> None:
+def remember(verdict: Verdict, code: str) -> None:
     """Keep what a run said, if it was of all the lesson's tests.
 
     Args:
         verdict: What it said.
-        judged: ``hash_of`` the lesson before the run: a file saved meanwhile wasn't judged.
+        code: The hash of what was judged: the file may have been saved again meanwhile.
     """
     if verdict.ending.how in NO_RESULT or verdict.step:
         return
     core = verdict.count(stretch=False)
-    green = judged if core.is_green else getattr(recall(verdict.lesson), "green", "")
+    green = code if core.is_green else getattr(recall(verdict.lesson), "green", "")
     stretch = verdict.count(stretch=True)
-    keep(Result(verdict.lesson, verdict.state, core, stretch, judged, green))
+    keep(Result(verdict.lesson, verdict.state, core, stretch, code, green))
 
 
-def remember_green(verdict: Verdict, judged: str) -> None:
+def remember_green(verdict: Verdict, code: str) -> None:
     """Keep that a core is green, where its stretch didn't run: that part stays as it was."""
     before = recall(verdict.lesson)
     core = verdict.count(stretch=False)
-    if not core.is_green:
-        return
-    new = Result(verdict.lesson, DONE, core, Count(), judged, judged)
-    keep(replace(before, green=judged) if before else new)
+    if core.is_green:
+        new = Result(verdict.lesson, DONE, core, Count(), code, code)
+        keep(replace(before, green=code) if before else new)
 
 
 def keep(result: Result) -> None:
     """Write a result; the verdict is shown even if the memory can't be written."""
     with contextlib.suppress(OSError):
-        write(file_of(result.lesson), json.dumps(asdict(result), indent=1).encode())
+        write(result_file(result.lesson), json.dumps(asdict(result), indent=1).encode())
 
 
 def recall(lesson: str) -> Result | None:
     """Return what the last run of the lesson said; ``None`` if there is no result to read."""
     try:
-        content = json.loads(file_of(lesson).read_text(encoding="utf-8"))
+        content = json.loads(result_file(lesson).read_text(encoding="utf-8"))
         content.update({name: Count(**content[name]) for name in ("core", "stretch")})
         return Result(**content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def file_of(lesson: str) -> Path:
-    return workspace.HERE.memory / "results" / f"{lesson}.json"
-
-
-def hash_of(lesson: str) -> str:
-    """Return a hash of the code in the lesson's file now; in all their files for the finale."""
-    files = TOGETHER[lesson].needs if lesson in TOGETHER else (lesson,)
-    codes = "".join(hash_of_code(workspace.yours(each)) for each in files)
-    return hashlib.sha256(codes.encode()).hexdigest()
-
-
-@cache
-def hash_of_code(source: bytes) -> str:
-    """Return a hash of what Python reads in a file: comments and layout change nothing."""
-    with contextlib.suppress(SyntaxError, ValueError):
-        source = ast.dump(ast.parse(source)).encode()
-    return hashlib.sha256(source).hexdigest()
-
-
-def is_yours(lesson: str) -> bool:
-    """Return whether other lessons use the learner's file: its core was green as it is now."""
-    result = recall(lesson)
-    return result is not None and result.green == hash_of(lesson)
-
-
-def has_changed(lesson: str) -> bool:
-    """Return whether a lesson was green once, and its code is another one now."""
-    return bool(getattr(recall(lesson), "green", "")) and not is_yours(lesson)
-
-
-def siblings_of(lesson: str) -> tuple[str, ...] | None:
-    """Return the lessons that are the learner's when another is judged.
-
-    For the finale and the chain these are all that have been written, ``None``.
-    """
-    if lesson in TOGETHER:
-        return None
-    return tuple(name for name in all_needs(lesson) if is_yours(name))
-
-
-def all_needs(lesson: str) -> tuple[str, ...]:
-    """The lessons that it imports, directly or not."""
-    direct = NEEDS[lesson]
-    return tuple(dict.fromkeys((*direct, *(name for need in direct for name in all_needs(need)))))
+def result_file(lesson: str) -> Path:
+    return HERE.memory / "results" / f"{lesson}.json"
 
 
 class Standing(NamedTuple):
-    """One lesson's row.
-
-    Attributes:
-        lesson: The lesson.
-        is_pristine: Whether its files are the stubs.
-        result: What the last run said, if there was one.
-    """
+    """One lesson's row: the lesson, whether its files are the stubs, and its last result."""
 
     lesson: Lesson
     is_pristine: bool
@@ -167,9 +245,7 @@ class Standing(NamedTuple):
 
     def shown(self, part: str) -> str:
         """The counts of the core or the stretch; empty where there are none to show."""
-        if self.is_pristine or self.result is None:
-            return ""
-        count = getattr(self.result, part)
+        count = Count() if self.is_pristine else getattr(self.result, part, Count())
         return str(count) if count.planned else ""
 
 

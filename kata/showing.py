@@ -6,15 +6,15 @@ commands, the watch and plain pytest all print through this module.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Console
 
-from kata.progress import has_changed
-from kata.steps import next_step, steps_of
+from kata.progress import has_changed, is_pristine, unwritten
+from kata.steps import steps_of
 from kata.terminal import clipped, filled, harmless, show_labelled
 from kata.verdict import DONE, PASSED, TODO, Count, Report, Verdict, cause_of
-from kata.workspace import is_pristine, unwritten
 from lessons import TOGETHER
 
 # A lesson's verdict fits a terminal. Besides the failure it has a headline, two lines about the
@@ -178,3 +178,16 @@ def notes(verdict: Verdict, *, stretch: bool = False) -> Iterator[str]:
     if skipped and verdict.state != TODO:
         reasons = dict.fromkeys(report.text for report in skipped)
         yield f"skipped: {len(skipped)} ({'; '.join(reasons)})"
+
+
+def next_step(verdict: Verdict) -> str:
+    """The first function that tests of the core wait for; empty if there is none."""
+    waiting = [each for each in verdict.of("todo") if not each.is_stretch and each.line]
+    if not waiting or is_pristine(verdict.lesson):
+        return ""
+    first = waiting[0]  # the easiest test
+    tests = Counter(each.text for each in waiting)[first.text]
+    wait = f"{tests} test{'s wait' if tests > 1 else ' waits'} for it"
+    word = "then" if verdict.failures else "next"  # what is shown as red comes first
+    lesson, _, function = first.text.partition(": ")
+    return f"{word}: {function}, lessons/{lesson}.py:{first.line}; {wait}"

@@ -50,6 +50,7 @@ class Report:
         text: The explanation of a failure, the reason for a skip, the task of a todo.
         printed: The end of what the judged code printed meanwhile.
         title: What failed before the test could ask anything, if it was that.
+        line: Where the function is that a todo waits for, in the lesson's file.
     """
 
     nodeid: str
@@ -59,6 +60,7 @@ class Report:
     text: str = ""
     printed: str = ""
     title: str = ""
+    line: int = 0
 
     @property
     def case(self) -> str:

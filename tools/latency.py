@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kata import workspace
+from kata import progress
 from kata.commands.watch import BUSY, Saves, Watch
-from kata.judging import Judge
+from kata.judge import Judge
 from kata.lesson_names import NAMES
 from kata.paths import CORES
+from kata.progress import Workspace
 from kata.steps import steps_of_functions
 from kata.terminal import open_console
-from kata.workspace import Workspace
 from tools.stubs import write
 
 SAVES = 10
@@ -37,7 +37,7 @@ def main(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder, Judge() as judge:
         lessons = Path(folder).resolve() / "lessons"
         write(lessons)
-        workspace.HERE = Workspace(lessons, lessons.parent / ".kata")
+        progress.HERE = Workspace(lessons, lessons.parent / ".kata")
         for lesson in arguments.lessons or NAMES:
             with contextlib.closing(Saves(lessons)) as saves:
                 console = open_console(stream=io.StringIO())
@@ -77,7 +77,7 @@ def wait(watch: Watch, text: str, is_there: Callable[[], bool]) -> float:
     """Save a lesson, and return how long it takes until something is on the screen."""
     watch.shown, watch.is_core_shown = None, False
     began = time.perf_counter()
-    workspace.file_of(watch.only or "").write_text(text, encoding="utf-8")
+    progress.file_of(watch.only or "").write_text(text, encoding="utf-8")
     for _ in turns(watch):
         if is_there():
             return time.perf_counter() - began

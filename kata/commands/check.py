@@ -9,13 +9,13 @@ from functools import partial
 
 from rich.console import Console
 
-from kata import progress, workspace
-from kata.judging import End, Ending, Judge, Request, Verdict
+from kata import progress
+from kata.judge import Judge
 from kata.lesson_names import NAMES, add_lesson, add_step, check_step, lesson_name
+from kata.progress import is_pristine
 from kata.showing import show
 from kata.terminal import open_console
-from kata.verdict import PASSED, STARRED
-from kata.workspace import is_pristine
+from kata.verdict import PASSED, STARRED, End, Ending, Verdict
 from lessons import CHAIN, TOGETHER
 
 JUDGED = (*NAMES, *TOGETHER)
@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     lessons = tuple(dict.fromkeys(arguments.lesson)) or JUDGED
     check_step(lessons, arguments.step)
     is_green = True
-    for verdict in judged(lessons, open_console(stderr=True), arguments.step):
+    for verdict in verdicts(lessons, open_console(stderr=True), arguments.step):
         is_news = verdict.state in PASSED and len(lessons) == 1
         words = progress.milestone(verdict.lesson) if is_news else ""
         show(console, verdict, stretch=arguments.stretch, milestone=words)
@@ -45,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
     return int(not is_green)
 
 
-def judged(lessons: tuple[str, ...], notices: Console, step: int = 0) -> Iterator[Verdict]:
+def verdicts(lessons: tuple[str, ...], notices: Console, step: int = 0) -> Iterator[Verdict]:
     """Judge one lesson after the other; a pristine stub is todo without a run.
 
     The chain, if it is asked for, runs with what is lent.
@@ -57,10 +57,9 @@ def judged(lessons: tuple[str, ...], notices: Console, step: int = 0) -> Iterato
             if judge is None or lesson not in started:
                 yield Verdict(lesson, reports=(), ending=Ending(End.FINISHED))
                 continue
-            before = progress.hash_of(lesson)
             if notices.is_interactive:
                 notices.print(f"judging {lesson} …", style="quiet")
-            yours = progress.siblings_of(lesson)
-            verdict = judge.run(Request(lesson, workspace.HERE.lessons, yours, step=step))
-            progress.remember(verdict, before)
+            request = progress.request(lesson, step=step)
+            verdict = judge.run(request)
+            progress.remember(verdict, progress.hash_of(lesson, request.sources))
             yield verdict

@@ -75,7 +75,7 @@ def begun(arguments: argparse.Namespace) -> Session:
 
 def judge(session: Session, console: Console) -> None:
     """Judge all participants, and print a line for each lesson."""
-    total = sum(len(lessons) for _, lessons in session.work)
+    total = sum(map(len, session.work.values()))
     for number, words in enumerate(session.judge_everybody(), start=1):
         console.print(f"{number}/{total} {words}", soft_wrap=True)
 

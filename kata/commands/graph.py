@@ -20,7 +20,7 @@ from torch import nn
 from drawing import Panel, Picture
 from drawing.figure import write_page
 from drawing.listing import panel
-from kata import progress, workspace
+from kata import progress
 from kata.comparing import first_difference, rows
 from kata.lending import lending
 from kata.lesson_names import UsageError, near
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Draw the graph and show it; the exit code is 1 on an error, or if graphs differ."""
     name = re.sub(r"[^\w.-]+", "-", arguments.model)
-    file = arguments.out or workspace.HERE.memory / "graphs" / f"{name}.html"
+    file = arguments.out or progress.HERE.memory / "graphs" / f"{name}.html"
     shown = show(arguments.model, arguments.impl, compare=arguments.against is not None)
     write_page(shown.picture, file)
     console = open_console()
@@ -127,9 +127,9 @@ def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
     lent: list[str] = []
     try:
         if impl == "lessons":
-            own = "" if workspace.is_pristine("tracer") else "tracer"
+            own = "" if progress.is_pristine("tracer") else "tracer"
             yours = progress.siblings_of("tracer")
-            with lending(workspace.HERE.lessons, own, yours) as finder:
+            with lending(progress.HERE.lessons, own, yours) as finder:
                 graph = importlib.import_module("lessons.tracer").Tracer().trace(model)
             lent = list(dict.fromkeys(finder.lent))
         elif impl == "full":
@@ -152,7 +152,7 @@ def place(error: Exception) -> str:
     frames = [each for each in traceback.extract_tb(error.__traceback__) if is_own(each.filename)]
     last = {each.filename: each for each in frames}  # one per file
     return "".join(
-        f"\n  {workspace.shown(Path(name))}:{each.lineno}: {each.line}"
+        f"\n  {progress.shown(Path(name))}:{each.lineno}: {each.line}"
         for name, each in last.items()
     )
 

@@ -8,11 +8,11 @@ import re
 import textwrap
 from typing import NamedTuple
 
-from kata import workspace
+from kata import progress
 from kata.lesson_names import add_lesson, add_step, check_step
 from kata.paths import ROOT
+from kata.progress import write
 from kata.terminal import open_console, show_prose
-from kata.workspace import write
 
 PAGES = ROOT / "docs" / "lessons"
 HINT = re.compile(
@@ -75,7 +75,7 @@ class Hints:
         self.lesson = lesson
         self.hints = hints_of(lesson, step)
         name = f"{lesson}-{step}" if step else lesson
-        self.file = workspace.HERE.memory / "hints" / name
+        self.file = progress.HERE.memory / "hints" / name
 
     def next(self) -> str:
         """The next hint, which counts as shown from now on, or the last one again."""

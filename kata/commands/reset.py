@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kata import workspace
+from kata import progress
 from kata.lesson_names import add_lesson
+from kata.progress import file_of, is_pristine, source_of, write
 from kata.stubs import stub
 from kata.terminal import open_console, show_prose
-from kata.workspace import file_of, is_pristine, write, yours
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def reset(lesson: str, console: Console) -> int:
     write(file_of(lesson), stub(lesson))
     show_prose(console, f"lessons/{lesson}.py is its stub again")
     if has_copy:
-        show_prose(console, f"yours is kept in {workspace.shown(copy_of(lesson))}")
+        show_prose(console, f"yours is kept in {progress.shown(copy_of(lesson))}")
         show_prose(console, f"`kata reset {lesson} --undo` brings it back")
     return 0
 
@@ -55,9 +55,9 @@ def undo(lesson: str, console: Console) -> int:
 def keep(lesson: str) -> bool:
     """Keep the lesson's file as its one copy; where there is none, the copy before stays."""
     if file_of(lesson).is_file():
-        write(copy_of(lesson), yours(lesson))
+        write(copy_of(lesson), source_of(lesson))
     return file_of(lesson).is_file()
 
 
 def copy_of(lesson: str) -> Path:
-    return workspace.HERE.memory / "kept" / f"{lesson}.py"
+    return progress.HERE.memory / "kept" / f"{lesson}.py"

@@ -21,9 +21,8 @@ from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
-from kata import workspace
+from kata import progress
 from kata.lending import lending
-from kata.lesson_names import NAMES
 from kata.progress import is_yours, lessons_in
 from kata.terminal import open_console
 
@@ -41,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {file}")
     sys.argv = [str(file), *arguments.arguments]
     sys.path.insert(0, os.fspath(file.resolve().parent))
-    with Torchvision(), lending(workspace.HERE.lessons, yours=yours_in(file)) as finder:
+    with Torchvision(), lending(progress.HERE.lessons, yours=yours_in(file)) as finder:
         try:
             runpy.run_path(str(file), run_name="__main__")
         finally:
@@ -55,9 +54,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 def yours_in(file: Path) -> set[str]:
     """The lessons that are the learner's in a script: those it imports, and all that are green."""
+    imported: set[str] = set()
     with contextlib.suppress(SyntaxError, ValueError):  # Python tells it better
-        return {*lessons_in(ast.parse(file.read_bytes())), *filter(is_yours, NAMES)}
-    return set()
+        imported.update(lessons_in(ast.parse(file.read_bytes())))
+    mine = progress.written(progress.sources_in(progress.HERE.lessons))
+    return {lesson for lesson in mine if lesson in imported or is_yours(lesson)}
 
 
 class Torchvision(MetaPathFinder, Loader):

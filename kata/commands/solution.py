@@ -6,7 +6,7 @@ import argparse
 import difflib
 import re
 
-from kata import workspace
+from kata import progress
 from kata.lesson_names import add_lesson
 from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from kata.progress import recall
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def difference(lesson: str) -> list[str]:
     """Return what is to be changed in yours so that it is the reference."""
-    yours, solution = workspace.file_of(lesson), CORES / f"{lesson}.py"
+    yours, solution = progress.file_of(lesson), CORES / f"{lesson}.py"
     names = (f"lessons/{lesson}.py" if yours.exists() else "(nothing)", f"solutions/{lesson}.py")
     mine = yours.read_text("utf-8", "replace") if yours.exists() else ""
     theirs = solution.read_text("utf-8")

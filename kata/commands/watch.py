@@ -1,4 +1,4 @@
-"""The command ``watch``: what is saved is judged, the newest save first."""
+"""The command ``watch``: judge a lesson each time it is saved, the newest save first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import NoReturn
 from rich.console import Console
 from watchfiles import PythonFilter, watch
 
-from kata import progress, workspace
-from kata.judging import Judge, Report, Request, Running, Verdict
+from kata import progress
+from kata.judge import Judge, Request, Run
 from kata.lesson_names import NAMES, add_lesson, add_step, check_step
+from kata.progress import Workspace
 from kata.showing import show_failure, show_green, show_rest, show_score
 from kata.terminal import open_console, show_labelled
-from kata.verdict import PASSED
-from kata.workspace import Workspace
+from kata.verdict import PASSED, Report, Verdict
 
 # How long to wait before the files are looked at again: short, as the learner waits.
 IDLE, BUSY = 0.05, 0.01
@@ -46,84 +46,72 @@ def main(arguments: argparse.Namespace) -> int:
     """Watch until the learner quits."""
     if arguments.lessons:
         folder = arguments.lessons.resolve()
-        workspace.HERE = Workspace(folder, folder.parent / ".kata")
+        progress.HERE = Workspace(folder, folder.parent / ".kata")
     check_step([arguments.lesson] if arguments.lesson else (), arguments.step)
-    with Judge() as judge, contextlib.closing(Saves(workspace.HERE.lessons.resolve())) as saves:
-        Watch(judge, open_console(), saves, arguments.lesson, arguments.step).run()
+    with Judge() as judge, contextlib.closing(Saves(progress.HERE.lessons.resolve())) as saves:
+        Watch(judge, open_console(), saves, arguments.lesson, arguments.step).watch()
     return 0
 
 
 class Watch:
-    """The state of a watch: the lesson it is about, the run in progress, those to come.
+    """A watch: the run in progress, and the lessons to judge after it.
 
     Args:
         judge: Runs the tests.
         console: Shows what they say: on a terminal, each verdict begins at its top.
         saves: Tells which lessons are saved.
-        lesson: The only lesson to judge; ``None`` for whichever is saved.
+        lesson: The only lesson to judge; ``None`` for every one that is saved.
         step: The number of the step whose tests alone run; 0 for all of them.
     """
 
     def __init__(
         self, judge: Judge, console: Console, saves: Saves, lesson: str | None, step: int = 0
     ) -> None:
-        self.step = step
-        self.judge = judge
-        self.console = console
-        self.only = lesson
-        self.saves = saves
+        self.judge, self.console, self.saves = judge, console, saves
+        self.only, self.step = lesson, step
         self.pending = [lesson or lesson_to_go_on_with()]
-        self.running: Running | None = None
-        self.judged = ""
+        self.run: Run | None = None
         self.shown: Report | None = None
         self.is_core_shown = False
         self.failed_before: dict[str, tuple[str, ...]] = {}
 
-    def run(self) -> NoReturn:
+    def watch(self) -> NoReturn:
         """Watch until the learner quits."""
         file = f"lessons/{self.pending[0]}.py"
         self.console.print(f"watching: save {file}, and it is judged", soft_wrap=True)
         self.console.print("importing torch and the tests; this is done once", style="quiet")
         while True:
-            time.sleep(BUSY if self.running else IDLE)
+            time.sleep(BUSY if self.run else IDLE)
             self.notice()
             self.follow()
 
     def notice(self) -> None:
-        """Let the lessons that were saved be judged: at once, and before those that waited."""
+        """Judge what was saved next, in place of the run in progress."""
         saved = self.saves.poll()
         if self.only:
             saved = {self.only} if saved & {self.only, *progress.all_needs(self.only)} else set()
         if saved:
-            self.drop()
+            if self.run is not None:
+                self.run.stop()
+            self.run = None
             waiting = [lesson for lesson in self.pending if lesson not in saved]
             self.pending = [*sorted(saved, key=NAMES.index), *waiting]
 
     def follow(self) -> None:
         """Go on with the run in progress, or begin the next one."""
-        if self.running is not None:
-            verdict = self.running.poll()
+        if self.run is not None:
+            verdict = self.run.poll()
             if verdict is None:
-                self.show_early(self.running.partial_verdict)
+                self.show_early(self.run.verdict_so_far())
             else:
-                self.conclude(verdict)
+                self.conclude(verdict, self.run.request)
         elif self.pending:
             self.begin(self.pending.pop(0))
 
     def begin(self, lesson: str) -> None:
-        self.judged = progress.hash_of(lesson)
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
-        yours = progress.siblings_of(lesson)
-        request = Request(
-            lesson,
-            workspace.HERE.lessons,
-            yours,
-            first=first,
-            step=self.step,
-            kernels=self.judge.kernels,
-        )
-        self.running = self.judge.start(request)
+        self.run = self.judge.start(progress.request(lesson, step=self.step, first=first))
         if self.console.is_terminal:
             self.console.print(f"judging {lesson} …", style="quiet")
 
@@ -140,23 +128,24 @@ class Watch:
             words = f"{so_far.lesson}: the core is green!"
             show_labelled(self.console, "done", words, style="done")
 
-    def conclude(self, verdict: Verdict) -> None:
-        self.running = None
+    def conclude(self, verdict: Verdict, request: Request) -> None:
+        """Show the verdict, and keep it."""
+        self.run = None
         before = progress.recall(verdict.lesson)
         was_green = before is not None and before.state in PASSED
-        progress.remember(verdict, self.judged)
+        progress.remember(verdict, progress.hash_of(verdict.lesson, request.sources))
         is_green = verdict.state in PASSED and verdict.is_finished
         self.show(verdict, is_news=is_green and not (was_green or verdict.step))
         failed = (each.nodeid for each in verdict.of("failed"))
         earlier = self.failed_before.get(verdict.lesson, ())
-        # What failed before the last run too: an edit that breaks it again is told at once.
+        # With what failed in earlier runs: you hear at once of an edit that breaks it again.
         self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *earlier)))[:REMEMBERED]
 
     def show(self, verdict: Verdict, *, is_news: bool) -> None:
-        """Show what a run said, apart from the failure that is shown already.
+        """Show a verdict, apart from the failure that is shown already.
 
         Args:
-            verdict: What the run said.
+            verdict: The verdict.
             is_news: Whether the core turned green in this run.
         """
         if self.shown is None:
@@ -174,12 +163,6 @@ class Watch:
         if self.console.is_terminal and not self.console.is_dumb_terminal:
             self.console.clear()
 
-    def drop(self) -> None:
-        """Stop the run in progress: what it judges is no longer what the file holds."""
-        if self.running is not None:
-            self.running.stop()
-            self.running = None
-
 
 def lesson_to_go_on_with() -> str:
     row = progress.next_of(progress.standings())
@@ -187,11 +170,7 @@ def lesson_to_go_on_with() -> str:
 
 
 class Saves:
-    """The saves in a folder of lessons, each told once.
-
-    Args:
-        folder: Where the lessons lie.
-    """
+    """The saves in a folder of lessons, each told once."""
 
     def __init__(self, folder: Path) -> None:
         self.changed: SimpleQueue[str] = SimpleQueue()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 from typing import Any
 
 from kata.grading.report import Failure, Grade, Limits, State
-from kata.grading.submissions import GradingError
-from kata.judging import Count
+from kata.grading.submissions import GradingError, Submission
 from kata.paths import ROOT
+from kata.progress import write
+from kata.verdict import Count
 
+PERSON = "person"
 ENGINES = ("podman", "docker")
 IMAGE = "fx-kata"
 RECIPE = """
@@ -58,19 +61,22 @@ class Container:
             if built.returncode:
                 raise GradingError(f"no image {IMAGE} can be built:\n{built.stderr.strip()}")
 
-    def grades(self, folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
-        """Judge these lessons of the person whose folder is in ``folder``.
+    def grades(self, submission: Submission, lessons: list[str]) -> list[Grade]:
+        """Judge these lessons of a submission.
 
         Raises:
-            RuntimeError: The container gave no grades.
+            RuntimeError: The container reported no grades.
         """
         name = f"kata-{uuid.uuid4().hex}"
-        try:
-            seconds = STARTING + self.limits.total * len(lessons) * 2
-            done = self.call(*self.command(name, folder, lessons), seconds=seconds)
-        except subprocess.TimeoutExpired:
-            self.call("kill", name)
-            return [Grade(lesson, State.HUNG) for lesson in lessons]
+        with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
+            for lesson, source in submission.files.items():
+                write(Path(folder, PERSON, f"{lesson}.py"), source)
+            try:
+                seconds = STARTING + self.limits.total * len(lessons) * 2
+                done = self.call(*self.command(name, folder, lessons), seconds=seconds)
+            except subprocess.TimeoutExpired:
+                self.call("kill", name)
+                return [Grade(lesson, State.HUNG) for lesson in lessons]
         try:
             (person,) = json.loads(done.stdout)["people"]
             return [read(each) for each in person["grades"]]
@@ -78,7 +84,7 @@ class Container:
             last = done.stderr.strip().rpartition("\n")[2]
             raise RuntimeError(f"the container said: {last}") from error
 
-    def command(self, name: str, folder: Path, lessons: tuple[str, ...]) -> list[str]:
+    def command(self, name: str, folder: str, lessons: list[str]) -> list[str]:
         inside = [word for lesson in lessons for word in ("--lesson", lesson)]
         inside += ["--seconds", f"{self.limits.seconds:g}"]
         return [

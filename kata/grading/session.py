@@ -7,37 +7,21 @@ merit. Whatever one run does, the others go on, and what is known can be written
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from queue import SimpleQueue
 
 from kata.grading.container import Container
-from kata.grading.report import (
-    GREEN,
-    Grade,
-    Limits,
-    Person,
-    State,
-    Summary,
-    grade_of,
-    not_judged,
-)
-from kata.grading.submissions import Submission, flags_of, stage
-from kata.judging import Judge, Request
+from kata.grading.report import GREEN, Grade, Limits, Person, State, Summary, grade_of, not_judged
+from kata.grading.submissions import Submission, flags_of
+from kata.judge import GIGABYTE, Judge, Request
 from kata.lesson_names import NAMES
 
-# A submission, by its position, and those of its lessons that are judged in one go.
-Work = tuple[int, tuple[str, ...]]
-# Judges lessons of a folder that holds a folder of a person.
-Judging = Callable[[Path, tuple[str, ...]], list[Grade]]
-PERSON = "person"
-# This lesson runs a C compiler.
-STARTS_PROGRAMS = ("backend",)
+# Judges some lessons of a submission.
+Judging = Callable[[Submission, list[str]], list[Grade]]
 
 
 class Session:
@@ -69,24 +53,30 @@ class Session:
         self.flags = flags_of(submissions)
 
     @property
-    def work(self) -> list[Work]:
+    def work(self) -> dict[int, list[str]]:
         """What is judged: the touched lessons of each person, in the order of the course."""
-        touched = [
-            [
-                lesson
-                for lesson in self.lessons
-                if not submission.is_untouched(lesson) and lesson not in submission.unreadable
-            ]
-            for submission in self.submissions
-        ]
-        return [(number, tuple(lessons)) for number, lessons in enumerate(touched) if lessons]
+        touched = {
+            number: [lesson for lesson in self.lessons if submission.is_touched(lesson)]
+            for number, submission in enumerate(self.submissions)
+        }
+        return {number: lessons for number, lessons in touched.items() if lessons}
 
     def judge_everybody(self) -> Iterator[str]:
-        """Judge all, and yield a few words after each lesson."""
+        """Judge several people at a time, and yield a few words after each lesson."""
         work = self.work
         with ExitStack() as stack:
             judging = self.judging(stack, min(self.jobs, len(work)))
-            yield from self.judge(work, judging)
+            pool = ThreadPoolExecutor(self.jobs)
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            pending = {
+                pool.submit(self.grades_of, number, lessons, judging): number
+                for number, lessons in work.items()
+            }
+            for done in as_completed(pending):
+                number = pending[done]
+                for grade in done.result():
+                    self.grades[number, grade.lesson] = grade
+                    yield f"{self.submissions[number].name}: {grade.lesson} {grade.state}"
 
     def judging(self, stack: ExitStack, jobs: int) -> Judging:
         """Return how lessons are judged; what that needs is closed with the stack."""
@@ -96,40 +86,32 @@ class Session:
         for _ in range(jobs):
             judges.put(stack.enter_context(Judge()))
 
-        def in_processes(folder: Path, lessons: tuple[str, ...]) -> list[Grade]:
-            judge = judges.get()
-            grades: list[Grade] = []
+        def in_processes(submission: Submission, lessons: list[str]) -> list[Grade]:
+            judge, grades = judges.get(), list[Grade]()
             try:
                 for lesson in lessons:
                     green = tuple(each.lesson for each in grades if each.state in GREEN)
-                    verdict = judge.run(request(lesson, folder, green, self.limits))
-                    grades.append(grade_of(verdict))
+                    grades.append(grade_of(judge.run(self.request(submission, lesson, green))))
                 return grades
             finally:
                 judges.put(judge)
 
         return in_processes
 
-    def judge(self, work: list[Work], judging: Judging) -> Iterator[str]:
-        """Judge several people at a time."""
-        pool = ThreadPoolExecutor(self.jobs)
-        try:
-            pending = {pool.submit(self.grades_of, each, judging): each[0] for each in work}
-            for done in as_completed(pending):
-                number = pending[done]
-                for grade in done.result():
-                    self.grades[number, grade.lesson] = grade
-                    yield f"{self.submissions[number].name}: {grade.lesson} {grade.state}"
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    def request(self, submission: Submission, lesson: str, green: tuple[str, ...]) -> Request:
+        return Request(
+            lesson,
+            {name: submission.files[name] for name in (lesson, *green)},
+            green,
+            seconds=self.limits.seconds,
+            total=self.limits.total,
+            memory=int(self.limits.memory * GIGABYTE),
+        )
 
-    def grades_of(self, work: Work, judging: Judging) -> list[Grade]:
+    def grades_of(self, number: int, lessons: list[str], judging: Judging) -> list[Grade]:
         """One person's grades of some lessons; whatever goes wrong here is these grades' alone."""
-        number, lessons = work
         try:
-            with tempfile.TemporaryDirectory(prefix="kata-grade-") as folder:
-                stage(self.submissions[number], Path(folder, PERSON))
-                return judging(Path(folder), lessons)
+            return judging(self.submissions[number], lessons)
         except Exception as error:
             return [not_judged(lesson, error) for lesson in lessons]
 
@@ -149,20 +131,7 @@ class Session:
     def grade_so_far(self, number: int, lesson: str) -> Grade:
         """The grade, or why there is none; tests are counted where somebody ran them."""
         submission = self.submissions[number]
-        state = State.TODO if submission.is_untouched(lesson) else State.WAITING
+        state = State.WAITING if submission.is_touched(lesson) else State.TODO
         if lesson in submission.unreadable:
             state = State.UNREADABLE
         return self.grades.get((number, lesson), Grade(lesson, state))
-
-
-def request(lesson: str, folder: Path, yours: tuple[str, ...], limits: Limits) -> Request:
-    """Return a run on someone else's code: only a compiler's lesson may start programs."""
-    return Request(
-        lesson,
-        folder / PERSON,
-        yours,
-        seconds=limits.seconds,
-        total=limits.total,
-        memory=int(limits.memory * 2**30),
-        may_execute=lesson in STARTS_PROGRAMS,
-    )

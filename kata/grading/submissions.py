@@ -26,7 +26,7 @@ from typing import IO
 
 from kata.lesson_names import NAMES, UsageError
 from kata.paths import CORES
-from kata.stubs import is_stub, stubs
+from kata.stubs import is_stub
 
 LARGEST_FILE = 512 * 1024
 LARGEST_ARCHIVE = 64 * 2**20
@@ -67,9 +67,9 @@ class Submission:
     unreadable: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
-    def is_untouched(self, lesson: str) -> bool:
-        """Return whether the lesson's file is the stub, or isn't there at all."""
-        return lesson not in self.files or is_stub(lesson, self.files[lesson])
+    def is_touched(self, lesson: str) -> bool:
+        """Return whether there is a file of the lesson, and it isn't the stub."""
+        return lesson in self.files and not is_stub(lesson, self.files[lesson])
 
 
 def find_submissions(folder: Path) -> list[Submission]:
@@ -179,14 +179,6 @@ def limited(opened: Opener) -> bytes:
     if len(data) > LARGEST_FILE:
         raise UnreadableError(f"it is larger than {LARGEST_FILE // 1024} KiB")
     return data
-
-
-def stage(submission: Submission, folder: Path) -> None:
-    """Write a folder of lessons to judge: the instructor's stubs, the submission's files on top."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {f"{lesson}.py": data for lesson, data in submission.files.items()}
-    for name, data in ({name: text.encode() for name, text in stubs().items()} | files).items():
-        (folder / name).write_bytes(data)
 
 
 def words(error: Exception) -> str:

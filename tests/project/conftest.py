@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kata.commands import check
-from kata.judging import Judge
-from kata.workspace import Workspace
+from kata.judge import Judge
+from kata.progress import Workspace
 from tests.project.stage import a_learner
 from tools.stubs import write
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from kata import workspace
+from kata import progress
 from kata.command_line import run
+from kata.judge import Request
 from kata.paths import CORES, ROOT
+from kata.progress import Workspace, write
 from kata.stubs import stubs
 from kata.verdict import End, Ending, Report, Verdict
-from kata.workspace import Workspace, write
 
 
 class Played(NamedTuple):
@@ -40,7 +41,7 @@ def a_learner(*lessons: str) -> Iterator[Workspace]:
         place = Workspace(Path(folder, "lessons"), Path(folder, ".kata"))
         for name, text in pristine(lessons).items():
             write(place.lessons / name, text.encode())
-        with mock.patch.object(workspace, "HERE", place), an_ordinary_terminal():
+        with mock.patch.object(progress, "HERE", place), an_ordinary_terminal():
             yield place
 
 
@@ -62,7 +63,7 @@ def pristine(lessons: tuple[str, ...] = ()) -> dict[str, str]:
 def solve(*lessons: str) -> None:
     """Let the learner have written these lessons: as the cores are."""
     for lesson in lessons:
-        write(workspace.file_of(lesson), (CORES / f"{lesson}.py").read_bytes())
+        write(progress.file_of(lesson), (CORES / f"{lesson}.py").read_bytes())
 
 
 def play(*words: str) -> Played:
@@ -80,6 +81,12 @@ def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run Python in the repository's root, in a process of its own."""
     options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 300, **options}
     return subprocess.run([sys.executable, *words], **options)
+
+
+def request(folder: Path, lesson: str, **limits: object) -> Request:
+    """Return a run of a lesson in a folder, where all that is written is the learner's."""
+    sources = progress.sources_in(folder)
+    return Request(lesson, sources, progress.written(sources), **limits)
 
 
 def report(outcome: str, text: str = "", *, is_stretch: bool = False) -> Report:

@@ -20,9 +20,9 @@ from types import FrameType
 
 import pytest
 
-from kata.judging import End, Ending, Report, Verdict
 from kata.showing import LINES, show
 from kata.terminal import open_console
+from kata.verdict import End, Ending, Report, Verdict
 from tests.suite.answers import CORE, WHOLE, Answer, all_answers, judge, judge_in_turn
 from tests.suite.answers import Verdict as JudgedVerdict
 from tests.suite.expect import WIDTH

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kata import progress, workspace
+from kata import progress
 from kata.commands import check
 from kata.commands.solution import comparable
-from kata.judging import End
 from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.showing import show_rest, show_score
 from kata.terminal import open_console
-from kata.verdict import reason_of
+from kata.verdict import End, reason_of
 from lessons import CHAIN, FINALE
 from tests.project.stage import everything_in, play, report, solve, verdict
 from tests.project.submissions import NAMES_THE_LAST
@@ -49,7 +48,7 @@ def test_a_red_stretch_is_not_shown_until_the_core_is_green():
     ],
 )
 def test_only_what_is_all_green_has_the_exit_code_of_success(verdicts, words, code, monkeypatch):
-    monkeypatch.setattr(check, "judged", lambda *asked: iter(verdicts))
+    monkeypatch.setattr(check, "verdicts", lambda *asked: iter(verdicts))
     assert play("check", *words).code == code
 
 
@@ -170,7 +169,7 @@ def test_eight_written_lessons_are_one_engine(learner, warm):
 
 def test_a_graph_that_stays_torch_s_is_named(learner, warm):
     solve(*FINALE.needs)
-    file = workspace.file_of("graph")
+    file = progress.file_of("graph")
     file.write_text(file.read_text() + "\n\nfrom torch.fx.graph import Graph as Graph\n")
     judged = play("check", "finale")
     assert judged.code == 1

@@ -91,7 +91,7 @@ def run_in(folder: Path, *words: str) -> tuple[int, str]:
 
 def test_without_torch_a_check_says_so_and_what_helps(tmp_path: Path, monkeypatch):
     folder = copy_of_the_runner(tmp_path / "kata")
-    for name in ("solutions", "tests"):
+    for name in ("given", "solutions", "tests"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "conftest.py", folder)
     with (folder / "lessons" / "path_of_module.py").open("a") as lesson:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import torch.distributed
 
-from kata.judging import End, Ending, Judge, Report, Request, Verdict
+from kata.judge import Judge
 from kata.paths import CORES, suites
 from kata.showing import show
 from kata.terminal import open_console
+from kata.verdict import End, Ending, Report, Verdict
+from tests.project.stage import request
 from tests.project.submissions import NAMES_THE_LAST
 from tests.suite.answers import judge_folder, test_name
-from tests.suite.scoreboard import sentence
+from tests.suite.reporting import sentence
 
 LESSON = "path_of_module"
 ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
@@ -26,7 +27,7 @@ CANNOT = f"lessons/{LESSON}.py can't be imported"
 def judged(judge: Judge, lessons: Path, source: str) -> Verdict:
     """The verdict on a source."""
     (lessons / f"{LESSON}.py").write_text(source)
-    return judge.run(Request(LESSON, lessons))
+    return judge.run(request(lessons, LESSON))
 
 
 def read(lessons: Path, source: str) -> str:
@@ -214,11 +215,9 @@ class PathOfModule:
         self.asked.append(mod)
         return "somewhere"
 """
-forks = pytest.mark.skipif(sys.platform != "linux", reason="a process is copied, by fork")
 ALONE = "likely cause: alone, this test is green: an earlier test left something"
 
 
-@forks
 @pytest.mark.parametrize("source", [ON_THE_CLASS, IN_A_DEFAULT], ids=["class", "default"])
 def test_state_of_an_earlier_test_is_told(source: str, judge: Judge, lessons: Path):
     verdict = judged(judge, lessons, source)
@@ -228,7 +227,6 @@ def test_state_of_an_earlier_test_is_told(source: str, judge: Judge, lessons: Pa
     assert text.count("likely cause") == 1
 
 
-@forks
 @pytest.mark.parametrize("source", [NEARLY_ALL_WRONG, NAMES_THE_LAST], ids=["nearly all", "one"])
 def test_a_test_that_is_red_alone_too_keeps_its_own_cause(source: str, judge: Judge, lessons: Path):
     verdict = judged(judge, lessons, source)
@@ -236,7 +234,6 @@ def test_a_test_that_is_red_alone_too_keeps_its_own_cause(source: str, judge: Ju
     assert not [each for each in verdict.failures if "alone" in each.text]
 
 
-@forks
 def test_the_reds_after_it_are_asked_too(judge: Judge, lessons: Path):
     verdict = judged(judge, lessons, ON_THE_CLASS)
     told = [each for each in verdict.failures if "alone, this test is green" in each.text]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kata import workspace
+from kata import progress
 from kata.command_line import run
 from kata.paths import CORES, STUBS
 
@@ -64,13 +64,13 @@ TODO = """
 def memory(tmp_path: Path, monkeypatch):
     """Let the runner remember elsewhere; there are stubs already, so it looks for none."""
     (tmp_path / ".kata" / "stubs").mkdir(parents=True)
-    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(STUBS, tmp_path / ".kata"))
+    monkeypatch.setattr(progress, "HERE", progress.Workspace(STUBS, tmp_path / ".kata"))
 
 
 @pytest.fixture
 def write_tracer(lessons: Path, tmp_path: Path, monkeypatch):
     """Write a learner's tracer beside fresh stubs."""
-    monkeypatch.setattr(workspace, "HERE", workspace.Workspace(lessons, tmp_path / ".kata"))
+    monkeypatch.setattr(progress, "HERE", progress.Workspace(lessons, tmp_path / ".kata"))
     return lambda source: (lessons / "tracer.py").write_text(textwrap.dedent(source))
 
 

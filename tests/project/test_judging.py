@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
 import textwrap
 import time
 from collections.abc import Iterator
@@ -16,21 +14,19 @@ from unittest import mock
 
 import pytest
 
-from kata.grading.session import STARTS_PROGRAMS
-from kata.judging import End, Judge, Request, Verdict, sandbox
-from kata.judging.judge import SuiteCopy
-from kata.judging.running import Timer
-from kata.judging.worker import Preparations
+from kata.judge import Judge, Timer
 from kata.lesson_names import NAMES
-from kata.paths import CORES, ROOT
+from kata.paths import CORES
+from kata.verdict import End, Verdict
+from kata.worker import Preparations
 from tests import test_unflatten
+from tests.project.stage import request
 from tests.project.submissions import STARRED
 from tests.suite import programs
 from tests.suite.answers import judge_folder
 
 LESSON = "path_of_module"
 MEBIBYTE = 2**20
-IMPORTS = "import os\nfrom pathlib import Path\n"
 
 
 def solve(lessons: Path) -> None:
@@ -45,7 +41,7 @@ def misbehave(lessons: Path, body: str, head: str = "") -> None:
 
 
 def judged(judge: Judge, lessons: Path, **limits: object) -> Verdict:
-    return judge.run(Request(LESSON, lessons, **{"seconds": 20.0, **limits}))
+    return judge.run(request(lessons, LESSON, **{"seconds": 20.0, **limits}))
 
 
 def test_a_whole_answer_is_starred_and_the_stub_is_todo(judge: Judge, lessons: Path):
@@ -73,8 +69,7 @@ def test_the_core_comes_first_and_in_each_what_is_asked_for(judge: Judge, lesson
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", NAMES)
 def test_the_core_is_done_in_every_lesson_as_it_is_graded(judge: Judge, lesson: str):
-    may_execute = lesson in STARTS_PROGRAMS
-    verdict = judge.run(Request(lesson, CORES, seconds=120.0, may_execute=may_execute))
+    verdict = judge.run(request(CORES, lesson, seconds=120.0))
     failed = [report for report in verdict.of("failed") if not report.is_stretch]
     assert [report.text for report in failed] == []
     assert verdict.state in ("done", "starred")
@@ -86,7 +81,7 @@ def test_a_function_may_import_a_sibling_and_is_lent_it(judge: Judge, lessons: P
     line = "        self.tracer: Any = GraphAppendingTracer("
     assert line in source
     (lessons / "interpreter.py").write_text(source.replace(line, f"        {head}{line}"))
-    verdict = judge.run(Request("interpreter", lessons, seconds=60.0))
+    verdict = judge.run(request(lessons, "interpreter", seconds=60.0))
     assert verdict.count(stretch=False).is_green, verdict.first_failure
     assert "proxy" in verdict.lent
 
@@ -204,71 +199,12 @@ def test_a_run_that_deletes_tests_harms_no_other_run(judge: Judge, lessons: Path
     assert judged(judge, lessons).state == "starred"
 
 
-def test_a_run_writes_nothing_outside_its_folder(judge: Judge, lessons: Path):
-    if not can_be_kept_from_writing():
-        pytest.skip("this kernel has no Landlock")
-    mark = ROOT / "tests" / "written_by_a_run.txt"
-    misbehave(lessons, f"open({str(mark)!r}, 'w')")
-    verdict = judged(judge, lessons)
-    mark_was_there = mark.exists()
-    mark.unlink(missing_ok=True)
-    assert not mark_was_there
-    assert "PermissionError" in verdict.first_failure.text
-
-
-def test_what_left_the_session_ends_with_the_run(judge: Judge, lessons: Path):
-    misbehave(
-        lessons,
-        "subprocess.Popen(['sleep', '321'], start_new_session=True, env={})\nreturn ''",
-        head="import subprocess\n",
-    )
-    assert judged(judge, lessons).state == "red"
-    assert not processes_called("sleep\x00321")
-
-
-def test_a_process_that_ends_while_it_is_looked_at_is_passed_over(tmp_path: Path, monkeypatch):
-    def ended(*_: object) -> bool:
-        raise ProcessLookupError
-
-    for pid in ("7", "8"):
-        (tmp_path / pid).mkdir()
-    (tmp_path / "8/stat").write_text("8 (a name) S 5 8 8")
-    monkeypatch.setattr(sandbox, "PROC", tmp_path)
-    monkeypatch.setattr(Path, "exists", ended)
-    assert list(sandbox.children_of(5)) == [8]
-
-
-def processes_called(command: str) -> list[str]:
-    found = []
-    for process in sandbox.processes():
-        with contextlib.suppress(OSError):
-            found += [process.name] if command in (process / "cmdline").read_text() else []
-    return found
-
-
 @pytest.mark.slow
 def test_a_stopped_worker_freezes_nobody(judge: Judge, lessons: Path):
     misbehave(lessons, "os.kill(os.getppid(), signal.SIGSTOP)", head="import os, signal\n")
     assert judged(judge, lessons, seconds=2.0).state == "red"
     solve(lessons)
     assert judged(judge, lessons).state == "starred"
-
-
-def test_a_run_that_may_not_execute_starts_no_program(judge: Judge, lessons: Path):
-    if not can_be_kept_from_writing():
-        pytest.skip("this kernel has no Landlock")
-    head = "import os, _posixsubprocess\n"
-    misbehave(lessons, "os.posix_spawn('/bin/sh', ['sh', '-c', 'sleep 300'], {})", head=head)
-    verdict = judged(judge, lessons, may_execute=False)
-    assert "PermissionError" in verdict.first_failure.text
-
-
-def test_runs_share_a_folder_for_kernels_only_if_they_are_told_to(judge: Judge, lessons: Path):
-    misbehave(lessons, "Path(os.environ['KATA_KERNELS'], 'left').touch()", head=IMPORTS)
-    assert "KeyError" in judged(judge, lessons).first_failure.text
-    assert not list(judge.kernels.iterdir())
-    judged(judge, lessons, kernels=judge.kernels)
-    assert [each.name for each in judge.kernels.iterdir()] == ["left"]
 
 
 def test_what_a_shell_holds_does_not_reach_the_judgement(lessons: Path, monkeypatch):
@@ -297,34 +233,12 @@ def test_a_busy_machine_stops_nobody_and_a_lock_is_waited_for_no_longer():
     assert not Timer(10.0).is_over(computed=0.0)
 
 
-def can_be_kept_from_writing() -> bool:
-    try:
-        return sandbox.writing_rights() > 0
-    except OSError:
-        return False
-
-
-def test_a_modified_suite_is_restored(tmp_path: Path):
-    suite = SuiteCopy(tmp_path)
-    (tmp_path / "tests" / "zoo.py").write_text("")
-    shutil.rmtree(tmp_path / "solutions")
-    (tmp_path / "solutions").symlink_to("/")
-    (tmp_path / "tests" / "suite" / "todo.py").unlink()
-    (tmp_path / "tests" / "suite" / "todo.py").mkdir()
-    (tmp_path / "tests" / "conftest.py").write_text("raise SystemExit")
-    assert suite.restore()
-    assert not suite.restore()
-    same = (ROOT / "tests" / "suite" / "todo.py").read_bytes()
-    assert (tmp_path / "tests" / "suite" / "todo.py").read_bytes() == same
-    assert not (tmp_path / "tests" / "conftest.py").exists()
-
-
 def test_a_run_can_be_stopped_with_all_that_it_started(judge: Judge, lessons: Path):
     misbehave(lessons, "import subprocess\nsubprocess.run(['sleep', '600'])")
-    running = judge.start(Request(LESSON, lessons))
-    while not running.log.running:
-        running.poll()
-    assert running.stop().ending.how is End.STOPPED
+    run = judge.start(request(lessons, LESSON))
+    while not run.begun:
+        run.poll()
+    assert run.stop().ending.how is End.STOPPED
 
 
 @pytest.mark.slow
@@ -395,6 +309,12 @@ def test_a_lesson_that_imports_the_solution_fails_there(without_solutions: Judge
 # --- what no lesson changes is made between the runs: all that the core needs, and no more
 
 
+def a_test_of(module: ModuleType) -> pytest.Function:
+    test = mock.Mock(spec=pytest.Function)
+    test.module = module
+    return test
+
+
 def test_one_thing_is_made_a_step_once_the_lesson_was_judged():
     made: list[str] = []
 
@@ -405,7 +325,7 @@ def test_one_thing_is_made_a_step_once_the_lesson_was_judged():
     wants, wants_nothing = ModuleType("tests.test_inlining"), ModuleType("tests.test_tracer")
     wants.prepare = prepare
     preparations = Preparations()
-    items = [SimpleNamespace(module=module) for module in (wants, wants_nothing)]
+    items = [a_test_of(module) for module in (wants, wants_nothing)]
     preparations.pytest_collection_finish(SimpleNamespace(items=items))
     preparations.begin("tracer")
     assert not preparations.step()

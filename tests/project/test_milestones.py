@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from kata import progress, workspace
+from kata import progress
 from kata.commands.watch import Watch
 from kata.lesson_names import NAMES
 from kata.paths import ROOT
@@ -44,7 +44,7 @@ def test_a_milestone_says_which_pieces_of_its_script_are_lent(learner):
 
 def test_a_lesson_that_was_green_and_has_changed_is_not_the_learners(learner):
     turn_green("proxy", "graph", "code")
-    workspace.file_of("graph").write_text("mine = 1\n")
+    progress.file_of("graph").write_text("mine = 1\n")
     assert milestone("code").endswith("(lent by the reference: graph)")
 
 
@@ -70,8 +70,7 @@ def watched(*verdicts: Verdict) -> list[str]:
         console = open_console()
         with console.capture() as capture:
             watch = Watch(mock.Mock(), console, mock.Mock(), each.lesson)
-            watch.judged = progress.hash_of(each.lesson)
-            watch.conclude(each)
+            watch.conclude(each, progress.request(each.lesson))
         shown.append(capture.get())
     return shown
 

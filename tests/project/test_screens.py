@@ -15,8 +15,8 @@ import pytest
 
 from kata import progress
 from kata.commands import check, hint, overview
-from kata.judging import End, Ending, Report, Verdict
-from kata.workspace import Workspace
+from kata.progress import Workspace
+from kata.verdict import End, Ending, Report, Verdict
 from tests.project.stage import play
 from tests.suite.answers import judge_folder
 from tests.suite.expect import WIDTH
@@ -71,7 +71,7 @@ def verdicts(monkeypatch, tmp_path: Path) -> None:
     """The same page and the same verdicts on every machine."""
     write_files("hint", tmp_path)
     monkeypatch.setattr(hint, "PAGES", tmp_path)
-    monkeypatch.setattr(check, "judged", lambda *asked: iter([RED, HUNG, DONE, TODO]))
+    monkeypatch.setattr(check, "verdicts", lambda *asked: iter([RED, HUNG, DONE, TODO]))
 
 
 def edit(place: Workspace, name: str, text: str = "mine = 1\n") -> None:
@@ -158,7 +158,7 @@ def test_a_command_has_the_golden_screen_which_fits_the_terminal(
 def test_a_done_lesson_has_one_line_about_its_stretch(outcome, learner, monkeypatch):
     lacking = report("a late module has a path", outcome, is_stretch=True, text=ANOTHER)
     verdict = Verdict(LESSON, (report("a"), lacking), Ending(End.FINISHED), planned=(1, 1))
-    monkeypatch.setattr(check, "judged", lambda *asked: iter([verdict]))
+    monkeypatch.setattr(check, "verdicts", lambda *asked: iter([verdict]))
     screen = play("check", LESSON).screen
     assert screen.splitlines()[-1].startswith(
         f"optional: `kata check {LESSON} --stretch`: a late module has a path"

@@ -57,7 +57,7 @@ import pytest
 sys.exit(pytest.main(["tests/test_path_of_module.py"]))
 """
     done = python("-c", code)
-    assert done.returncode == 4
+    assert done.returncode == 1
     assert "source .venv/bin/activate" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
 

@@ -11,11 +11,12 @@ from unittest import mock
 
 import pytest
 
-from kata import progress, workspace
+from kata import progress
 from kata.commands.watch import Watch
 from kata.lesson_names import NAMES
 from kata.paths import CORES, ROOT
-from kata.steps import functions_of, next_step, steps_left, steps_of, steps_of_functions
+from kata.showing import next_step
+from kata.steps import functions_of, steps_of, steps_of_functions
 from kata.stubs import stub
 from kata.terminal import open_console
 from tests.project.stage import play, report, solve, verdict
@@ -49,7 +50,7 @@ def test_the_page_names_every_step_and_chooses_no_tests_by_their_words(lesson: s
 def test_a_step_is_judged_by_its_own_tests_and_the_result_is_not_kept(learner, warm):
     core = (CORES / "graph.py").read_text()
     broken = core.replace("            self._insert = before", "            pass")
-    workspace.write(workspace.file_of("graph"), broken.encode())
+    progress.write(progress.file_of("graph"), broken.encode())
     names, creating = (play("check", "graph", "--step", step) for step in "14")
     assert (names.code, names.screen.split()) == (0, "green graph step 1: 5 of 5 (names)".split())
     assert creating.code == 1
@@ -73,20 +74,22 @@ def test_a_watch_of_one_step_asks_for_it_and_shows_no_milestone(learner):
     (request,) = judge.start.call_args.args
     assert (request.lesson, request.step) == ("graph", 2)
     with console.capture() as shown:
-        watch.conclude(replace(verdict("graph", report("passed")), step=2))
+        watch.conclude(replace(verdict("graph", report("passed")), step=2), request)
     assert shown.get().startswith("green     graph           step 2: 1 of 1 (arguments and users)")
     assert "kata run" not in shown.get()
 
 
 def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
     lesson = "custom_tracers"
-    first, second, *_ = steps_left(lesson)
-    waiting = [report("todo", step.task) for step in (second, second, second, first)]
+    waiting = [
+        replace(report("todo", f"{lesson}: {name}"), line=7)
+        for name in ("A.second", "A.second", "A.second", "first")
+    ]
     run = verdict(lesson, *waiting, skip=1)
     assert next_step(run) == ""  # no lesson was begun
     file = learner.lessons / f"{lesson}.py"
     file.write_text(file.read_text() + "# mine\n")
-    place = f"{second.name}, lessons/{lesson}.py:{second.line}; 3 tests wait for it"
+    place = f"A.second, lessons/{lesson}.py:7; 3 tests wait for it"
     assert next_step(run) == f"next: {place}"
     assert next_step(verdict(lesson, *waiting, report("failed"))) == f"then: {place}"
     # The core isn't green yet, so a failure of the stretch isn't shown.
@@ -148,7 +151,7 @@ def stub_with(functions: dict[str, str], helpers: str = "") -> str:
 def test_a_step_is_judged_while_the_others_are_stubs_and_the_screen_says_what_is_lent(
     learner, warm
 ):
-    workspace.write(workspace.file_of("graph"), stub_with(INSERTING, HELPERS).encode())
+    progress.write(progress.file_of("graph"), stub_with(INSERTING, HELPERS).encode())
     played = play("check", "graph", "--step", "4")
     assert (played.code, played.screen.split()[:4]) == (0, "green graph step 4:".split())
     assert "of other steps, the reference's: Namespace.create_name," in played.screen
@@ -159,7 +162,7 @@ def test_an_error_in_a_written_step_names_the_line_of_the_learner(learner, warm)
     wrong = {**INSERTING, "erase_node": "self.nodes.remove(to_erase)"}
     text = stub_with(wrong, HELPERS)
     line = text[: text.index(wrong["erase_node"])].count("\n") + 1
-    workspace.write(workspace.file_of("graph"), text.encode())
+    progress.write(progress.file_of("graph"), text.encode())
     played = play("check", "graph", "--step", "4")
     assert played.code == 1
     assert f"lessons/graph.py:{line}, in erase_node" in played.screen

@@ -1,129 +1,84 @@
-"""Run the first red test once more, alone, so that state an earlier test left is told as such.
+"""Run a red test once more on a fresh import of its lesson: an earlier test may have left state.
 
-A class attribute that keeps the paths of another model makes test after test red, each with a cause
-that isn't the mistake. So this process is copied before the first test. A test that fails is run in
-the copy too, where no test ran before; where it is green there, that is what its failure says.
+A class attribute that keeps the paths of another model turns test after test red, each with a cause
+that isn't the mistake. If such a test is green on its own, its failure says so.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from typing import NoReturn
 
 import pytest
-import torch
 from _pytest.runner import runtestprotocol
 
 from kata.verdict import CAUSE
 from tests.suite.expect import labelled
-from tests.suite.plugin import LOADER, judged, lesson_of
+from tests.suite.plugin import LOADER, SUBJECT, lesson_of
 
+# A test that took longer isn't run again.
 SECONDS = 5
 GREEN_ALONE = "alone, this test is green: an earlier test left something behind"
+HINT = "look for what a class, a module, a default or a cache keeps; keep it on an object instead"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Elsewhere a process that has threads can't be relied on once it is copied.
-    if judged(config).is_learners and sys.platform == "linux":
-        config.pluginmanager.register(Again(config), "fx-kata-again")
+    if config.stash[SUBJECT].is_learners:
+        config.pluginmanager.register(Again(), "fx-kata-again")
 
 
-@dataclass
 class Again:
     """The plugin of one run.
 
     Attributes:
-        config: Pytest's.
-        items: The tests.
-        line: Leads to the copy of this process; ``None`` in the copy itself.
-        keeps_state: Whether the first red test of a lesson was green in the copy. Where it wasn't,
-            the lesson's other tests aren't asked for: that would take time for little.
+        begun: The lessons of which a test has run.
+        keeps_state: Whether the first red test of a lesson was green on its own. If it wasn't, the
+            lesson's other tests aren't run again: that would take time for little.
     """
 
-    config: pytest.Config
-    items: list[pytest.Item] = field(default_factory=list)
-    line: Connection | None = None
-    keeps_state: dict[str, bool] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.begun: set[str] = set()
+        self.keeps_state: dict[str, bool] = {}
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
-        if self.config.option.collectonly:
-            return (yield)
-        self.items = session.items
-        self.import_lessons()
-        self.line, theirs = multiprocessing.Pipe()
-        pid = os.fork()
-        if not pid:
-            self.line = None
-            self.serve(theirs)
-        try:
-            return (yield)
-        finally:
-            with contextlib.suppress(OSError):
-                self.line.send(None)
-                os.waitpid(pid, 0)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        red = next((each for each in reports if each.failed), None)
+        if red and self.may_be_green_alone(item, red) and self.is_green_alone(item, nextitem):
+            red.longrepr = "\n".join(without_cause(str(red.longrepr)))
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
-    def import_lessons(self) -> None:
-        """Import the lessons before the copy is made; a failure is reported by the tests."""
-        for lesson in dict.fromkeys(map(lesson_of, self.items)):
-            with contextlib.suppress(BaseException):
-                self.config.stash[LOADER](lesson or "")
-
-    def serve(self, line: Connection) -> NoReturn:
-        """Run the tests that are asked for, each in a process of its own, until none is."""
-        try:
-            while (number := line.recv()) is not None:
-                if not os.fork():
-                    os._exit(not is_green(self.items[number]))
-                line.send(os.wait()[1] == 0)
-        finally:
-            os._exit(0)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
-        report: pytest.TestReport = yield
+    def may_be_green_alone(self, item: pytest.Item, red: pytest.TestReport) -> bool:
         lesson = lesson_of(item) or ""
-        if report.failed and not hasattr(report, "title") and self.keeps_state.get(lesson, True):
-            is_green = self.is_green_alone(item)
-            self.keeps_state.setdefault(lesson, is_green)
-            if is_green:
-                report.longrepr = "\n".join(told(str(report.longrepr)))
-        return report
+        is_quick = red.duration < SECONDS and "MemoryError" not in str(red.longrepr)
+        may_be = self.keeps_state.get(lesson, True) and lesson in self.begun
+        return may_be and is_quick and not hasattr(red, "title")
 
-    def is_green_alone(self, item: pytest.Item) -> bool:
-        """Ask the copy; one that is gone doesn't answer."""
-        with contextlib.suppress(OSError, EOFError):
-            if self.line:
-                self.line.send(self.items.index(item))
-                return bool(self.line.recv())
-        return False
+    def is_green_alone(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test again, on a lesson that is imported anew."""
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        loaded = item.config.stash[LOADER]
+        item.config.stash[LOADER] = item.config.stash[SUBJECT].loader()
+        try:
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        finally:
+            item.config.stash[LOADER] = loaded
+        is_green = all(report.passed for report in reports)
+        self.keeps_state.setdefault(lesson_of(item) or "", is_green)
+        return is_green
 
-
-def is_green(item: pytest.Item) -> bool:
-    """Run a test here, without a terminal and for a few seconds at most."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    signal.alarm(SECONDS)
-    torch.set_num_threads(1)
-    return all(report.passed for report in runtestprotocol(item, log=False, nextitem=None))
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.begun.add(nodeid.partition("test_")[2].partition(".py")[0])
 
 
-def told(text: str) -> Iterator[str]:
+def without_cause(text: str) -> Iterator[str]:
     """A failure's text, with its true cause in the place of what the test supposed."""
     for line in text.splitlines():
         if line.startswith((CAUSE, "note:", "try:")):
             break
         yield line
     yield labelled("likely cause", GREEN_ALONE)
-    hint = (
-        "look for what a class, a module, a default or a cache keeps; keep it on an object instead"
-    )
-    yield labelled("try", hint)
+    yield labelled("try", HINT)

@@ -125,7 +125,7 @@ class Oracle(ModuleType):
 
 
 def learners(
-    lesson: str, folder: Path, yours: Collection[str] | None = None, step: int = 0
+    lesson: str, folder: Path, yours: Collection[str] = (), step: int = 0
 ) -> Implementation:
     """The lesson as written in ``folder``; the reference lends the siblings that aren't ``yours``.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import math
 import random
 import socket
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -22,13 +24,12 @@ import torch
 from torch import nn
 
 from given.backend import find_compiler
-from kata import progress, workspace
+from kata import progress
 from kata.paths import ROOT
 from kata.steps import steps_of
-from kata.verdict import Verdict
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
-from tests.suite import engine, scoreboard, together
+from tests.suite import engine, together
 from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
@@ -43,11 +44,13 @@ from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
 LOADER = pytest.StashKey[Loader]()
+SUBJECT = pytest.StashKey["Subject"]()
 LEFT_OUT = pytest.StashKey[int]()
-HASHES = pytest.StashKey[dict[str, str]]()
 NAMES = tuple(lesson.name for lesson in COURSE)
 PROJECT = ROOT / "tests" / "project"
 STRETCH = ROOT / "tests" / "stretch"
+# More than a screen shows, and little enough to be kept for each test.
+LONGEST_TEXT = 20_000
 HERE = ("127.", "::1", "localhost")
 # What decides on a test.
 PYTEST: dict[Any, dict[str, Any]] = {
@@ -62,9 +65,35 @@ class NetworkError(RuntimeError):
     """A test asked for something beyond this machine."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--impl``, ``--lessons``, ``--step``, ``--shuffle``, and the runner's ``--order``."""
+    group = parser.getgroup("fx-kata")
+    group.addoption(
+        "--impl",
+        choices=("lessons", "core", "full", "torch"),
+        default="lessons",
+        help="whose code runs: your lessons (the default), the reference (its cores, or whole), "
+        "or torch itself",
+    )
+    words = "where the lessons are, if not in lessons/: all that are written there are used"
+    group.addoption("--lessons", metavar="DIR", help=words)
+    words = "run only the tests of this step"
+    group.addoption("--step", metavar="N", type=int, default=0, help=words)
+    words = "run the tests in a random order; the same seed gives the same order"
+    group.addoption("--shuffle", metavar="SEED", type=int, help=words)
+    group.addoption("--order", metavar="JSON", help="what `kata` asks of a run")
+
+
 @dataclass(frozen=True)
-class Judged:
-    """Whose code this run judges, and whether a learner reads the result."""
+class Subject:
+    """Whose code is judged.
+
+    Attributes:
+        impl: ``lessons``, ``core``, ``full`` or ``torch``.
+        folder: Where the learner's lessons are.
+        yours: The siblings that are the learner's; ``None`` for those that are green.
+        step: The step whose tests alone run; 0 for all.
+    """
 
     impl: str
     folder: Path
@@ -78,44 +107,53 @@ class Judged:
     @property
     def is_here(self) -> bool:
         """Whether these are the lessons whose results the runner keeps."""
-        return self.is_learners and self.yours is None and self.folder == workspace.HERE.lessons
+        return self.is_learners and self.yours is None
 
     def loader(self) -> Loader:
         return cache(lambda lesson: (self.pieces if lesson in TOGETHER else self.piece)(lesson))
 
     def piece(self, lesson: str) -> Implementation:
         load = {"core": core, "full": reference, "torch": torch_itself}.get(self.impl)
-        return (
-            load(lesson)
-            if load
-            else learners(lesson, self.folder, self.siblings(lesson), self.step)
-        )
-
-    def siblings(self, lesson: str) -> tuple[str, ...] | None:
-        """The siblings that are the learner's: as the runner says, or by the last results."""
-        return progress.siblings_of(lesson) if self.is_here else self.yours
+        if load:
+            return load(lesson)
+        yours = progress.siblings_of(lesson) if self.yours is None else self.yours
+        return learners(lesson, self.folder, yours, self.step)
 
     def pieces(self, name: str) -> Implementation:
-        if self.impl == "core":
-            return together.core(name)
-        is_full = self.impl == "full"
-        return together.engine() if is_full else together.learners(name, self.folder)
+        if self.impl != "lessons":
+            return together.core(name) if self.impl == "core" else together.engine()
+        yours = self.yours
+        if yours is None:
+            yours = progress.written(progress.sources_in(self.folder))
+        return together.learners(name, self.folder, yours)
 
 
-def judged(config: pytest.Config) -> Judged:
-    impl, folder, yours, step = map(config.getoption, ("--impl", "--lessons", "--yours", "--step"))
-    folder = Path(folder).resolve() if folder else workspace.HERE.lessons
-    return Judged(impl, folder, None if yours is None else tuple(yours.split(",")), step)
+def subject_of(config: pytest.Config) -> Subject:
+    """Whose code is judged: as the runner's order says, or the options."""
+    impl, folder, step = map(config.getoption, ("--impl", "--lessons", "--step"))
+    if order := order_of(config):
+        folder = Path(order["folder"], "lessons")
+        return Subject(impl, folder, tuple(order["yours"]), order["step"])
+    folder = Path(folder).resolve() if folder else progress.HERE.lessons
+    if folder == progress.HERE.lessons:
+        return Subject(impl, folder, None, step)
+    return Subject(impl, folder, progress.written(progress.sources_in(folder)), step)
 
 
+def order_of(config: pytest.Config) -> dict[str, Any]:
+    """Return what the runner asks; nothing where pytest was started by hand."""
+    order: dict[str, Any] = json.loads(config.getoption("--order") or "{}")
+    return order
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if not torch.accelerator.is_available():
         # Autograd starts its threads for devices at the first backward, and a fake tensor claims to
         # have one. A fork has no such threads, so it can't go backward if there are any.
         torch.ones((), requires_grad=True).backward()
-    config.stash.setdefault(LOADER, judged(config).loader())
-    if judged(config).is_learners:
-        scoreboard.replace_pytest_report(config)
+    subject = config.stash[SUBJECT] = subject_of(config)
+    config.stash.setdefault(LOADER, subject.loader())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -141,7 +179,7 @@ def pytest_collection() -> Iterator[object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
     items[:] = [item for item in items if is_asked(item, config.getoption("--impl"))]
-    if step := config.getoption("--step"):
+    if step := config.stash[SUBJECT].step:
         items[:] = [item for item in items if is_of_step(item, step)]
     for item in items:
         if STRETCH in item.path.parents:
@@ -155,7 +193,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_what_is_newer(items)
     skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
     skip_what_needs("compiler", has_compiler(), "a C compiler: CC, cc, gcc or clang", items)
-    if judged(config).is_learners and not config.option.markexpr:
+    if config.stash[SUBJECT].is_learners and not config.option.markexpr:
         config.stash[LEFT_OUT] = leave_out_slow(items)
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
@@ -332,9 +370,9 @@ def pytest_runtest_makereport(
     """Call what a stub lacks todo, and explain any other failure to learners."""
     report: pytest.TestReport = yield
     # Code that prints endlessly would fill the memory: item and report keep it until the end.
-    ends = [(*place, text[-scoreboard.LONGEST_TEXT :]) for *place, text in item._report_sections]
+    ends = [(*place, text[-LONGEST_TEXT:]) for *place, text in item._report_sections]
     item._report_sections[:] = ends
-    report.sections = [(title, text[-scoreboard.LONGEST_TEXT :]) for title, text in report.sections]
+    report.sections = [(title, text[-LONGEST_TEXT:]) for title, text in report.sections]
     lesson = lesson_of(item)
     report.lesson = lesson
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
@@ -346,7 +384,8 @@ def pytest_runtest_makereport(
     if report.failed and todo:
         report.outcome, report.todo = "skipped", True
         report.longrepr = (str(item.path), 0, todo)
-    elif judged(item.config).is_learners and not is_ours:
+        report.line = last_line(error) if is_todo(error) else 0
+    elif item.config.stash[SUBJECT].is_learners and not is_ours:
         fail(report, error, judged_lesson)
     return report
 
@@ -358,6 +397,12 @@ def what_is_todo(report: pytest.TestReport, error: BaseException, lesson: Implem
     if report.is_stretch and (name := unwritten_name(error)):
         return f"{lesson.lesson}: write `{name}`"
     return f"{lesson.lesson}: write the core" if report.is_stretch and lesson.is_stub else ""
+
+
+def last_line(error: BaseException) -> int:
+    """The line that raised an error."""
+    *_, (_, line) = traceback.walk_tb(error.__traceback__)
+    return line
 
 
 def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> None:
@@ -374,33 +419,3 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
     if getattr(report, "todo", False):
         return "todo", "t", ("TODO", {"yellow": True})
     return None
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    if judged(config).is_learners:
-        verdicts = list(scoreboard.verdicts_of(terminalreporter, config.stash[LOADER]))
-        scoreboard.show(terminalreporter, verdicts)
-        remember(verdicts, config)
-        left_out = config.stash.get(LEFT_OUT, 0)
-        if left_out:
-            terminalreporter.line(f"left out: {left_out} slow; `-m slow` runs them")
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note what the learner's files hold: who saves during a run isn't judged by it."""
-    lessons = {lesson_of(item) for item in session.items} - {None, *TOGETHER}
-    if judged(session.config).is_here:
-        hashes = {lesson: progress.hash_of(lesson) for lesson in filter(None, lessons)}
-        session.config.stash[HASHES] = hashes
-
-
-def remember(verdicts: list[Verdict], config: pytest.Config) -> None:
-    """Keep which cores are green, if the run was of whole suites: others use these lessons now."""
-    is_part = config.option.keyword or config.option.markexpr or config.getoption("--step")
-    if is_part or any("::" in each for each in config.args):
-        return
-    for verdict in verdicts:
-        if verdict.lesson in config.stash.get(HASHES, {}):
-            progress.remember_green(verdict, config.stash[HASHES][verdict.lesson])

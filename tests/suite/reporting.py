@@ -3,7 +3,7 @@
 A line that is written stays, whatever the judged code does to its process next. The events:
 
 - ``plan``: the tests in the order in which they run;
-- ``lent``: the lesson is imported; these pieces came from the reference, and these it took;
+- ``pieces``: the lesson is imported; which pieces came from the reference, or are somebody else's;
 - ``begin``: a test begins; a process that ends without another line died in it;
 - ``report``: a test's outcome, and the text that its learner reads;
 - ``finish``: pytest came to its own end, with its exit code.
@@ -11,49 +11,35 @@ A line that is written stays, whatever the judged code does to its process next.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import inspect
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 import torch
 
 from kata.paths import CORES
-from kata.steps import unwritten
-from kata.stubs import stub
-from tests.suite.plugin import LOADER, lesson_of
-from tests.suite.scoreboard import content_of, sentence
+from kata.steps import steps_of_functions
+from tests.suite.plugin import LOADER, LONGEST_TEXT, lesson_of, order_of
 
 # Whose code a learner's lesson may have taken.
 OWNERS = {"the reference's own": CORES, "torch's own": Path(torch.__file__).parent}
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--reports`` and ``--first``."""
-    group = parser.getgroup("fx-kata")
-    group.addoption("--reports", metavar="FILE", help="write one JSON line per event into FILE")
-    group.addoption(
-        "--first",
-        metavar="NODEID",
-        action="append",
-        default=[],
-        help="run this test before the others (may be given several times)",
-    )
+PRINTED_LINES, PRINTED_WIDTH = 20, 200
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where events are written: the core before the rest, and in each what is asked for first."""
-    if not config.getoption("--reports"):
-        return
-    first = {nodeid: rank for rank, nodeid in enumerate(config.getoption("--first"))}
-    items.sort(key=lambda item: (is_stretch(item), first.get(item.nodeid, len(first))))
+    """In a run of the runner's, the core comes first, and in each what is asked for first."""
+    if order := order_of(config):
+        first = {nodeid: rank for rank, nodeid in enumerate(order["first"])}
+        items.sort(key=lambda item: (is_stretch(item), first.get(item.nodeid, len(first))))
 
 
 def is_stretch(item: pytest.Item) -> bool:
@@ -62,10 +48,9 @@ def is_stretch(item: pytest.Item) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    file = config.getoption("--reports")
-    if file:
+    if order := order_of(config):
         # Opened once, before the judged code runs: it need not be opened again.
-        out = Path(file).open("a", encoding="utf-8", buffering=1)
+        out = Path(order["folder"], "events.jsonl").open("a", encoding="utf-8", buffering=1)
         config.pluginmanager.register(Events(out, config), "fx-kata-events")
 
 
@@ -86,26 +71,19 @@ class Events:
         ]
         # Before the import, which is the learner's code already and may not come back.
         self.write("plan", tests=tests)
-        self.write_provenance(session)
+        self.write_pieces(session)
 
-    def write_provenance(self, session: pytest.Session) -> None:
-        lessons = {lesson_of(item) for item in session.items} - {None}
-        lent, borrowed = self.provenance(sorted(filter(None, lessons)))
-        self.write("lent", pieces=lent, borrowed=borrowed)
-
-    def provenance(self, lessons: list[str]) -> tuple[list[str], list[str]]:
-        """The pieces that the reference lends, and those that aren't the learner's own."""
+    def write_pieces(self, session: pytest.Session) -> None:
+        """Say which pieces the reference lends, and which aren't the learner's own."""
         lent: set[str] = set()
-        pieces: list[str] = []
-        for lesson in lessons:
-            # The lessons are imported to know them. An error is told by the tests, each of which
-            # imports the lesson again.
+        borrowed: list[str] = []
+        for lesson in {lesson_of(item) for item in session.items} - {None}:
+            # An error of the import is told by the tests.
             with contextlib.suppress(BaseException):
                 implementation = self.config.stash[LOADER](lesson)
                 lent.update(implementation.lent)
-                pieces += of_other_steps(implementation.completed)
-                pieces += borrowed(lesson, implementation.module, implementation.completed)
-        return sorted(lent), pieces
+                borrowed += taken(lesson, implementation.module, implementation.completed)
+        self.write("pieces", lent=sorted(lent), borrowed=borrowed)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.write("begin", nodeid=nodeid)
@@ -115,29 +93,66 @@ class Events:
             self.write("report", **content_of(report))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        self.write_provenance(session)  # once more: a function may have imported a sibling
+        self.write_pieces(session)  # once more: a function may have imported a sibling
         self.write("finish", code=int(exitstatus))
 
 
-def of_other_steps(lent: tuple[str, ...]) -> list[str]:
-    """A line that names the functions that the reference lends for other steps, if it does."""
-    return [f"of other steps, the reference's: {', '.join(lent)}"] if lent else []
+def taken(lesson: str, module: ModuleType, lent: tuple[str, ...]) -> Iterator[str]:
+    """A line per owner, with the functions of the lesson that are the owner's, by any name."""
+    if lent:
+        yield f"of other steps, the reference's: {', '.join(lent)}"
+    owners = {
+        name: owner_of(module, name) for name in steps_of_functions(lesson) if name not in lent
+    }
+    for owner in OWNERS:
+        if names := [name for name, each in owners.items() if each == owner]:
+            yield f"{owner}: {', '.join(names)}"
 
 
-def borrowed(lesson: str, module: ModuleType, lent: tuple[str, ...]) -> list[str]:
-    """A line per owner, with the steps of the lesson that are the owner's, by whatever name."""
-    found: dict[str, list[str]] = {}
-    for step in unwritten(ast.parse(stub(lesson)).body):
-        if step.name not in lent and (owner := owner_of(module, step.name)):
-            found.setdefault(owner, []).append(step.name)
-    return [f"{owner}: {', '.join(steps)}" for owner, steps in found.items()]
-
-
-def owner_of(module: ModuleType, step: str) -> str:
-    """Whose code a step runs, if it is somebody else's; empty if not, or if it isn't there."""
+def owner_of(module: ModuleType, name: str) -> str:
+    """Whose code a function runs, if it is somebody else's; empty if not, or if it isn't there."""
     try:
-        function = inspect.unwrap(attrgetter(step)(module))
+        function = inspect.unwrap(attrgetter(name)(module))
         file = Path(function.__code__.co_filename)
     except (AttributeError, ValueError):
         return ""
     return next((owner for owner, folder in OWNERS.items() if file.is_relative_to(folder)), "")
+
+
+# --- one test
+
+
+def content_of(report: pytest.TestReport) -> dict[str, Any]:
+    """A test's report, as the runner keeps it."""
+    is_todo = getattr(report, "todo", False)
+    outcome = "todo" if is_todo else "failed" if report.failed else report.outcome
+    return {
+        "nodeid": report.nodeid,
+        "sentence": sentence(report),
+        "outcome": outcome,
+        "is_stretch": report.is_stretch,
+        "text": text_of(report)[:LONGEST_TEXT],
+        "printed": printed_end(report.capstdout),
+        "title": getattr(report, "title", ""),
+        "line": getattr(report, "line", 0),
+    }
+
+
+def text_of(report: pytest.TestReport) -> str:
+    """The explanation of a failure, the reason for a skip, the task of a todo."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr or "")
+
+
+def printed_end(printed: str) -> str:
+    """The end of the output, however long it is."""
+    lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
+    return "\n".join(line[:PRINTED_WIDTH] for line in lines)
+
+
+def sentence(test: pytest.TestReport | pytest.Item) -> str:
+    """The test's name as the sentence it is, without its parameters."""
+    name = test.nodeid.split("::")[-1].split("[")[0]
+    possessive = re.sub(r"_s(?=_|$)", "'s", name.removeprefix("test_"))  # `torch_s`
+    return possessive.replace("_", " ")

@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
+from kata import progress
 from kata.showing import show_failures, show_score
 from kata.terminal import open_console
 from kata.verdict import End, Ending, Report, Verdict
-from lessons import LESSONS
+from lessons import LESSONS, TOGETHER
 from tests.suite.implementations import Implementation
+from tests.suite.plugin import LEFT_OUT, LOADER, SUBJECT, lesson_of, order_of
+from tests.suite.reporting import content_of
 
 CATEGORIES = ("passed", "failed", "error", "todo", "skipped")
-PRINTED_LINES, PRINTED_WIDTH = 20, 200
-# More than a screen shows, and little enough to be kept for each test.
-LONGEST_TEXT = 20_000
+HASHES = pytest.StashKey[dict[str, str]]()
 
 
-def replace_pytest_report(config: pytest.Config) -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Switch off pytest's own failure section: ours says more in fewer lines."""
-    config.option.tbstyle = "no"
-    config.option.reportchars = ""
+    if config.stash[SUBJECT].is_learners:
+        config.option.tbstyle = "no"
+        config.option.reportchars = ""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note what the learner's files hold: a save during a run changes nothing about it."""
+    if session.config.stash[SUBJECT].is_here:
+        lessons = {lesson_of(item) or "" for item in session.items} - {"", *TOGETHER}
+        session.config.stash[HASHES] = {lesson: progress.hash_of(lesson) for lesson in lessons}
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if config.stash[SUBJECT].is_learners and not order_of(config):
+        verdicts = list(verdicts_of(terminalreporter, config.stash[LOADER]))
+        show(terminalreporter, verdicts)
+        remember(verdicts, config)
+        if left_out := config.stash.get(LEFT_OUT, 0):
+            terminalreporter.line(f"left out: {left_out} slow; `-m slow` runs them")
+
+
+def remember(verdicts: list[Verdict], config: pytest.Config) -> None:
+    """Keep which cores are green, if the run was of whole suites: others use these lessons now."""
+    is_part = config.option.keyword or config.option.markexpr or config.stash[SUBJECT].step
+    if is_part or any("::" in each for each in config.args):
+        return
+    for verdict in verdicts:
+        if verdict.lesson in config.stash.get(HASHES, {}):
+            progress.remember_green(verdict, config.stash[HASHES][verdict.lesson])
 
 
 def show(terminal: pytest.TerminalReporter, verdicts: list[Verdict]) -> None:
@@ -57,38 +85,3 @@ def verdicts_of(
                 planned=(planned[False], planned[True]),
                 lent=load(lesson.name).lent,
             )
-
-
-def content_of(report: pytest.TestReport) -> dict[str, Any]:
-    """A test's report, as the runner keeps it."""
-    is_todo = getattr(report, "todo", False)
-    outcome = "todo" if is_todo else "failed" if report.failed else report.outcome
-    return {
-        "nodeid": report.nodeid,
-        "sentence": sentence(report),
-        "outcome": outcome,
-        "is_stretch": report.is_stretch,
-        "text": text_of(report)[:LONGEST_TEXT],
-        "printed": printed_end(report.capstdout),
-        "title": getattr(report, "title", ""),
-    }
-
-
-def text_of(report: pytest.TestReport) -> str:
-    """The explanation of a failure, the reason for a skip, the task of a todo."""
-    if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return str(report.longrepr or "")
-
-
-def printed_end(printed: str) -> str:
-    """The end of the output, however long it is."""
-    lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
-    return "\n".join(line[:PRINTED_WIDTH] for line in lines)
-
-
-def sentence(test: pytest.TestReport | pytest.Item) -> str:
-    """The test's name as the sentence it is, without its parameters."""
-    name = test.nodeid.split("::")[-1].split("[")[0]
-    possessive = re.sub(r"_s(?=_|$)", "'s", name.removeprefix("test_"))  # `torch_s`
-    return possessive.replace("_", " ")

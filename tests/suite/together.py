@@ -6,12 +6,12 @@ The pieces import one another, so there is nothing to put together but their nam
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kata.lending import PACKAGE, LessonFinder, is_written, only_these_modules
+from kata.lending import PACKAGE, LessonFinder, only_these_modules
 from kata.paths import CORES, SOLUTIONS
 from lessons import CHAIN, FINALE, TOGETHER
 from tests.suite.implementations import Implementation, core_of, reference_of, star_import
@@ -30,15 +30,15 @@ def engine() -> Implementation:
     return Implementation(FINALE.name, SOLUTIONS, pieces)
 
 
-def learners(name: str, folder: Path) -> Implementation:
+def learners(name: str, folder: Path, yours: Collection[str]) -> Implementation:
     """The lessons in ``folder``: the finale waits for all of them, the chain is lent the others."""
     implementation, needs = Implementation(name, folder), TOGETHER[name].needs
-    missing = [each for each in needs if not is_written(each, folder)]
+    missing = [each for each in needs if each not in yours]
     if missing and name != CHAIN.name:
         words = f"{name}: write {', '.join(missing)} first"
         implementation.error = NotImplementedError(words)
         return implementation
-    implementation.finder = LessonFinder("", folder)
+    implementation.finder = LessonFinder("", folder, yours)
     with only_these_modules(PACKAGE, {}) as modules, implementation.finder.installed():
         try:
             pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in needs)
