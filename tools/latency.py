@@ -87,7 +87,7 @@ def wait(watch: Watch, text: str, is_there: Callable[[], bool]) -> float:
 def until_quiet(watch: Watch) -> None:
     """Let the run in progress, and those that wait, come to their end."""
     for _ in turns(watch):
-        if watch.running is None and not watch.pending:
+        if watch.run is None and not watch.pending:
             return
 
 
