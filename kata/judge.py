@@ -48,7 +48,7 @@ GRACE, LAST_WORDS = 2.0, 0.5
 WAITING = 0.02
 # Nothing takes longer than this many times its limit.
 ENOUGH = 20
-# Files are no larger; and the exit code of a run that asked for more memory than it may have.
+# The largest file that a run may write; the exit code of a run that asked for too much memory.
 FILE_BYTES, OUT_OF_MEMORY = 64 * 2**20, 12
 # What is shown of the output of a run that couldn't begin.
 LAST_LINES, LAST_BYTES = 5, 2000
