@@ -228,3 +228,9 @@ def cause_of(report: Report) -> str:
 
 def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.;])\s", text[:LONGEST], maxsplit=1)[0].rstrip(";")
+
+
+def sentence_of(nodeid: str) -> str:
+    """The name of a test as the sentence it is, without its parameters."""
+    name = nodeid.rsplit("::", maxsplit=1)[-1].split("[", maxsplit=1)[0].removeprefix("test_")
+    return re.sub(r"_s(?=_|$)", "'s", name).replace("_", " ")  # `torch_s`

@@ -12,11 +12,10 @@ from kata.judge import Judge
 from kata.paths import CORES, suites
 from kata.showing import show
 from kata.terminal import open_console
-from kata.verdict import End, Ending, Report, Verdict
+from kata.verdict import End, Ending, Report, Verdict, sentence_of
 from tests.project.stage import request
 from tests.project.submissions import NAMES_THE_LAST
 from tests.suite.answers import judge_folder, test_name
-from tests.suite.reporting import sentence
 
 LESSON = "path_of_module"
 ROOT_TEST = f"tests/test_{LESSON}.py::test_the_root_is_the_empty_string"
@@ -45,8 +44,7 @@ def read(lessons: Path, source: str) -> str:
     ],
 )
 def test_the_name_of_a_test_is_a_sentence(test: str, words: str):
-    report = pytest.TestReport(f"tests/test_x.py::{test}", ("", 0, ""), {}, "passed", None, "call")
-    assert sentence(report) == words
+    assert sentence_of(f"tests/test_x.py::{test}") == words
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import torch.fx
@@ -24,11 +24,10 @@ from rich.console import Console
 from kata.paths import CORES, ROOT, STUBS
 from kata.showing import show_failures, show_score
 from kata.steps import functions_of, steps_of
-from kata.verdict import PASSED, End, Ending, Report, Verdict
+from kata.verdict import PASSED, End, Ending, Report, Verdict, sentence_of
 from solutions.graph import Graph
 from tests.suite.explain import explain
-from tests.suite.scoreboard import sentence
-from tests.suite.todo import is_todo
+from tests.suite.todo import is_todo, line_of
 
 LESSON, STEP, FUNCTION = "proxy", 1, "record_call"
 EXPECTED = ROOT / "tests/data/step_on_the_page.json"
@@ -103,7 +102,7 @@ def report_of(
     nodeid: str, test: Callable[[], None], module: ModuleType | None, fault: Exception | None
 ) -> Report:
     """Run one case of a test."""
-    printed, outcome, text = io.StringIO(), "passed", ""
+    printed, outcome, text, line = io.StringIO(), "passed", "", 0
     try:
         with contextlib.redirect_stdout(printed):
             if fault:
@@ -112,11 +111,10 @@ def report_of(
     except Exception as error:
         outcome = "todo" if is_todo(error) else "failed"
         text = str(error) if is_todo(error) else explain(error, STUBS, module)
-    words, title = (
-        sentence(SimpleNamespace(nodeid=nodeid)),
-        f"{SHOWN} can't be imported" if fault else "",
-    )
-    return Report(nodeid, words, outcome, False, text, printed.getvalue(), title)
+        line = line_of(error)
+    title = f"{SHOWN} can't be imported" if fault else ""
+    words, printing = sentence_of(nodeid), printed.getvalue()
+    return Report(nodeid, words, outcome, False, text, printing, title, line)
 
 
 def expected(nodeid: str, *function: Any) -> Graph:

@@ -8,7 +8,6 @@ import json
 import math
 import random
 import socket
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -39,7 +38,7 @@ from tests.suite.implementations import (
     reference,
     torch_itself,
 )
-from tests.suite.todo import is_todo
+from tests.suite.todo import is_todo, line_of
 from tests.suite.versions import skip_what_is_newer
 
 Loader = Callable[[str], Implementation]
@@ -384,7 +383,7 @@ def pytest_runtest_makereport(
     if report.failed and todo:
         report.outcome, report.todo = "skipped", True
         report.longrepr = (str(item.path), 0, todo)
-        report.line = last_line(error) if is_todo(error) else 0
+        report.line = line_of(error) if is_todo(error) else 0
     elif item.config.stash[SUBJECT].is_learners and not is_ours:
         fail(report, error, judged_lesson)
     return report
@@ -397,12 +396,6 @@ def what_is_todo(report: pytest.TestReport, error: BaseException, lesson: Implem
     if report.is_stretch and (name := unwritten_name(error)):
         return f"{lesson.lesson}: write `{name}`"
     return f"{lesson.lesson}: write the core" if report.is_stretch and lesson.is_stub else ""
-
-
-def last_line(error: BaseException) -> int:
-    """The line that raised an error."""
-    *_, (_, line) = traceback.walk_tb(error.__traceback__)
-    return line
 
 
 def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> None:

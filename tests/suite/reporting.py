@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -27,6 +26,7 @@ import torch
 
 from kata.paths import CORES
 from kata.steps import steps_of_functions
+from kata.verdict import sentence_of
 from tests.suite.plugin import LOADER, LONGEST_TEXT, lesson_of, order_of
 
 # Whose code a learner's lesson may have taken.
@@ -66,7 +66,11 @@ class Events:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         tests = [
-            {"nodeid": item.nodeid, "sentence": sentence(item), "is_stretch": is_stretch(item)}
+            {
+                "nodeid": item.nodeid,
+                "sentence": sentence_of(item.nodeid),
+                "is_stretch": is_stretch(item),
+            }
             for item in session.items
         ]
         # Before the import, which is the learner's code already and may not come back.
@@ -128,7 +132,7 @@ def content_of(report: pytest.TestReport) -> dict[str, Any]:
     outcome = "todo" if is_todo else "failed" if report.failed else report.outcome
     return {
         "nodeid": report.nodeid,
-        "sentence": sentence(report),
+        "sentence": sentence_of(report.nodeid),
         "outcome": outcome,
         "is_stretch": report.is_stretch,
         "text": text_of(report)[:LONGEST_TEXT],
@@ -149,10 +153,3 @@ def printed_end(printed: str) -> str:
     """The end of the output, however long it is."""
     lines = printed[-PRINTED_LINES * PRINTED_WIDTH :].splitlines()[-PRINTED_LINES:]
     return "\n".join(line[:PRINTED_WIDTH] for line in lines)
-
-
-def sentence(test: pytest.TestReport | pytest.Item) -> str:
-    """The test's name as the sentence it is, without its parameters."""
-    name = test.nodeid.split("::")[-1].split("[")[0]
-    possessive = re.sub(r"_s(?=_|$)", "'s", name.removeprefix("test_"))  # `torch_s`
-    return possessive.replace("_", " ")
