@@ -18,7 +18,7 @@ CONSTANT = re.compile(r"^(_tensor_constant)\d+")
 
 @dataclass(frozen=True)
 class Row:
-    """One node, in values that can be compared across graphs: nodes stand by their names."""
+    """One node, in values that can be compared across graphs; other nodes are given by name."""
 
     op: str
     target: object
@@ -98,7 +98,7 @@ def differing_fields(our: Row, their: Row) -> Iterator[str]:
 
 
 def same_value(our: Any, their: Any) -> bool:
-    """Equality that tells ``1`` from ``1.0`` and ``True``, at any depth, and finds NaN its own."""
+    """Return whether two values and their types are the same at any depth; NaN equals NaN."""
     if type(our) is not type(their):
         return False
     if isinstance(our, dict):

@@ -5,7 +5,7 @@
 
 The judge keeps one process warm, which has imported torch and the suite (``kata.worker``). With
 fork, each run is a child of it. Without, a run takes the warm process itself, and the next one
-warms up meanwhile. Orders and events are lines of JSON, both ways.
+warms up in the meantime. Orders and events are lines of JSON, both ways.
 
 A run sees copies of the lessons and of the suite, its time and memory are limited, and what it did
 until its end is known, however it ended. All of this protects against accidents.
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kata.paths import ROOT
-from kata.verdict import CodeLine, End, Ending, Report, Verdict
+from kata.verdict import End, Ending, Report, Verdict
 
 GIGABYTE = 2**30
 # What a run reads of the repository.
@@ -54,6 +54,8 @@ FILE_BYTES, OUT_OF_MEMORY = 64 * 2**20, 12
 LAST_LINES, LAST_BYTES = 5, 2000
 # pytest's exit codes: all passed, some failed, there were none; and a run that was interrupted.
 THROUGH, INTERRUPTED = (0, 1, 5), 2
+EXIT = "the code interrupted the tests (pytest.exit?)"
+KILLED = "the system killed it: most likely it took too much memory"
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
 
 
@@ -71,6 +73,8 @@ class Request:
         seconds: How long a test, or the import of the lesson, may compute or wait.
         total: How long the whole run may compute; ``None`` for as long as its tests do.
         memory: How many bytes the run may take beyond what torch takes; 0 for no limit.
+        kernels: A folder for what it compiles, shared with other runs of the same person; ``None``
+            for one of its own.
     """
 
     lesson: str
@@ -82,6 +86,7 @@ class Request:
     seconds: float = 10.0
     total: float | None = None
     memory: int = 4 * GIGABYTE
+    kernels: Path | None = None
 
 
 class Judge:
@@ -92,12 +97,17 @@ class Judge:
     Args:
         fork: Whether runs are forked from the warm process. On macOS, system libraries may crash in
             a forked child, and Windows has no fork.
+
+    Attributes:
+        kernels: A folder that runs of one person may share for what they compile.
     """
 
     def __init__(self, *, fork: bool = sys.platform == "linux" and hasattr(os, "fork")) -> None:
         self.fork = fork
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
         self.folder = Path(self.temporary.name).resolve()
+        self.kernels = self.folder / "kernels"
+        self.kernels.mkdir(mode=0o700)
         self.runs = 0
         self.warm_up()
 
@@ -196,7 +206,7 @@ class WarmProcess:
         self.pid, self.code = None if self.fork else self.process.pid, None
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(content).encode() + b"\n")
+            self.process.stdin.write(json.dumps(content, default=str).encode() + b"\n")
             self.process.stdin.flush()
 
     def kill_run(self) -> None:
@@ -308,16 +318,8 @@ class Run:
         if self.process.is_ready and not (self.is_sent or self.is_stopped):
             self.is_sent = True
             request = self.request
-            self.process.order(
-                folder=str(self.folder),
-                lesson=request.lesson,
-                yours=request.yours,
-                marks=request.marks,
-                first=request.first,
-                step=request.step,
-                seconds=request.seconds,
-                memory=request.memory,
-            )
+            known = {name: each for name, each in vars(request).items() if name != "sources"}
+            self.process.order(folder=str(self.folder), **known)
             self.total_timer = self.timer(request.total or float("inf"))
             self.test_timer = self.timer(request.seconds)
 
@@ -375,7 +377,7 @@ class Run:
 
     @property
     def computed(self) -> float | None:
-        """The processor time that it has used; ``None`` where the system doesn't tell."""
+        """The processor time that it has used; ``None`` where the system doesn't say."""
         try:
             stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         except OSError:
@@ -389,7 +391,7 @@ class Run:
         computed, seconds, total = self.computed, self.request.seconds, self.request.total
         if self.test_timer.is_over(computed):
             self.overdue = (
-                f"still running after {seconds:g} s, so it was stopped: endless loop or wait?"
+                f"still running after {seconds:g} s, so it was stopped: infinite loop or deadlock?"
             )
         elif self.total_timer.is_over(computed):
             self.overdue = f"all tests together took more than {total:g} s, so they were stopped"
@@ -417,32 +419,24 @@ class Run:
         said = tail(output) or tail(self.process.log)
         could_not = f"the tests could not be run:\n{said}\n`kata doctor` checks your setup"
         is_whole = all(test["nodeid"] in self.reports for test in self.tests)
+        is_through = self.finished in THROUGH
         table = (
-            (self.finished in THROUGH and is_whole, End.FINISHED, ""),
+            (is_through and is_whole, End.FINISHED, ""),
             (self.is_stopped, End.STOPPED, "stopped before its end"),
             (self.overdue, End.TIME, self.overdue),
             (is_full, End.CRASHED, "it printed more than a run may write"),
-            (
-                self.finished in (*THROUGH, INTERRUPTED),
-                End.INTERRUPTED,
-                "the code interrupted the tests (pytest.exit?)",
-            ),
+            (is_through or self.finished == INTERRUPTED, End.INTERRUPTED, EXIT),
             (self.finished is not None or not self.tests, End.BROKEN, could_not),
             (code is None, End.CRASHED, "the code killed the process that runs the tests"),
             (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
-            # A kill that we didn't send is the system's.
-            (
-                code == -9,
-                End.MEMORY,
-                "the system killed it: most likely it took too much memory",
-            ),
+            (code == -9, End.MEMORY, KILLED),
             ((code or 0) < 0, End.CRASHED, f"Python crashed ({signal_name(-(code or 0))})"),
             (True, End.EXITED, f"the code ended Python itself (os._exit, exit code {code})"),
         )
         how, sentence = next((how, sentence) for holds, how, sentence in table if holds)
         if how is End.FINISHED:
             return Ending(how)
-        place = self.last_line() if how in (End.TIME, End.CRASHED) else None
+        place = self.place() if how in (End.TIME, End.CRASHED) else ""
         during = next((t["sentence"] for t in self.tests if t["nodeid"] == self.begun), "")
         # Before the first report, it may still have been the import that went wrong.
         if during and not (place or self.reports):
@@ -455,7 +449,7 @@ class Run:
         text = file.read_text("utf-8", "replace") if file.exists() else ""
         return text.rpartition("Timeout (")[2]
 
-    def last_line(self) -> CodeLine | None:
+    def place(self) -> str:
         """The judged code's innermost line, in the thread that began first or that crashed."""
         threads = [*reversed(self.frames().split("\n\n"))]
         threads.sort(key=lambda part: "Current thread" not in part)
@@ -464,8 +458,8 @@ class Run:
             file, line = Path(frame["file"]), int(frame["line"])
             if file.is_relative_to(lessons):
                 source = linecache.getline(str(file), line).strip()
-                return CodeLine(f"lessons/{file.name}", line, frame["function"], source)
-        return None
+                return f"lessons/{file.name}:{line}, in {frame['function']}\n      {source}"
+        return ""
 
 
 def signal_name(number: int) -> str:

@@ -1,7 +1,7 @@
 """Lend lessons that aren't written yet: ``lessons.X`` is the learner's, or the reference's.
 
-Lessons import their siblings (``from .graph import Graph``). A sibling whose core isn't green as
-it stands now is *lent*: the reference's core runs in its place, under its name, so that its own
+Lessons import their siblings (``from .graph import Graph``). A sibling whose current code
+hasn't been green is *lent*: the reference's core runs in its place, under its name, so that its own
 imports find the learner's pieces.
 """
 
@@ -41,11 +41,15 @@ def only_these_modules(
 
 
 def present_modules(package: str) -> dict[str, ModuleType]:
-    """The modules below a package, at any depth."""
-    below = f"{package}."
-    # Most of thousands of names don't contain it, which is quicker to see.
-    names = [name for name in [*sys.modules] if below in name and name.startswith(below)]
-    return {name: sys.modules[name] for name in names}
+    """The modules below a package, at any depth: each is bound in the one above it.
+
+    To look through all of ``sys.modules`` takes a millisecond, three times per test.
+    """
+    found: dict[str, ModuleType] = {}
+    for name in [f"{package}.{name}" for name in vars(sys.modules[package])]:
+        if name in sys.modules:
+            found |= {name: sys.modules[name], **present_modules(name)}
+    return found
 
 
 def replace_modules(

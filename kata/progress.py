@@ -1,4 +1,4 @@
-"""The learner's files and how each lesson stands: what its last run said is kept in ``.kata/``."""
+"""The learner's files and the state of each lesson; results are kept in ``.kata/``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kata.judge import Request
 from kata.paths import ROOT, STUBS
@@ -115,14 +115,14 @@ def hash_of_code(source: bytes) -> str:
 # --- what is the learner's when a lesson is judged
 
 
-def request(lesson: str, *, step: int = 0, first: tuple[str, ...] = ()) -> Request:
+def request(lesson: str, **options: Any) -> Request:
     """Return a run of a lesson as its files are now, each of which is read once."""
     if lesson in TOGETHER:
         sources = {name: source_of(name) for name in NAMES}
-        return Request(lesson, sources, written(sources), step=step)
+        return Request(lesson, sources, written(sources), **options)
     yours = siblings_of(lesson)
     sources = {name: source_of(name) for name in (lesson, *yours)}
-    return Request(lesson, sources, yours, step=step, first=first)
+    return Request(lesson, sources, yours, **options)
 
 
 def siblings_of(lesson: str) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def remember(verdict: Verdict, code: str) -> None:
 
     Args:
         verdict: What it said.
-        code: The hash of what was judged: the file may have been saved again meanwhile.
+        code: The hash of what was judged: the file may have been saved again since.
     """
     if verdict.ending.how in NO_RESULT or verdict.step:
         return

@@ -26,7 +26,7 @@ NOT_ENOUGH = "the core is green; --stretch asks for the stretch too: it is red"
 
 
 def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone: str = "") -> None:
-    """Print why the lesson isn't green, if it isn't, and how it stands.
+    """Print the lesson's state and, if it isn't green, why.
 
     Args:
         console: Where to print.
@@ -73,13 +73,13 @@ def failure_lines(console: Console, report: Report) -> list[str]:
     last = report.printed.splitlines()[-PRINTED:] if room > LEAST + PRINTED else []
     printed = [clipped(f"    {harmless(each)}", console.width) for each in last]
     if printed:
-        printed.insert(0, "printed meanwhile:")
+        printed.insert(0, "your code printed:")
     text = broken(report.text, console.width)
     return [*fitted(text, max(LEAST, room - len(printed))), *printed]
 
 
 def broken(text: str, width: int) -> list[str]:
-    """A text, laid out for 80 columns, in lines that fit the terminal."""
+    """A text written for 80 columns, in lines that fit the terminal."""
     lines = harmless(text).splitlines()
     return [
         part for each in lines for part in (filled(each, width) if len(each) > width else [each])
@@ -110,11 +110,13 @@ def show_rest(console: Console, verdict: Verdict) -> None:
 
 
 def show_others(console: Console, first: Report, others: tuple[Report, ...]) -> None:
-    """Print how many tests are red besides, and another likely cause if one of them has it."""
+    """Print how many more tests are red, and another likely cause if there is one."""
     known = ("", cause_of(first))
     another = next((cause for each in others if (cause := cause_of(each)) not in known), "")
+    word = "tests are" if len(others) > 1 else "test is"
     if others:
-        console.print(f"{len(others)} more red{', with another likely cause:' * bool(another)}")
+        more = ", with another likely cause:" * bool(another)
+        console.print(f"{len(others)} more {word} red{more}")
     if another:
         console.print(clipped(f"- {harmless(another)}", console.width))
 

@@ -30,14 +30,14 @@ def stubs() -> dict[str, str]:
 
 
 def stub(lesson: str) -> bytes:
-    """Return what a lesson's file holds before anybody writes in it."""
+    """Return what a lesson's file holds before you write in it."""
     source = (CORES / f"{lesson}.py").read_text(encoding="utf-8")
     # The examples in docstrings import siblings.
     return stub_of(source.replace(">>> from solutions.", ">>> from lessons."), lesson).encode()
 
 
 def is_stub(lesson: str, data: bytes) -> bool:
-    """Return whether a file holds the lesson's stub, whatever line ends an editor gave it."""
+    """Return whether a file holds the lesson's stub, with any line endings."""
     return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n") == stub(lesson)
 
 

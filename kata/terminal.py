@@ -58,7 +58,7 @@ def open_console(
 
 
 def show_labelled(console: Console, label: str, text: str, *, style: str = "") -> None:
-    """Print a text beside its label: further lines stand under the first one's words."""
+    """Print a text beside its label: further lines are indented like the first."""
     head = f"{label:<{LABEL}}"
     lines = textwrap.wrap(text, max(console.width - LABEL, 1), break_on_hyphens=False) or [""]
     for number, line in enumerate(lines):
@@ -74,7 +74,7 @@ def clipped(text: str, width: int, *, fill: str = "") -> str:
 
 
 def harmless(text: str) -> str:
-    """Text from the code that was judged, its control characters spelt out."""
+    """Text from the judged code, with its control characters escaped."""
     return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
@@ -91,7 +91,7 @@ def show_prose(console: Console, text: str) -> None:
 
 
 def filled(line: str, width: int) -> list[str]:
-    """A line of prose on several lines; those after the first stand under its words."""
+    """A line of prose on several lines; all but the first are indented."""
     item = LIST_ITEM.match(line)
     return textwrap.wrap(
         line,

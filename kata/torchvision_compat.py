@@ -35,7 +35,7 @@ def import_torchvision() -> ModuleType:
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise
-    # What the failed import left behind would be found by the next one.
+    # The next import would find what the failed one left.
     for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
         del sys.modules[name]
     for name, schema in SCHEMAS.items():

@@ -1,4 +1,4 @@
-"""What a run says: a report per test, why it failed, how the run ended, how the lesson stands."""
+"""The result of a run: a report per test, how the run ended, and the state of the lesson."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAME = re.compile(r"  \S+:\d+, in ")
 
 @dataclass(frozen=True)
 class Count:
-    """Tests of the core, or of the stretch: passed, of so many, besides those skipped here."""
+    """How many tests of the core (or the stretch) passed, were planned, and were skipped."""
 
     passed: int = 0
     planned: int = 0
@@ -48,7 +48,7 @@ class Report:
         outcome: ``passed``, ``failed``, ``todo`` or ``skipped``.
         is_stretch: Whether the test asks for more than the core.
         text: The explanation of a failure, the reason for a skip, the task of a todo.
-        printed: The end of what the judged code printed meanwhile.
+        printed: The end of what the judged code printed during the test.
         title: What failed before the test could ask anything, if it was that.
         line: Where the function is that a todo waits for, in the lesson's file.
     """
@@ -92,19 +92,6 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class CodeLine:
-    """A line of the judged code: where it hung, or crashed."""
-
-    file: str
-    line: int
-    function: str
-    source: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}, in {self.function}"
-
-
-@dataclass(frozen=True)
 class Ending:
     """How a run ended.
 
@@ -112,13 +99,13 @@ class Ending:
         how: The kind of end.
         sentence: What happened, in one sentence; empty for a run that finished.
         during: The sentence of the test in which it ended; empty for the import of the lesson.
-        place: The line of the judged code at which it was, where that is known.
+        place: Where the judged code was, and below it that line; empty if it isn't known.
     """
 
     how: End
     sentence: str = ""
     during: str = ""
-    place: CodeLine | None = None
+    place: str = ""
 
     @property
     def text(self) -> str:
@@ -129,7 +116,7 @@ class Ending:
         if self.how in (End.TIME, End.MEMORY, End.CRASHED, End.EXITED, End.INTERRUPTED):
             lines.append(f"  during: {self.during or 'the import of the lesson'}")
         if self.place:
-            lines += [f"  {self.place}", f"      {self.place.source}".rstrip()]
+            lines.append(f"  {self.place}")
         return "\n".join(lines)
 
 

@@ -127,13 +127,16 @@ def carry_out(order: dict[str, Any]) -> None:
     """Run the tests of one order; the results are in the run's folder."""
     folder = Path(order["folder"])
     redirect(folder)
+    if order["kernels"]:
+        os.environ["KATA_KERNELS"] = order["kernels"]
     try:
         limit(order["memory"])
         with (folder / "frames.txt").open("wb") as frames:
             faulthandler.enable(frames)
-            watchdog = Watchdog(frames, order["seconds"])
+            # Where the code is, now and then: the last time tells where it hung.
+            faulthandler.dump_traceback_later(order["seconds"] / 4, repeat=True, file=frames)
             words = (f"--order={json.dumps(order)}", "-m", order["marks"])
-            run_pytest(*words, *suites(order["lesson"]), plugins=(watchdog,))
+            run_pytest(*words, *suites(order["lesson"]), plugins=(MemoryGuard(),))
     except BaseException:
         traceback.print_exc()  # into the run's output, where the judge finds it
 
@@ -182,7 +185,7 @@ def lower(kind: int, value: int) -> None:
 class Preparations:
     """A pytest plugin that finds what a lesson's tests take long to make, and no lesson changes.
 
-    A test module says so with a function ``prepare``: a generator that makes one thing a step,
+    A test module says so with a function ``prepare``: a generator that makes one thing per step,
     which the module then keeps. The process makes them between the runs of the lesson.
     """
 
@@ -207,19 +210,13 @@ class Preparations:
         return is_made
 
 
-class Watchdog:
-    """A pytest plugin that notes where a test is when its time is up, and gives up without memory.
+class MemoryGuard:
+    """A pytest plugin that ends the run after the first test that runs out of memory.
 
-    To take all memory that there is takes seconds, and the other tests would do it again.
+    Taking all the memory takes seconds, and the other tests would do it again.
     """
 
-    def __init__(self, frames: IO[bytes], seconds: float) -> None:
-        self.frames, self.seconds = frames, seconds
-        self.is_full = False
-        self.pytest_runtest_logstart()  # the import of the lesson
-
-    def pytest_runtest_logstart(self) -> None:
-        faulthandler.dump_traceback_later(self.seconds, repeat=True, file=self.frames)
+    is_full = False
 
     def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
         self.is_full = call.excinfo is not None and call.excinfo.errisinstance(MemoryError)

@@ -29,7 +29,7 @@ from kata.terminal import harmless, open_console
 
 WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
-# Whose lines aren't the reader's: torch's and Python's, the runner's and the reference's.
+# Lines in these folders are not the reader's own.
 LIBRARIES = (Path(torch.__file__).parent, Path(argparse.__file__).parent)
 OTHERS = (*LIBRARIES, ROOT / "kata", ROOT / "given", ROOT / "solutions")
 
@@ -110,7 +110,7 @@ def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
 
 
 def marked(graph: Any, position: int, heading: str) -> Panel:
-    """A graph's nodes, the one at a position marked, if there are so many."""
+    """A graph's nodes; the one at a position is marked, if it exists."""
     names = [node.name for node in islice(graph.nodes, position, position + 1)]
     return replace(panel(graph, marks=dict.fromkeys(names, MARK)), heading=heading)
 

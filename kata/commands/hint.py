@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import re
 import textwrap
+from pathlib import Path
 from typing import NamedTuple
 
 from kata import progress
@@ -19,6 +20,9 @@ HINT = re.compile(
     r'^\?{3}\+? tip "Hint (\d+)(?: \(step (\d+)\))?: ([^"]+)"\n((?:[ ]{4}.*\n|[ ]*\n)*)',
     re.MULTILINE,
 )
+LAST = """That was the last hint. What helps next:
+- the lesson's page: `docs/lessons/{lesson}.md`
+- the reference: `kata solution {lesson} --show-me`"""
 
 
 class Hint(NamedTuple):
@@ -46,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Show the next hint of the lesson, or of one of its steps."""
     check_step([arguments.lesson], arguments.step)
-    show_prose(open_console(), Hints(arguments.lesson, arguments.step).next())
+    show_prose(open_console(), next_hint(arguments.lesson, arguments.step))
     return 0
 
 
@@ -60,46 +64,28 @@ def hints_of(lesson: str, step: int = 0) -> list[Hint]:
     return [hint for hint in hints if step in (0, hint.step)]
 
 
-class Hints:
-    """The hints that are shown one after the other, and how many were shown so far.
+def next_hint(lesson: str, step: int = 0) -> str:
+    """Return the next hint, which counts as shown from now on, or the last one again."""
+    if not hints_of(lesson, step):  # a hint for the whole lesson may help
+        step = 0
+    hints, file = hints_of(lesson, step), progress.HERE.memory / "hints" / lesson
+    if step:
+        file = file.with_name(f"{lesson}-{step}")
+    before, count = shown(file), len(hints)
+    number = min(before + 1, count)
+    # The hint is shown even if the memory can't be written.
+    with contextlib.suppress(OSError):
+        write(file, f"{number}\n".encode())
+    hint = hints[number - 1]
+    again = "There are no more hints. Here is the last one again:\n\n" * (before >= count)
+    command = f"kata hint {lesson}" + f" --step {step}" * bool(step)
+    left = f"{count - number} more: `{command}`" if number < count else LAST.format(lesson=lesson)
+    return f"{again}Hint {number} of {count}: {hint.title}\n\n{hint.text}\n\n{left}"
 
-    Args:
-        lesson: The lesson's name.
-        step: The number of the step that they are about; 0 for all of the lesson's.
-    """
 
-    def __init__(self, lesson: str, step: int) -> None:
-        if not hints_of(lesson, step):  # what there is for the whole lesson may help
-            step = 0
-        self.command = f"kata hint {lesson}" + f" --step {step}" * bool(step)
-        self.lesson = lesson
-        self.hints = hints_of(lesson, step)
-        name = f"{lesson}-{step}" if step else lesson
-        self.file = progress.HERE.memory / "hints" / name
-
-    def next(self) -> str:
-        """The next hint, which counts as shown from now on, or the last one again."""
-        before, count = self.shown(), len(self.hints)
-        number = min(before + 1, count)
-        # The hint is shown even if the memory can't be written.
-        with contextlib.suppress(OSError):
-            write(self.file, f"{number}\n".encode())
-        hint = self.hints[number - 1]
-        again = "There are no more hints. Here is the last one again:\n\n" * (before >= count)
-        left = f"{count - number} more: `{self.command}`" if number < count else self.what_helps()
-        return f"{again}Hint {number} of {count}: {hint.title}\n\n{hint.text}\n\n{left}"
-
-    def what_helps(self) -> str:
-        """Return what to do where there are no more hints."""
-        return (
-            "That was the last hint. What helps next:\n"
-            f"- the lesson's page: `docs/lessons/{self.lesson}.md`\n"
-            f"- the reference: `kata solution {self.lesson} --show-me`"
-        )
-
-    def shown(self) -> int:
-        """Return how many of these hints were shown so far."""
-        try:
-            return max(0, int(self.file.read_text(encoding="ascii")))
-        except (OSError, ValueError):
-            return 0
+def shown(file: Path) -> int:
+    """Return how many hints were shown so far."""
+    try:
+        return max(0, int(file.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return 0

@@ -14,7 +14,7 @@ from lessons import TOGETHER
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Say how each lesson stands, and what to do next."""
+    """Show each lesson's state, and what to do next."""
     show(open_console(), standings())
     return 0
 
@@ -53,7 +53,7 @@ def time_left(rows: list[Standing]) -> str:
 
 
 def notes(rows: list[Standing]) -> Iterator[str]:
-    """Yield what the table's words leave open: old states, and work not judged."""
+    """Explain the marks in the table."""
     if any(row.is_stale or row.state == "edited" for row in rows):
         yield "edited, or with *: has changed since it was judged; `kata check` judges it"
 

@@ -2,7 +2,7 @@
 
     $ kata run mine.py
 
-In the script, ``from lessons.tracer import Tracer`` is your tracer as it stands, once you have
+In the script, ``from lessons.tracer import Tracer`` is your current tracer, once you have
 begun it. What your tracer imports is yours where it is green. The reference lends the rest, and a
 line on standard error says so.
 """
@@ -55,14 +55,14 @@ def main(arguments: argparse.Namespace) -> int:
 def yours_in(file: Path) -> set[str]:
     """The lessons that are the learner's in a script: those it imports, and all that are green."""
     imported: set[str] = set()
-    with contextlib.suppress(SyntaxError, ValueError):  # Python tells it better
+    with contextlib.suppress(SyntaxError, ValueError):  # Python reports it better
         imported.update(lessons_in(ast.parse(file.read_bytes())))
     mine = progress.written(progress.sources_in(progress.HERE.lessons))
     return {lesson for lesson in mine if lesson in imported or is_yours(lesson)}
 
 
 class Torchvision(MetaPathFinder, Loader):
-    """Let the script's ``import torchvision`` work beside any build of torch, as in the tests."""
+    """Let the script's ``import torchvision`` work with any build of torch, as in the tests."""
 
     def __enter__(self) -> None:
         sys.meta_path.insert(0, self)

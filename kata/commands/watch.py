@@ -111,7 +111,8 @@ class Watch:
     def begin(self, lesson: str) -> None:
         self.shown, self.is_core_shown = None, False
         first = self.failed_before.get(lesson, ())
-        self.run = self.judge.start(progress.request(lesson, step=self.step, first=first))
+        options = {"step": self.step, "first": first, "kernels": self.judge.kernels}
+        self.run = self.judge.start(progress.request(lesson, **options))
         if self.console.is_terminal:
             self.console.print(f"judging {lesson} …", style="quiet")
 
@@ -170,7 +171,7 @@ def lesson_to_go_on_with() -> str:
 
 
 class Saves:
-    """The saves in a folder of lessons, each told once."""
+    """The saves in a folder of lessons, each reported once."""
 
     def __init__(self, folder: Path) -> None:
         self.changed: SimpleQueue[str] = SimpleQueue()

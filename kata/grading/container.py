@@ -25,7 +25,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE /kata/
 COPY kata /kata/kata
 RUN pip install --no-cache-dir --constraint /kata/constraints.txt /kata
 """
-# What torch takes besides, in GiB, and how long a container takes to begin, in seconds.
+# What torch needs in addition, in GiB, and how long a container takes to start, in seconds.
 TORCHS, STARTING = 4, 120
 CLOSED = (
     "--rm",

@@ -22,7 +22,7 @@ LINES, WIDTH, LONGEST = 30, 120, 200
 
 
 class State(StrEnum):
-    """How one lesson of one person stands: as a verdict says, or why there is none."""
+    """The state of one person's lesson: the verdict's, or why there is none."""
 
     TODO = "todo"
     STARTED = "started"

@@ -109,7 +109,7 @@ class Session:
         )
 
     def grades_of(self, number: int, lessons: list[str], judging: Judging) -> list[Grade]:
-        """One person's grades of some lessons; whatever goes wrong here is these grades' alone."""
+        """One person's grades of some lessons; an error here affects only these grades."""
         try:
             return judging(self.submissions[number], lessons)
         except Exception as error:

@@ -159,7 +159,7 @@ def is_lesson(path: PurePosixPath) -> bool:
 
 
 def lessons_root(paths: list[PurePosixPath]) -> PurePosixPath:
-    """The folder in which a submission's lessons lie.
+    """The folder with a submission's lessons.
 
     A clone of the whole repository holds files of the same names elsewhere; ``lessons`` wins.
     """
@@ -210,7 +210,7 @@ def lines_of(submission: Submission) -> Iterator[str]:
 
 
 def copies_in(submission: Submission) -> Iterator[str]:
-    """The files that are the reference, whatever their comments, docstrings and layout."""
+    """The files that are the reference, apart from comments, docstrings and layout."""
     for lesson, data in sorted(submission.files.items()):
         if meaning(data) == meaning((CORES / f"{lesson}.py").read_bytes()):
             yield f"lessons/{lesson}.py: the same as the reference"

@@ -97,7 +97,7 @@ def the_tree_is_searched_breadth_first(lesson):
         return None
 
 
-@wrong("test_a_module_tree_with_a_cycle_ends", says="endless recursion")
+@wrong("test_a_module_tree_with_a_cycle_ends", says="infinite recursion")
 def the_search_walks_round_a_cycle(lesson):
     """Doesn't remember where the search has been."""
 

@@ -56,7 +56,7 @@ def solved(*lessons: str) -> dict[str, str]:
     }
 
 
-ENDLESS = """
+LOOPS_FOREVER = """
 class PathOfModule:
     def path_of_module(self, mod):
         while True:

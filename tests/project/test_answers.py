@@ -1,4 +1,4 @@
-"""``kata check`` tells why a wrong answer is wrong, and shows nothing red on a right one.
+"""``kata check`` says why a wrong answer is wrong, and shows no red on a right one.
 
 An answer is judged in this process, or in a fork of it; what is judged goes the way of every run:
 the events that the suite writes, the verdict that the runner makes of them, the screen that ``kata
@@ -104,7 +104,7 @@ def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
         return shown, "\n".join(report.text for report in verdict.of("failed"))
 
     shown, everything = in_a_fork(told)
-    if leaves_out(shown):  # a learner mends the reasons that it shows first
+    if leaves_out(shown):  # a learner first fixes what it shows
         assert answer.says in " ".join(everything.split())
         assert len(shown.splitlines()) <= LINES, shown
     else:
@@ -113,7 +113,7 @@ def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
 
 def leaves_out(shown: str) -> bool:
     """Return whether more is red than the screen shows: the first failure, and one other cause."""
-    return re.search(r"^\d+ more red", shown, re.MULTILINE) is not None
+    return re.search(r"^\d+ more tests? (?:is|are) red", shown, re.MULTILINE) is not None
 
 
 class Patience:

@@ -133,7 +133,7 @@ def test_the_solution_says_where_the_given_code_is(learner):
 
 
 def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, warm):
-    learner.memory.write_text("a file stands where the folder should be")
+    learner.memory.write_text("a file in place of the folder")
     (learner.lessons / f"{LESSON}.py").write_text(NAMES_THE_LAST)
     assert "the last name overwrote" in play("check", LESSON).screen
     assert play("hint", LESSON).code == 0
@@ -217,10 +217,11 @@ def test_a_reason_is_the_cause_or_the_error_or_the_test(text: str, reason: str):
     ("others", "shown"),
     [
         ([], "\n"),
-        ([COMPARED, "KeyError: 1"], "2 more red\n\n"),
+        ([COMPARED, "KeyError: 1"], "2 more tests are red\n\n"),
         (
             [COMPARED, "KeyError: 1", RAISED],
-            "3 more red, with another likely cause:\n- a cause in a note that goes on\n\n",
+            "3 more tests are red, with another likely cause:\n"
+            "- a cause in a note that goes on\n\n",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def rows(states: dict[str, str]) -> list[Standing]:
 
 
 def written(lesson: Lesson) -> set[str]:
-    """The lessons whose files a row stands for."""
+    """The lessons whose files a row is about."""
     return set(lesson.needs if lesson.name in TOGETHER else [lesson.name])
 
 

@@ -1,4 +1,4 @@
-"""``doctor``: every fault of the environment is named together with what mends it."""
+"""``doctor``: each problem of the environment is named, with a fix."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def edges(svg: ET.Element) -> dict[str, ET.Element]:
 
 
 def lane(path: ET.Element) -> tuple[float, float, float]:
-    """Return where the vertical part of a lane lies: x, its upper and its lower end."""
+    """Return where the vertical part of a lane is: x, its upper and its lower end."""
     start, out, corner, down = re.match(
         r"M\S+ ([\d.]+)H([\d.]+)q([\d.]+) .*?V([\d.]+)", path.get("d")
     ).groups()

@@ -161,10 +161,12 @@ def test_an_error_with_a_strange_text_is_one_failure(source, words, judge: Judge
 
 def test_what_is_known_is_shown_before_the_end_that_cut_it_short(capsys):
     red = Report(ROOT_TEST, "a sentence", "failed", is_stretch=False, text="why it failed")
-    slow = Ending(End.TIME, "still running after 10 s, so it was stopped: endless loop or wait?")
+    slow = Ending(
+        End.TIME, "still running after 10 s, so it was stopped: infinite loop or deadlock?"
+    )
     show(open_console(), Verdict(LESSON, (red,), slow, planned=(2, 0)))
     shown = capsys.readouterr().out
-    assert shown.index("why it failed") < shown.index("endless loop or wait?")
+    assert shown.index("why it failed") < shown.index("infinite loop or deadlock?")
 
 
 def test_what_is_the_references_own_is_said(judge: Judge, lessons: Path, capsys):

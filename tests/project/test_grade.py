@@ -36,7 +36,7 @@ from kata.lesson_names import NAMES
 from kata.paths import ROOT
 from kata.verdict import Count, End, Verdict
 from tests.project.stage import a_learner, play, report, verdict
-from tests.project.submissions import ENDLESS, NAMES_THE_LAST, hand_in, solved
+from tests.project.submissions import LOOPS_FOREVER, NAMES_THE_LAST, hand_in, solved
 
 ONE = ("path_of_module",)
 FILE = "path_of_module.py"
@@ -52,7 +52,7 @@ def test_a_run_that_was_cut_short_is_never_green(how: End):
     )
 
 
-def test_an_endless_text_is_cut():
+def test_a_very_long_text_is_cut():
     text = clipped("\x1b[31m" + "x" * 10**6 + "\n" * 1000)
     assert len(text) < 5000
     assert "\x1b" not in text
@@ -83,7 +83,7 @@ def test_each_gets_what_it_earns_and_nothing_is_left_behind(tmp_path: Path, monk
         "solved": solved(*ONE),
         "<b>=1[blink]": {FILE: NAMES_THE_LAST},
         "untouched": {},
-        "endless": {FILE: ENDLESS},
+        "endless": {FILE: LOOPS_FOREVER},
         "delegating": {FILE: DELEGATES},
         "spawning": {FILE: SPAWNS},
     }

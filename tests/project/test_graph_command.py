@@ -69,7 +69,7 @@ def memory(tmp_path: Path, monkeypatch):
 
 @pytest.fixture
 def write_tracer(lessons: Path, tmp_path: Path, monkeypatch):
-    """Write a learner's tracer beside fresh stubs."""
+    """Write a learner's tracer; the other lessons are stubs."""
     monkeypatch.setattr(progress, "HERE", progress.Workspace(lessons, tmp_path / ".kata"))
     return lambda source: (lessons / "tracer.py").write_text(textwrap.dedent(source))
 

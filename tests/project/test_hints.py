@@ -1,4 +1,4 @@
-"""The hints: the page's own words, one more each time, and none that gives a line away."""
+"""The hints: the page's own words, one more each time, and none that reveals a line."""
 
 from __future__ import annotations
 

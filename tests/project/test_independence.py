@@ -1,4 +1,4 @@
-"""No test depends on the order of the tests, on what another one left behind, or on a network."""
+"""No test depends on the order of the tests, on what another test left behind, or on a network."""
 
 from __future__ import annotations
 

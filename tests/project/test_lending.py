@@ -1,4 +1,4 @@
-"""Whose pieces run: a lesson is the learner's once its core is green as it stands."""
+"""Whose pieces run: a lesson is the learner's once its current code has been green."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lessons do together is told when a core turns green and all pieces are written."""
+"""When a core turns green, the screen says what the lessons can do together now."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the terminal shows, to the letter, on 80 columns: ``screens.txt``.
 
 A screen is there under its scene, after the files that it is about: ``scene/file``. After a wanted
-change, write the screens anew: ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
+change, rewrite the screens: ``GOLDEN=write pytest --impl full tests/project/test_screens.py``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RED = Verdict(
 HUNG = Verdict(
     "create_arg",
     (),
-    Ending(End.TIME, "still running after 10 s, so it was stopped: endless loop or wait?"),
+    Ending(End.TIME, "still running after 10 s, so it was stopped: infinite loop or deadlock?"),
     planned=(3, 0),
 )
 DONE = Verdict("placeholders", (report("a"),), Ending(End.FINISHED), planned=(1, 0))
@@ -132,7 +132,7 @@ def write_files(scene: str, folder: Path) -> None:
 
 
 def assert_golden(seen: str, scene: str) -> None:
-    """Compare a screen with the golden one, or write that anew."""
+    """Compare a screen with the golden one, or rewrite it."""
     if os.environ.get("GOLDEN") == "write":
         texts = {**golden(), scene: seen}.items()
         SCREENS.write_text("\n".join(f"#### {name}\n{text}" for name, text in texts), "utf-8")
@@ -180,7 +180,7 @@ RUNS = {
     "wrong_graph": [f"{ARG}a_trace_with_it_is_the_trace_of_torch[NestedContainers]"],
     "own_exception": TWO,
     "syntax_error": TWO,
-    "endless_recursion": [
+    "infinite_recursion": [
         f"{ARG}a_plain_value_stays_itself[on_tracer_base-1]",
         f"{ARG}a_named_tuple_is_built_by_a_node[on_tracer_base]",
     ],

@@ -62,7 +62,7 @@ sys.exit(pytest.main(["tests/test_path_of_module.py"]))
     assert "Traceback" not in done.stderr + done.stdout
 
 
-# --- the shared environment of nox: built once, and built anew where it cannot work
+# --- the shared environment of nox: built once, and rebuilt where it cannot work
 
 
 class Stopped(Exception):

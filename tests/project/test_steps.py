@@ -97,7 +97,7 @@ def test_the_next_step_is_that_of_the_first_test_that_waits(learner):
     assert next_step(verdict(lesson, *waiting, hidden)) == f"next: {place}"
 
 
-# --- each step stands alone, whatever the others hold
+# --- each step is judged alone, whatever the others contain
 
 
 def core_without(lesson: str, names: Collection[str]) -> str:

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
 
 
 def headings(section: str) -> list[str]:
-    """The messages that stand as headings in a section of the page."""
+    """The messages that are headings in a section of the page."""
     text = PAGE.split(f"\n## {section}")[1].split("\n## ")[0]
     return re.findall(r"^### `(.*)`$", text, re.MULTILINE)
 

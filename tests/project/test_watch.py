@@ -1,4 +1,4 @@
-"""``kata watch``, as a learner lives it: on a terminal, with an editor beside it, until Ctrl-C."""
+"""``kata watch``, as a learner uses it: on a terminal, with an editor, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from kata.commands.watch import Saves
 from kata.paths import ROOT
 from tests.project.stage import python
-from tests.project.submissions import ENDLESS, STARRED
+from tests.project.submissions import LOOPS_FOREVER, STARRED
 from tests.project.terminal import Terminal, terminal
 
 INTERRUPTED = 130
@@ -42,7 +42,7 @@ def watch(lessons: Path) -> Iterator[Terminal]:
 
 
 def save(file: Path, text: str) -> None:
-    """Save as careful editors do: write beside, then rename."""
+    """Save as careful editors do: write another file, then rename it."""
     beside = file.with_name(f".{file.name}.swp")
     beside.write_text(text)
     beside.replace(file)
@@ -72,29 +72,29 @@ def test_on_a_small_terminal_the_whole_verdict_stays_in_sight(
     command = [*WATCH, "--lessons", str(lessons)]
     with terminal(command, ROOT, columns=columns, rows=rows) as watch:
         watch.until("red       path_of_module", "Ctrl-C: quit")
-        watch.screen.reset()  # what comes is told from what was there
+        watch.screen.reset()  # so that only new text is on it
         save(lessons / "path_of_module.py", RETURNS_ONE_NAME)
         shown = watch.until("red       path_of_module", "Ctrl-C: quit")
     assert shown.splitlines()[0].startswith("── path_of_module: the root is")
     assert "expected:     ''\ngot:          'somewhere'\n" in shown
-    assert re.search(r"\d+ more red", shown)
+    assert re.search(r"\d+ more tests are red", shown)
 
 
 @pytest.mark.slow
 def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
     watch.until("not started")
-    save(file, ENDLESS)
+    save(file, LOOPS_FOREVER)
     watch.until("judging path_of_module")
     save(file, STARRED)
     assert "time limit" not in watch.until("starred   path_of_module", "Ctrl-C: quit")
 
 
 @pytest.mark.slow
-def test_an_endless_loop_is_told_and_the_next_save_is_judged(watch: Terminal, lessons: Path):
+def test_an_infinite_loop_is_reported_and_the_next_save_is_judged(watch: Terminal, lessons: Path):
     file = lessons / "path_of_module.py"
     watch.until("not started")
-    save(file, ENDLESS)
+    save(file, LOOPS_FOREVER)
     shown = watch.until("path_of_module: time limit", "Ctrl-C: quit")
     assert "lessons/path_of_module.py:4" in shown or "path_of_module.py:5" in shown
     save(file, STARRED)
@@ -163,14 +163,14 @@ class Folder:
         self.until_quiet()
 
     def until_quiet(self) -> set[str]:
-        """All that is told until nothing has been for a while."""
+        """All saves that are reported until it has been quiet for a while."""
         told: list[set[str]] = [self.saves.poll()]
         while time.sleep(0.2) or (told[-1:] != [set()]) or len(told) < 4:
             told.append(self.saves.poll())
         return set().union(*told)
 
     def told(self) -> list[str]:
-        """Each lesson as often as it is told."""
+        """Each lesson, as often as it is reported."""
         found = []
         for _ in range(20):
             time.sleep(0.05)
@@ -185,7 +185,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     folder.saves.close()
 
 
-def test_a_save_is_told_once_also_without_a_change(folder: Folder):
+def test_a_save_is_reported_once_even_without_a_change(folder: Folder):
     folder.tracer.write_text("two")
     assert folder.told() == ["tracer"]
     folder.tracer.write_text("two")

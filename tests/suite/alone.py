@@ -58,7 +58,7 @@ class Again:
         return may_be and is_quick and not hasattr(red, "title")
 
     def is_green_alone(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run a test again, on a lesson that is imported anew."""
+        """Run a test again, on a fresh import of the lesson."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         loaded = item.config.stash[LOADER]
         item.config.stash[LOADER] = item.config.stash[SUBJECT].loader()

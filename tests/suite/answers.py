@@ -163,7 +163,7 @@ def judge(answer: Answer, *, marks: str = WHOLE, plugins: Iterable[object] = ())
 
 
 def loader_of(answer: Answer) -> Callable[[str], Implementation]:
-    """Return what gives the suite a fresh reference, changed by the answer."""
+    """Return a loader of a fresh reference that the answer has changed."""
 
     def load(lesson: str) -> Implementation:
         implementation = fresh_reference(lesson, core=answer.is_of_the_core)

@@ -44,10 +44,10 @@ def is_graph_module(value: object) -> bool:
 
 
 def is_node(value: object) -> bool:
-    """Return whether a value is a node, of whatever graph."""
+    """Return whether a value is a node of any graph."""
     return hasattr(value, "all_input_nodes")
 
 
 def map_arg(argument: Any, function: Callable[[Any], Any]) -> Any:
-    """Return an argument with ``function(node)`` in the place of each node, of whatever graph."""
+    """Return an argument with ``function(node)`` in the place of each node of any graph."""
     return map_aggregate(argument, lambda leaf: function(leaf) if is_node(leaf) else leaf)

@@ -121,13 +121,13 @@ def same_numbers(actual: object, expected: object, *, cause: Cause = "", hint: s
     for our, their in zip(ours, theirs, strict=True):
         difference = numeric_difference(our, their)
         if difference:
-            expected_words = Words("the numbers that the eager model gives")
+            expected_words = Words("the numbers that the eager model returns")
             seen = words_of(cause, actual)
             raise mismatch(expected=expected_words, got=Words(difference), cause=seen, hint=hint)
 
 
 def numeric_difference(our: object, their: object) -> str:
-    """Return what tells two leaves apart, in one line; empty if nothing does."""
+    """Return how two leaves differ, in one line; empty if they are equal."""
     if not isinstance(their, torch.Tensor):
         return "" if our == their else f"{our!r} instead of {their!r}"
     try:

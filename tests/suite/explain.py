@@ -40,7 +40,7 @@ def explain(error: BaseException, folder: Path, module: ModuleType | None = None
 
     Args:
         error: What the test, or the import of the lesson, raised.
-        folder: Where the judged code lies; only its frames are shown.
+        folder: The folder of the judged code: only its frames are shown.
         module: The lesson, if it could be imported.
     """
     linecache.checkcache()
@@ -81,7 +81,7 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
 
 
 def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
-    yield f"endless recursion: {error}"
+    yield f"infinite recursion: {error}"
     for frame, _ in Counter(
         place(frame, folder) for frame in own_frames(error, folder)
     ).most_common(FRAMES):
@@ -200,7 +200,7 @@ def place(frame: traceback.FrameSummary, folder: Path) -> str:
 
 
 def short_path(filename: str | None, folder: Path) -> str:
-    """The path as the learner knows it, wherever the folder of the lessons lies."""
+    """The path as the learner knows it, wherever the folder of the lessons is."""
     path = Path(filename or "?")
     if path.is_relative_to(folder):
         return f"lessons/{path.relative_to(folder).as_posix()}"
@@ -230,7 +230,7 @@ def about_syntax(error: SyntaxError, path: str) -> Iterator[str]:
     yield f"{path}:{error.lineno}: {error.msg}"
     yield from pointed_at(error)
     yield labelled("likely cause", f"Python cannot read the file ({type(error).__name__})")
-    yield labelled("try", "mend this line first: nothing below it was run")
+    yield labelled("try", "fix this line first: nothing below it was run")
 
 
 def pointed_at(error: SyntaxError) -> Iterator[str]:

@@ -51,7 +51,7 @@ def same_graph(
     position, fields = difference
     own = words_of(cause, actual)
     seen = own or "".join(causes(ours, theirs, position, fields[0])[:1])
-    # A hint that goes with a cause of the test would mislead beside another cause.
+    # A hint that belongs to one cause would mislead next to another.
     is_apt = hint and (own or not cause or not seen)
     raise Mismatch(
         "\n".join(
@@ -89,7 +89,7 @@ def causes(ours: list[Row], theirs: list[Row], position: int, field: str) -> lis
 
 
 def kind(row: Row) -> tuple[str, object]:
-    """Return what a node does, whatever it is called and given."""
+    """Return what a node does, without its name and arguments."""
     return row.op, row.target
 
 

@@ -37,7 +37,7 @@ class Implementation:
 
     Attributes:
         lesson: The lesson's name.
-        folder: Where its source lies; errors are shown by the lines of files in here.
+        folder: The folder of its source: errors show lines of files in it.
         module: The module itself, or None where it could not be imported.
         error: What its import raised.
         traceback: Where it was raised.

@@ -1,4 +1,4 @@
-"""Say why a trace stops: a note on the error, beside the learner's own line."""
+"""Say why a trace stops: a note on the error, next to the learner's own line."""
 
 from __future__ import annotations
 

@@ -59,6 +59,8 @@ PYTEST: dict[Any, dict[str, Any]] = {
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
 
+_is_frozen = False
+
 
 class NetworkError(RuntimeError):
     """A test asked for something beyond this machine."""
@@ -156,7 +158,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The maintainer's own tests (of runner, site and repository) run beside the reference only."""
+    """The maintainer's own tests (of runner, site and repository) run only with `--impl full`."""
     project = collection_path == PROJECT or PROJECT in collection_path.parents
     impl = config.getoption("--impl")
     if project:
@@ -168,15 +170,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
     """Keep the garbage collector away from imported modules: going through them takes long."""
+    global _is_frozen
     result = yield
-    if not gc.get_freeze_count():  # a run inside a run would freeze the garbage of others
+    if not _is_frozen:  # a run inside a run would freeze the garbage of others
+        _is_frozen = True
         gc.freeze()
     return result
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the core, expect torch to fail what is beyond it, and leave sweeps to those who ask."""
+    """Choose the tests that are asked for, mark the core, and expect torch to fail `beyond`."""
     items[:] = [item for item in items if is_asked(item, config.getoption("--impl"))]
     if step := config.stash[SUBJECT].step:
         items[:] = [item for item in items if is_of_step(item, step)]
@@ -252,7 +256,7 @@ def lesson_of(item: pytest.Item) -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_network() -> Iterator[None]:
-    """Let a test that asks another machine for something fail, also where there is a network."""
+    """Fail a test that connects to another machine, even where there is a network."""
     connect = socket.socket.connect
 
     def connect_here(self: socket.socket, address: Any) -> None:
@@ -277,13 +281,13 @@ def lesson(request: pytest.FixtureRequest) -> Iterator[object]:
 
 @contextlib.contextmanager
 def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
-    """Undo what a trace may have left behind, so that tests don't fail in a chain.
+    """Undo what a trace may have left behind, so that it can't fail later tests.
 
     A trace patches ``nn.Module``, torch's flag and patcher, and functions in ``math`` and in the
     globals of the traced code, which are the test module's.
     """
     state = torch.fx._symbolic_trace
-    # Up to torch 2.13 the flag is a global beside the patcher, later it is local to the thread.
+    # Up to torch 2.13 the flag is a global, like the patcher; later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
     copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
     with kept(nn.Module, *UNPATCHED):
@@ -296,7 +300,7 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that leaves ``nn.Module`` patched: the tests after it would name other causes."""
+    """Fail a test that leaves ``nn.Module`` patched: later tests would fail for another reason."""
     nothing_of_pytest_is_replaced()
     try:
         yield
@@ -345,7 +349,7 @@ def nothing_is_patched() -> None:
 def kept(owner: type, *names: str) -> Iterator[None]:
     """Restore these attributes afterwards, where they have changed.
 
-    To set a method anew costs: Python then forgets where it found the methods of all subclasses.
+    Setting a method is slow: Python then drops its method caches of all subclasses.
     """
     before = {name: getattr(owner, name) for name in names}
     try:
@@ -366,9 +370,9 @@ def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport]:
-    """Call what a stub lacks todo, and explain any other failure to learners."""
+    """Report what is still to write as todo, and explain any other failure to learners."""
     report: pytest.TestReport = yield
-    # Code that prints endlessly would fill the memory: item and report keep it until the end.
+    # Code that prints forever would fill the memory: item and report keep it until the end.
     ends = [(*place, text[-LONGEST_TEXT:]) for *place, text in item._report_sections]
     item._report_sections[:] = ends
     report.sections = [(title, text[-LONGEST_TEXT:]) for title, text in report.sections]
@@ -390,7 +394,7 @@ def pytest_runtest_makereport(
 
 
 def what_is_todo(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> str:
-    """Say what is to be written, if a test failed because it isn't there; else nothing."""
+    """Return what is to be written, if a test failed because it is missing; else nothing."""
     if is_todo(error):
         return str(error)
     if report.is_stretch and (name := unwritten_name(error)):
@@ -399,7 +403,7 @@ def what_is_todo(report: pytest.TestReport, error: BaseException, lesson: Implem
 
 
 def fail(report: pytest.TestReport, error: BaseException, lesson: Implementation) -> None:
-    """Let a report say why a test failed; one that its lesson skipped, or expects to fail, did."""
+    """Explain a failure in its report; a test that the lesson itself skipped has failed, too."""
     report.outcome = "failed"
     vars(report).pop("wasxfail", None)
     report.longrepr = explain(error, lesson.folder, lesson.module)

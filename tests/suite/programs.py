@@ -103,7 +103,7 @@ def faithful(made: Exported, original: Exported) -> Exported:
 
 @contextlib.contextmanager
 def specs_are_copied() -> Iterator[None]:
-    """Let torch copy a program's tree specs without the warning that it gives itself."""
+    """Let torch copy a program's tree specs without the warning that it causes itself."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
         yield

@@ -1,6 +1,6 @@
 """Write what a run finds as it finds it: one JSON line per event, for the runner in ``kata``.
 
-A line that is written stays, whatever the judged code does to its process next. The events:
+A line that is written stays, even if the judged code then ends its process. The events:
 
 - ``plan``: the tests in the order in which they run;
 - ``pieces``: the lesson is imported; which pieces came from the reference, or are somebody else's;
@@ -82,7 +82,7 @@ class Events:
         lent: set[str] = set()
         borrowed: list[str] = []
         for lesson in {lesson_of(item) for item in session.items} - {None}:
-            # An error of the import is told by the tests.
+            # The tests report an error of the import.
             with contextlib.suppress(BaseException):
                 implementation = self.config.stash[LOADER](lesson)
                 lent.update(implementation.lent)
