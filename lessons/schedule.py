@@ -237,7 +237,7 @@ class Engine:
         inputs: A list with a dict per micro-batch: the value of each placeholder.
         receives: The values that other stages make for this one.
         sends: Each value that this stage makes for another, with the number of that stage.
-        loss: The node of the loss, which the model returns. One stage makes it.
+        loss: The node of the loss. One stage makes it.
         held: The values that a stage keeps from a forward to its backward, by micro-batch.
         losses: The losses so far, detached; empty if another stage makes the loss.
 
@@ -308,7 +308,7 @@ class Mailbox:
     Attributes:
         values: The values that were sent and not yet received.
         changed: A ``Condition``: a lock with ``wait_for``, which waits without holding it.
-        is_closed: Whether nothing more will be sent, because a worker failed.
+        is_closed: Whether nothing more will be sent.
     """
 
     def __init__(self) -> None:  # given
@@ -354,7 +354,7 @@ def run_threads(
 
 
 class Rehearsal(Rehearsing, Interpreter):  # given
-    """Your interpreter runs the model once without data: see ``given/schedule.py``."""
+    """Your interpreter runs the model once without data."""
 
 
 def train_step(
@@ -372,7 +372,7 @@ def train_step(
     Args:
         gm: A traced model that returns its loss, the mean over the examples.
         stages: The result of ``stages_of``.
-        batch: The arguments of the model.
+        batch: Its arguments.
         order: ``gpipe``, ``one_f_one_b``, or another function with the same signature.
         microbatches: The number of equal parts to cut the batch into.
 

@@ -313,6 +313,7 @@ def test_the_stage_of_the_loss_has_the_losses(lesson):
         all(isinstance(loss, torch.Tensor) and not loss.requires_grad for loss in losses[1]),
         "tensors without history",
         got=losses[1],
+        cause=(lambda got: isinstance(got[0], float), "a number was kept, not a tensor"),
         hint="a loss with history keeps all activations alive: `detach` it",
     )
 

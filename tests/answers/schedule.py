@@ -188,18 +188,21 @@ def starts_autograd_several_times(lesson):
     backward_with(lesson, start=one_by_one)
 
 
-def post_with(lesson, *, send=None, receive=None):
+def post_with(
+    lesson,
+    *,
+    send=lambda channel, message, grads: channel.send(message, grads),
+    receive=lambda channel, message, _: channel.receive(message),
+):
     """A backward whose gradients are changed by functions of the channel, message and value."""
 
     @around(lesson.Engine)
     def backward(original, engine, microbatch):
         channel, made = engine.channel, engine.held[microbatch][1]
         engine.channel = SimpleNamespace(
-            send=partial(send, channel) if send else channel.send,
-            receive=lambda message: (
-                receive(channel, message, lesson.differentiable(made[message.value]))
-                if receive
-                else channel.receive(message)
+            send=partial(send, channel),
+            receive=lambda message: receive(
+                channel, message, lesson.differentiable(made[message.value])
             ),
         )
         original(engine, microbatch)

@@ -452,7 +452,8 @@ def finished(agent: subprocess.Popen[str], seconds: float = 120) -> tuple[int, s
     try:
         printed, _ = agent.communicate(timeout=seconds)
     finally:
-        agent.kill()
+        agent.terminate()  # it ends its processes, too; a kill would leave them
+        agent.wait(30)
     return agent.returncode, printed
 
 
