@@ -18,9 +18,15 @@ from kata.paths import ROOT
 from kata.steps import steps_of
 from tests.suite.on_the_page import EXPECTED, LESSON, STEP
 from tools.box import build
+from tools.pages.road import first_hole
 
 WORKER = ROOT / "tools/box/worker.js"
-PAGES = [ROOT / "docs/try.md", ROOT / "docs/lessons/proxy.md", ROOT / "docs/ten_minutes.md"]
+PAGES = [
+    ROOT / "docs/try.md",
+    ROOT / "docs/lessons/proxy.md",
+    ROOT / "docs/ten_minutes.md",
+    ROOT / "docs/index.md",
+]
 
 # --- what a reader's code is answered -------------------------------------------------------------
 
@@ -29,7 +35,7 @@ FIRST = "next(each.tracer for each in tree_leaves((args, kwargs)) if isinstance(
 CALL = f'{HEAD}return {FIRST}.create_proxy("call_function", function, '
 # What is typed into the box for a step, and what its verdict says.
 STEPS = {
-    "untouched": (build.step_one(), "next: record_call", "40 tests wait for it"),
+    "untouched": (first_hole(LESSON), "next: record_call", "40 tests wait for it"),
     "right": (
         f"{CALL}args, kwargs)",
         f"green     proxy           step {STEP}: 40 of 40",
@@ -200,8 +206,8 @@ def test_a_site_for_a_folder_has_no_box(monkeypatch, said):
 
 def test_a_site_with_a_box_shows_it(monkeypatch):
     monkeypatch.setattr(build, "has_box", lambda: True)
-    traced, step, link = (build.with_box(page.read_text()) for page in PAGES)
-    assert "<!-- box" not in traced + step + link
+    traced, step, link, button = (build.with_box(page.read_text()) for page in PAGES)
+    assert "<!-- box" not in traced + step + link + button
     assert "raise NotImplementedError(" in step
     assert ("Copy a link" in step, "Copy a link" in traced) == (False, True)
-    assert "](try.md)" in link
+    assert all("](try.md)" in text for text in (link, button))

@@ -7,7 +7,6 @@ browser could start it. Where it can't be fetched, the site has no box, and no p
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
@@ -24,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kata.paths import ROOT
-from kata.steps import functions_of
-from kata.stubs import stub
+from tools.pages.road import first_hole
 
 PYODIDE = "pyodide@314.0.7"
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
@@ -65,7 +63,10 @@ which compare your graphs with those that torch recorded. There are no tensors h
 are recorded, and nothing is computed. The rest of the file is the reference's. Run the tests once \
 before you write, then replace the `raise`:"""
 AFTER = "Green? Then go on in your editor: step 2 and all that follows need the real torch."
-LINK = "What is recorded of *your* function? [Trace it in your browser](try.md)."
+LINKS = {
+    "link": "What is recorded of *your* function? [Trace it in your browser](try.md).",
+    "button": "[Trace your own function](try.md){ .md-button }",
+}
 HTML = """<div class="fx-box" data-kind="{kind}">
 <label for="fx-box-text">{label}</label>
 <textarea id="fx-box-text" rows="{rows}" spellcheck="false" autocapitalize="off">{text}</textarea>
@@ -165,8 +166,8 @@ def with_box(page: str) -> str:
 def piece(name: str) -> str:
     """What a page has at a place: a box, a box between two paragraphs, or a link to one."""
     if name == "step":
-        return f"{BEFORE}\n\n{box(name, step_one())}\n\n{AFTER}"
-    return LINK if name == "link" else box(name, GATE)
+        return f"{BEFORE}\n\n{box(name, first_hole('proxy'))}\n\n{AFTER}"
+    return LINKS[name] if name in LINKS else box(name, GATE)
 
 
 def box(kind: str, text: str) -> str:
@@ -180,10 +181,3 @@ def box(kind: str, text: str) -> str:
         run=run,
         share=SHARE.format(share) if share else "",
     )
-
-
-def step_one() -> str:
-    """The function that the first step of ``proxy`` asks for, as its stub has it."""
-    source = stub("proxy").decode()
-    function = dict(functions_of(ast.parse(source).body))["record_call"]
-    return "\n".join(source.splitlines()[function.lineno - 1 : function.end_lineno])
