@@ -58,7 +58,7 @@ LESSONS = (
         name="interpreter",
         part="the engine",
         title="Run a graph node by node",
-        minutes=30,
+        minutes=55,
         needs=("proxy", "graph", "code"),
         summary="run a graph node by node, and see every shape",
     ),

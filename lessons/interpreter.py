@@ -70,14 +70,23 @@ class Interpreter:
         self.env, self.args_iter = {}, iter(args)
         return self.run_nodes()
 
-    def run_nodes(self) -> Any:  # steps 3, 4
+    def run_nodes(self) -> Any:  # step 3
         """Execute the nodes in order up to the output, and return its value."""
         raise NotImplementedError("interpreter: Interpreter.run_nodes")
 
-    def execute(self, n: Node) -> None:  # step 3
-        """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
+    def execute(self, n: Node) -> None:  # steps 3, 4
+        """Run a node, put its value into ``env``, and remove the inputs that no later node uses.
 
-        If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
+        If the node raises an error, pass it to ``explain`` and let the same error reach the caller:
+        "shapes cannot be multiplied" helps only if you know where.
+
+        >>> from torch import fx
+        >>> interpreter = Interpreter(fx.symbolic_trace(lambda x: x + 1))
+        >>> x, add, output = interpreter.graph.nodes
+        >>> interpreter.env = {x: 2}
+        >>> interpreter.execute(add)
+        >>> interpreter.env
+        {add: 3}
         """
         raise NotImplementedError("interpreter: Interpreter.execute")
 
@@ -87,6 +96,9 @@ class Interpreter:
 
     def run_node(self, n: Node) -> Any:  # step 2
         """Return the value of a node, from the method that has the name of its opcode.
+
+        A subclass that overrides ``call_function``, say, changes every call of a function; one that
+        overrides this method sees every node.
 
         >>> from torch import fx
         >>> class Verbose(Interpreter):
@@ -103,14 +115,18 @@ class Interpreter:
         raise NotImplementedError("interpreter: Interpreter.run_node")
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # step 2
-        """Return the arguments of a node, with each node in them replaced by its value.
+        """Return the arguments of a node, with each node in them replaced by its value in ``env``.
 
-        The nodes may be inside lists, tuples, dicts and slices.
+        The nodes may be inside lists, tuples, dicts and slices, as in ``torch.cat([x, y])``.
         """
         raise NotImplementedError("interpreter: Interpreter.fetch_args_kwargs_from_env")
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the next argument of ``run``; if there is none, the default, ``args[0]``.
+
+        ``run`` keeps its arguments in the iterator ``args_iter``. ``None`` is an argument like any
+        other. A ``StopIteration`` must not reach the caller of ``run``: a loop or ``map`` there
+        would take it for its own end.
 
         Raises:
             RuntimeError: There is neither; the error names the input.
@@ -118,7 +134,7 @@ class Interpreter:
         raise NotImplementedError("interpreter: Interpreter.placeholder")
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Return an attribute of the module."""
+        """Return an attribute of the module; ``target`` is its path, such as ``layer.weight``."""
         raise NotImplementedError("interpreter: Interpreter.get_attr")
 
     def call_function(
@@ -132,7 +148,7 @@ class Interpreter:
         raise NotImplementedError("interpreter: Interpreter.call_method")
 
     def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Call a submodule."""
+        """Call a submodule; ``target`` is its path."""
         raise NotImplementedError("interpreter: Interpreter.call_module")
 
     def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
@@ -169,12 +185,20 @@ class Transformer(Interpreter):
     def transform(self) -> Any:  # step 5
         """Record the graph in ``new_graph``, and return a graph module of it.
 
-        It is of the same kind as the module that you transform: yours or torch's.
+        ``run_nodes`` doesn't care whether values are tensors or proxies. It returns a proxy, or a
+        container of proxies; ``tracer.create_arg`` replaces them with their nodes. The result is of
+        the same kind as the module that you transform, yours or torch's (``graph_module_class``),
+        and its buffers are persistent if they were before (``keep_persistence(result, module)``,
+        given).
         """
         raise NotImplementedError("interpreter: Transformer.transform")
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
-        """Record a node in the new graph and return its proxy; the tracer creates both."""
+        """Record a node in the new graph and return its proxy; the tracer creates both.
+
+        All opcodes below arrive here. ``call_method`` needs no recording: a method of a proxy
+        records itself. In torch: each opcode has a method of its own.
+        """
         raise NotImplementedError("interpreter: Transformer.record")
 
     placeholder = partialmethod(record, "placeholder")
@@ -205,7 +229,8 @@ class ShapeProp(Interpreter):
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
-        value with each tensor replaced by its description; otherwise ``meta`` has no such key.
+        value with ``describe`` applied to each leaf, so a tuple of tensors has a tuple of
+        descriptions; otherwise ``meta`` has no such key.
         """
         raise NotImplementedError("interpreter: ShapeProp.run_node")
 
@@ -214,7 +239,10 @@ class Profiler(Interpreter):
     """Runs a graph and writes into each node how long it took."""
 
     def run_node(self, n: Node) -> Any:  # step 7
-        """Run a node, and write its time in seconds into ``meta["seconds"]``."""
+        """Run a node, and write its time in seconds into ``meta["seconds"]``.
+
+        A later run replaces the time of an earlier one.
+        """
         raise NotImplementedError("interpreter: Profiler.run_node")
 
 

@@ -76,7 +76,7 @@ class Interpreter:
         self.env, self.args_iter = {}, iter(args)
         return self.run_nodes()
 
-    def run_nodes(self) -> Any:  # steps 3, 4
+    def run_nodes(self) -> Any:  # step 3
         """Execute the nodes in order up to the output, and return its value."""
         for node in self.graph.nodes:
             self.execute(node)
@@ -84,10 +84,19 @@ class Interpreter:
                 return self.env[node]
         return None
 
-    def execute(self, n: Node) -> None:  # step 3
-        """Run a node, put its value into ``env``, and remove the inputs that no later node takes.
+    def execute(self, n: Node) -> None:  # steps 3, 4
+        """Run a node, put its value into ``env``, and remove the inputs that no later node uses.
 
-        If the node raises an error, pass it to ``explain`` and let the same error reach the caller.
+        If the node raises an error, pass it to ``explain`` and let the same error reach the caller:
+        "shapes cannot be multiplied" helps only if you know where.
+
+        >>> from torch import fx
+        >>> interpreter = Interpreter(fx.symbolic_trace(lambda x: x + 1))
+        >>> x, add, output = interpreter.graph.nodes
+        >>> interpreter.env = {x: 2}
+        >>> interpreter.execute(add)
+        >>> interpreter.env
+        {add: 3}
         """
         try:
             self.env[n] = self.run_node(n)
@@ -105,6 +114,9 @@ class Interpreter:
     def run_node(self, n: Node) -> Any:  # step 2
         """Return the value of a node, from the method that has the name of its opcode.
 
+        A subclass that overrides ``call_function``, say, changes every call of a function; one that
+        overrides this method sees every node.
+
         >>> from torch import fx
         >>> class Verbose(Interpreter):
         ...     def run_node(self, n):
@@ -121,14 +133,18 @@ class Interpreter:
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Args, Kwargs]:  # step 2
-        """Return the arguments of a node, with each node in them replaced by its value.
+        """Return the arguments of a node, with each node in them replaced by its value in ``env``.
 
-        The nodes may be inside lists, tuples, dicts and slices.
+        The nodes may be inside lists, tuples, dicts and slices, as in ``torch.cat([x, y])``.
         """
         return map_arg((n.args, n.kwargs), self.env.__getitem__)
 
     def placeholder(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
         """Return the next argument of ``run``; if there is none, the default, ``args[0]``.
+
+        ``run`` keeps its arguments in the iterator ``args_iter``. ``None`` is an argument like any
+        other. A ``StopIteration`` must not reach the caller of ``run``: a loop or ``map`` there
+        would take it for its own end.
 
         Raises:
             RuntimeError: There is neither; the error names the input.
@@ -139,7 +155,7 @@ class Interpreter:
             raise RuntimeError(f"no value for the input {target}: pass one to `run`") from None
 
     def get_attr(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Return an attribute of the module."""
+        """Return an attribute of the module; ``target`` is its path, such as ``layer.weight``."""
         return self.fetch_attr(target)
 
     def call_function(
@@ -154,7 +170,7 @@ class Interpreter:
         return getattr(receiver, target)(*rest, **kwargs)
 
     def call_module(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
-        """Call a submodule."""
+        """Call a submodule; ``target`` is its path."""
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: str, args: Args, kwargs: Kwargs) -> Any:  # step 1
@@ -191,7 +207,11 @@ class Transformer(Interpreter):
     def transform(self) -> Any:  # step 5
         """Record the graph in ``new_graph``, and return a graph module of it.
 
-        It is of the same kind as the module that you transform: yours or torch's.
+        ``run_nodes`` doesn't care whether values are tensors or proxies. It returns a proxy, or a
+        container of proxies; ``tracer.create_arg`` replaces them with their nodes. The result is of
+        the same kind as the module that you transform, yours or torch's (``graph_module_class``),
+        and its buffers are persistent if they were before (``keep_persistence(result, module)``,
+        given).
         """
         self.new_graph.output(self.tracer.create_arg(self.run_nodes()))
         result = graph_module_class(self.module)(self.module, self.new_graph)
@@ -199,7 +219,11 @@ class Transformer(Interpreter):
         return result
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Any:  # step 5
-        """Record a node in the new graph and return its proxy; the tracer creates both."""
+        """Record a node in the new graph and return its proxy; the tracer creates both.
+
+        All opcodes below arrive here. ``call_method`` needs no recording: a method of a proxy
+        records itself. In torch: each opcode has a method of its own.
+        """
         return self.tracer.create_proxy(op, target, args, kwargs)
 
     placeholder = partialmethod(record, "placeholder")
@@ -230,7 +254,8 @@ class ShapeProp(Interpreter):
         """Run a node, and describe the value in its ``meta``.
 
         ``meta["type"]`` is the type. If the value contains tensors, ``meta["tensor_meta"]`` is the
-        value with each tensor replaced by its description; otherwise ``meta`` has no such key.
+        value with ``describe`` applied to each leaf, so a tuple of tensors has a tuple of
+        descriptions; otherwise ``meta`` has no such key.
         """
         value = super().run_node(n)
         n.meta["type"] = type(value)
@@ -243,7 +268,10 @@ class Profiler(Interpreter):
     """Runs a graph and writes into each node how long it took."""
 
     def run_node(self, n: Node) -> Any:  # step 7
-        """Run a node, and write its time in seconds into ``meta["seconds"]``."""
+        """Run a node, and write its time in seconds into ``meta["seconds"]``.
+
+        A later run replaces the time of an earlier one.
+        """
         start = time.perf_counter()
         value = super().run_node(n)
         n.meta["seconds"] = time.perf_counter() - start

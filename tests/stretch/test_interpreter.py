@@ -26,7 +26,7 @@ from tests.models.interpreter import (
     traced,
 )
 from tests.suite import equal, holds, is_linear, refuses, same_graph, same_numbers
-from tests.suite.versions import that_run
+from tests.suite.versions import INSTALLED, that_run
 
 # --- arguments ------------------------------------------------------------------------------------
 
@@ -206,6 +206,14 @@ def test_a_transformer_keeps_metadata_of_placeholders(lesson):
 
 
 # --- Transformer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.beyond("all buffers become persistent", condition=INSTALLED < (2, 14))
+def test_a_buffer_that_is_not_saved_stays_out_of_the_state(lesson):
+    module = fx.symbolic_trace(zoo.SMALL["Buffers"]().model)
+    module._non_persistent_buffers_set.add("shift")
+    expected = list(module.state_dict())
+    equal(list(lesson.Transformer(module).transform().state_dict()), expected)
 
 
 def test_a_default_that_is_a_tensor_stays_one(lesson):
