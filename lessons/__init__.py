@@ -66,7 +66,7 @@ LESSONS = (
         name="path_of_module",
         part="the engine",
         title="Where a module lives",
-        minutes=15,
+        minutes=20,
         needs=(),
         summary="name a module by its path",
     ),

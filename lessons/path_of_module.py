@@ -20,6 +20,9 @@ class PathOfModule:
     def path_of_module(self, mod: nn.Module) -> str:  # steps 1, 2
         """Return the dotted path that leads from the root to a module.
 
+        The tracer has a module object, and the graph needs a name for it. Two modules are the same
+        only if they are the same object, even if their class has its own ``__eq__``.
+
         Args:
             mod: A module somewhere below ``self.root``, or the root itself.
 
@@ -30,7 +33,7 @@ class PathOfModule:
         Raises:
             NameError: The root doesn't hold this module.
 
-        ``self.root`` may be another module at the next call. The modules are not modified.
+        ``self.root`` may be another module at the next call. Leave no notes on the modules.
 
         In torch: ``torch.fx.Tracer.path_of_module``.
 
@@ -41,5 +44,12 @@ class PathOfModule:
         '1.0'
         >>> namer.path_of_module(namer.root)
         ''
+        >>> namer.root[1].append(namer.root[0])  # now it has two paths
+        Sequential(
+          (0): ReLU()
+          (1): ReLU()
+        )
+        >>> namer.path_of_module(namer.root[1][1])
+        '0'
         """
         raise NotImplementedError("path_of_module: PathOfModule.path_of_module")
