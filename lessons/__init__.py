@@ -74,7 +74,7 @@ LESSONS = (
         name="create_arg",
         part="the engine",
         title="What a node may hold",
-        minutes=35,
+        minutes=55,
         needs=(),
         summary="turn any value into a node argument",
     ),

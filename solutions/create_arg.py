@@ -32,6 +32,8 @@ class CreateArg:
     def create_arg(self, a: Any) -> Argument:  # steps 1, 2, 3
         """Turn any value that the traced code uses into an argument that a node can hold.
 
+        For ``torch.add(x, self.weight)``, this is called with the proxy and with the parameter.
+
         | value | argument |
         |---|---|
         | proxy | its node |
@@ -42,13 +44,15 @@ class CreateArg:
         | any other tensor | a ``get_attr`` node for a new attribute of the root |
 
         ``super().create_arg`` handles the rows that don't depend on the model, except named tuples:
-        it creates no node for them. Convert elements with ``self.create_arg`` and create nodes with
-        ``self.create_node``, because a subclass may override either.
+        it makes plain tuples of them. Convert elements with ``self.create_arg`` and create nodes
+        with ``self.create_node(op, target, args, kwargs)``, because a subclass may override either.
+        Each use of a value has a node of its own.
 
         Raises:
             NameError: ``a`` is a parameter that the root doesn't hold.
-            NotImplementedError: ``a`` is another model's module, or the error names its type.
-            RuntimeError: ``a`` is a dict with a proxy in a key.
+            NotImplementedError: ``a`` is another model's module, or of a type that a graph can't
+                hold; the error names the type. ``super().create_arg`` raises it.
+            RuntimeError: ``a`` is a dict with a proxy in a key, likewise.
 
         In torch: ``Tracer.create_arg``.
 
@@ -76,13 +80,16 @@ class CreateArg:
     def path_of_value(self, value: torch.Tensor | nn.Module) -> str | None:  # steps 2, 3
         """Return the path at which the root holds a tensor or a module, or ``None``.
 
+        Two biases of zeros are equal, and the graph must not confuse them.
+
         Args:
             value: The object to look for, by identity.
 
         Read all paths once per trace, those of tensors with ``tensor_paths``, and add constants
-        that are stored later. In the next trace, ``self.root`` may be another module, and
-        ``self.graph`` is another graph. In torch: ``Tracer.create_arg`` searches all parameters,
-        or all buffers, each time.
+        that are stored later. A new trace has a new ``self.graph``, and perhaps another
+        ``self.root``; even the same root may have changed.
+
+        In torch: ``Tracer.create_arg`` searches all parameters, or all buffers, each time.
         """
         if self._graph_of_paths is not self.graph:
             self._graph_of_paths, self._tensor_paths = self.graph, tensor_paths(self.root)
@@ -97,9 +104,10 @@ class CreateArg:
         Args:
             prefix: The beginning of the name, such as ``"_tensor_constant"``.
 
-        Each tracer counts from 0 for each prefix. It remembers the last number, so the next
-        constant doesn't count from 0 again. In torch: ``Tracer.get_fresh_qualname``, with one
-        counter for all tracers.
+        Each tracer counts from 0 for each prefix, and remembers the last number, so that the next
+        constant doesn't count from 0 again. A name that any attribute of the root has is taken.
+
+        In torch: ``Tracer.get_fresh_qualname``, with one counter for all tracers.
 
         >>> namer = CreateArg()
         >>> namer.root = nn.Module()
@@ -119,8 +127,8 @@ def tensor_paths(root: nn.Module) -> dict[torch.Tensor, str]:  # step 2
     Args:
         root: The module at which paths begin.
 
-    If a parameter or buffer has several paths, the first one counts. Tensors that are not
-    registered are found in the ``__dict__`` of each module.
+    Parameters and buffers are registered; other tensors are in the ``__dict__`` of each module. If
+    a tensor has several paths, a registered one counts, and of these the first.
 
     >>> model = nn.Sequential(nn.Linear(2, 2))
     >>> model[0].table = torch.zeros(2)
@@ -145,7 +153,8 @@ def has_attribute(module: nn.Module, name: str) -> bool:  # step 3
             ``_buffers`` and ``_modules``, and its class.
         name: The attribute's name.
 
-    ``hasattr`` won't do: it calls ``nn.Module.__getattr__``, and in a trace that may add a node.
+    ``hasattr`` won't do: it calls ``nn.Module.__getattr__``. In a trace, the tracer has replaced
+    that method with one that records what is read, so the question might add a node.
 
     >>> layer = nn.Linear(2, 2)
     >>> [has_attribute(layer, name) for name in ("in_features", "weight", "forward", "mean")]
