@@ -82,7 +82,7 @@ LESSONS = (
         name="placeholders",
         part="the engine",
         title="A signature becomes placeholders",
-        minutes=50,
+        minutes=60,
         needs=(),
         summary="turn the root's signature into placeholders",
     ),

@@ -28,6 +28,8 @@ class Placeholders:
     ) -> tuple[Callable[..., Any], list[Any]]:  # steps 1, 2, 3, 4
         """Create a function's placeholders, one per parameter; return how to call it with proxies.
 
+        For ``lambda x, *rest: x``, these are two placeholders and two proxies.
+
         Args:
             root_fn: The function to trace. For a module: the ``forward`` of its class.
             is_module: Whether the first parameter, whatever its name, is ``self.root`` and has no
@@ -38,7 +40,8 @@ class Placeholders:
             A pair ``(call, args)``; ``call(*args)`` runs the function on the root and the proxies.
 
         Raises:
-            RuntimeError: A ``forward(*args)`` has no parameter ``self``.
+            RuntimeError: A ``forward(*args)`` has no parameter ``self``; the message says so. There
+                a single proxy can't contain the root.
 
         In torch: ``torch.fx.Tracer.create_args_for_root``.
 
@@ -56,9 +59,11 @@ class Placeholders:
             parameter: The target, the default and the type of the node.
 
         Create the node with ``self.create_proxy``, which a subclass may override, and pass the
-        annotation as ``type_expr``. Then assign the default to the node's ``args``:
-        ``create_proxy`` would turn a tensor into a node, but a default is evaluated before any
-        node runs. In torch: ``Tracer._proxy_placeholder``.
+        annotation as ``type_expr``. A default becomes the node's ``args``, and as it is: Python
+        evaluates a default before any node runs, but ``create_proxy`` would turn a tensor into a
+        node that reads it.
+
+        In torch: ``Tracer._proxy_placeholder``.
 
         >>> import torch
         >>> tracer = type("Mine", (Placeholders, torch.fx.Tracer), {})()
@@ -85,6 +90,8 @@ class Input(NamedTuple):
 def inputs_of(fn: Callable[..., Any]) -> list[Input]:  # step 1
     """Return the parameters of a function in the order in which a call fills its variables.
 
+    That isn't the order of the signature: a function stores ``*args`` and ``**kwargs`` last.
+
     Args:
         fn: The function. If it is decorated (``functools.wraps``), look at the innermost one.
 
@@ -106,9 +113,12 @@ def call_by_position(fn: Callable[..., Any], count: int) -> Callable[..., Any]: 
             or if it is decorated, return the function itself.
         count: How many parameters it has, including ``*args`` and ``**kwargs``.
 
-    A proxy can't be unpacked, so you can't call ``fn(*proxy)``. But inside a function, ``args`` is
-    a local variable like any other, stored right after the named parameters. So all you need is a
-    code object that counts it among them. In torch: ``_patch_function``.
+    A proxy can't be unpacked, so you can't call ``fn(*proxy)``, and ``fn(proxy)`` packs the proxy
+    into a tuple. Inside the function, ``args`` must be the proxy itself. It is a local variable
+    like any other, and the instructions of the function don't make it special. What does? The new
+    function has the closure, the globals and the local variables of the old one.
+
+    In torch: ``_patch_function``.
 
     >>> call_by_position(lambda x, *rest, y: [x, y, rest], 3)(1, 2, 3)
     [1, 2, 3]

@@ -29,6 +29,28 @@ from tests.suite import barred, equal, holds, is_value, noting, own, refuses, sa
 # --- step 1: a placeholder per parameter ----------------------------------------------------------
 
 
+SIGNATURES = {
+    "a default and an annotation": lambda: (plain, [("x", (), None), ("y", (1,), int)]),
+    "keyword-only before stars": lambda: (
+        lambda *rest, flag=True, **options: rest,
+        [("flag", (True,), None), ("*rest", (), None), ("**options", (), None)],
+    ),
+}
+
+
+def plain(x, y=1):
+    return [x, y]
+
+
+plain.__annotations__ = {"y": int, "return": list}
+
+
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_a_function_has_these_inputs(lesson, kind):
+    function, expected = SIGNATURES[kind]()
+    equal([tuple(each) for each in lesson.inputs_of(function)], expected)
+
+
 def test_each_parameter_becomes_a_placeholder_in_order(lesson):
     def function(first, second, third):
         local = first
@@ -66,53 +88,6 @@ def test_the_arguments_are_the_proxies(lesson):
             (lambda args: any(isinstance(each, str) for each in args), "names were returned"),
         ],
         hint="the function is called with these: `create_proxy` returns what you need",
-    )
-
-
-SIGNATURES = {
-    "a default and an annotation": lambda: (plain, [("x", (), None), ("y", (1,), int)]),
-    "keyword-only before stars": lambda: (
-        lambda *rest, flag=True, **options: rest,
-        [("flag", (True,), None), ("*rest", (), None), ("**options", (), None)],
-    ),
-}
-
-
-def plain(x, y=1):
-    return [x, y]
-
-
-plain.__annotations__ = {"y": int, "return": list}
-
-
-@pytest.mark.parametrize("kind", SIGNATURES)
-def test_a_function_has_these_inputs(lesson, kind):
-    function, expected = SIGNATURES[kind]()
-    equal([tuple(each) for each in lesson.inputs_of(function)], expected)
-
-
-def test_a_function_that_takes_all_by_position_is_returned_itself(lesson):
-    functions = [plain, logged(plain), logged(lambda x, *rest: rest)]
-    got = [lesson.call_by_position(function, 2) for function in functions]
-    inner = (got[1] is plain, "of a decorated function, the inner one was returned")
-    same = [result is function for result, function in zip(got, functions, strict=True)]
-    equal(same, [True] * 3, cause=inner, hint="a new function isn't needed here: return the given")
-
-
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (lambda x, *, y: [x, y], [1, 2]),
-        (lambda x, *rest: [x, rest], [1, 2]),
-        (lambda *, y=3, **options: [y, options], [1, 2]),
-    ],
-    ids=["keyword-only", "args", "kwargs"],
-)
-def test_any_other_function_can_be_called_by_position(lesson, function, expected):
-    equal(
-        called(lesson.call_by_position(function, 2), 1, 2),
-        expected,
-        cause=(lambda got: "positional argument" in str(got), "it still insists on keywords"),
     )
 
 
@@ -262,6 +237,31 @@ def test_forward_without_self_is_refused(lesson):
 
 
 # --- step 3: the function that is called ----------------------------------------------------------
+
+
+def test_a_function_that_takes_all_by_position_is_returned_itself(lesson):
+    functions = [plain, logged(plain), logged(lambda x, *rest: rest)]
+    got = [lesson.call_by_position(function, 2) for function in functions]
+    inner = (got[1] is plain, "of a decorated function, the inner one was returned")
+    same = [result is function for result, function in zip(got, functions, strict=True)]
+    equal(same, [True] * 3, cause=inner, hint="a new function isn't needed here: return the given")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x, *, y: [x, y], [1, 2]),
+        (lambda x, *rest: [x, rest], [1, 2]),
+        (lambda *, y=3, **options: [y, options], [1, 2]),
+    ],
+    ids=["keyword-only", "args", "kwargs"],
+)
+def test_any_other_function_can_be_called_by_position(lesson, function, expected):
+    equal(
+        called(lesson.call_by_position(function, 2), 1, 2),
+        expected,
+        cause=(lambda got: "positional argument" in str(got), "it still insists on keywords"),
+    )
 
 
 def test_the_annotation_of_the_result_reaches_the_output(lesson):
