@@ -260,9 +260,10 @@ class GraphModule(nn.Module):
         meta: A dict for further information about the module.
 
     The module has the objects that the graph names, at the same paths. They aren't copied, and the
-    module has nothing else from ``root``. ``forward`` belongs to a class, because that is where
-    Python, ``nn.Module`` and tracers look for it. Two modules have two different ones, so each
-    module has its own class, a subclass called ``class_name``.
+    module has nothing else from ``root``. A buffer that ``root`` doesn't save isn't saved by this
+    module either, which ``keep_persistence`` sees to. ``forward`` belongs to a class, because that
+    is where Python, ``nn.Module`` and tracers look for it. Two modules have two different ones, so
+    each module has its own class, a subclass called ``class_name``.
 
     In torch: ``torch.fx.GraphModule``.
 
