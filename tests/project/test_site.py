@@ -308,8 +308,10 @@ def test_the_home_page_promises_no_first_test_in_the_minutes_of_a_whole_lesson()
     assert home.facts().startswith("First green test in minutes · first lesson in ")
 
 
-def test_the_home_page_leads_instructors_to_their_page():
-    assert "](instructors.md)" in (ROOT / "docs/index.md").read_text()
+def test_the_home_page_leads_instructors_to_their_page_and_others_to_the_box():
+    page = (ROOT / "docs/index.md").read_text()
+    assert "](instructors.md)" in page
+    assert page.index("recorded_gate") < page.index("<!-- box: link -->")
 
 
 def test_ten_minutes_is_the_second_page():
