@@ -33,12 +33,17 @@ class NotInvertibleError(RuntimeError):
     """A graph or a function has no known inverse; the message names it and says why."""
 
 
-def invert(model: nn.Module | Function) -> GraphModule:
+def invert(model: nn.Module | Function) -> GraphModule:  # step 5
     """Return the module that computes the input of ``model`` from its output.
 
+    Trace the model, find the chain, build its inverse. One thing can go wrong: a trace stores
+    constants as attributes of its root, and the model you are given mustn't change. A deep copy
+    would have other parameters than the model, and after a step of training it wouldn't be its
+    inverse any more. What shares parameters, and has attributes of its own?
+
     Args:
-        model: A module or function of one input. It isn't changed: a trace writes constants onto
-            its root, so pass your ``Tracer`` a copy. The inverse shares parameters and buffers.
+        model: A module or function of one input. It isn't changed. The inverse shares its
+            parameters and buffers.
 
     Returns:
         A new module; its placeholder has the name of the model's output node.
@@ -72,10 +77,11 @@ INVERSES: dict[Function, Function] = {
 
 
 def add_inverse(f: Function, g: Function) -> None:  # step 1
-    """Register two functions of one argument as inverses of each other.
+    """Register two functions of one argument as inverses of each other, both ways.
 
-    A later pair replaces an earlier one with the same function. Different functions may have the
-    same ``__name__``.
+    A user may bring functions of their own, and some of them are called ``exp`` or ``log`` too:
+    what is registered is the function, not its name. A later pair replaces an earlier one with the
+    same function.
 
     >>> add_inverse(torch.special.ndtri, torch.special.ndtr)
     >>> inverse_of(torch.special.ndtr) is torch.special.ndtri
@@ -103,12 +109,18 @@ def inverse_of(f: Function) -> Function:  # step 1
 def find_chain(graph: Graph) -> list[Node]:  # step 2
     """Follow the one value of a graph from its placeholder to its output.
 
+    In ``exp(tan(x))`` each value has one user, so there is one way to go. In ``x + exp(x)`` you
+    would need the ``x`` that you are looking for, and in ``x * y`` two unknowns would have one
+    equation. Such graphs are refused here, so that every later step is easy.
+
     Returns:
         The placeholder, the steps and the output node, in order, without the constants.
 
     Raises:
         NotInvertibleError: There isn't exactly one input, a value isn't used by exactly one
-            node, or the output isn't one value that depends on the input.
+            node, or the output isn't one value that depends on the input. The message names one
+            of the nodes that are the cause, and says why: ``cannot invert node x: its value is used
+            by [exp, add], and must be used once``.
 
     >>> graph = Tracer().trace(lambda x: torch.exp(torch.tan(x)))
     >>> find_chain(graph)
@@ -147,10 +159,14 @@ def solve(
 ) -> tuple[Function, tuple[Any, ...]]:  # step 3
     """Solve ``result = function(*operands)`` for the operand at ``place``.
 
+    ``y = x - 2`` means ``x = y + 2``, but ``y = 2 - x`` means ``x = 2 - y``. So for the four
+    operators, the place of the unknown decides which operator undoes it, and where the result goes.
+    A function of one operand has its inverse in the table of pairs.
+
     Args:
-        function: A function of one operand with a registered inverse, or ``operator.add``,
-            ``sub``, ``mul`` or ``truediv``.
-        operands: One or two operands; the one at ``place`` is the unknown.
+        function: A function of one operand, or ``operator.add``, ``sub``, ``mul`` or ``truediv``.
+        operands: One or two operands. The one at ``place`` is the unknown, so don't use it; it may
+            be a number, a string, a node.
         place: The position of the unknown, 0 or 1.
         result: What the function returns.
 
@@ -158,7 +174,7 @@ def solve(
         The function to call, and its operands, to compute the unknown.
 
     Raises:
-        NotInvertibleError: ``function`` isn't one of these.
+        NotInvertibleError: No inverse of ``function`` is known. The message names it.
 
     >>> solve(operator.sub, (2, "x"), 1, "y")
     (<built-in function sub>, (2, 'y'))
@@ -174,14 +190,14 @@ def solve(
 
 
 class InverseBuilder:
-    """Build the inverse of a chain.
+    """Builds the inverse of a chain.
 
     Args:
         root: The module whose attributes the chain's graph reads.
         chain: The placeholder, the steps and the output node.
 
     Attributes:
-        graph: The graph of the inverse.
+        graph: The graph of the inverse, at first empty.
         copies: The copy in ``graph`` of each constant of the chain's graph.
         values: The value of each constant of the chain's graph.
     """
@@ -195,6 +211,10 @@ class InverseBuilder:
 
     def build(self) -> GraphModule:  # step 5
         """Undo the steps, starting with the last.
+
+        The new placeholder holds what the model returned, and has the name of the old output node.
+        The constants come next, because the steps use them. Then each step is undone: ``undo``
+        takes the node that holds a step's result, and returns the one that holds its input.
 
         Returns:
             The module that runs ``self.graph``.
@@ -212,7 +232,12 @@ class InverseBuilder:
         return GraphModule(self.root, self.graph)
 
     def copy_constants(self) -> None:  # step 4
-        """Fill ``copies`` and ``values`` with every node that isn't in the chain, in order."""
+        """Copy every node that isn't in the chain into ``graph``, in order, and look up its value.
+
+        ``graph.node_copy(node, copy_of)`` copies one node; ``copy_of(argument)`` returns the copy
+        of each node in its arguments. Fill ``copies`` and ``values``. If ``value_of`` refuses a
+        node, the error has to name it.
+        """
         chain = set(self.chain)
         for node in self.chain[-1].graph.nodes:
             if node not in chain:
@@ -221,11 +246,11 @@ class InverseBuilder:
                 self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
 
     def value_of(self, constant: Node) -> Any:  # step 4
-        """Return the attribute of ``root`` that a ``get_attr`` node reads.
+        """Return what a ``get_attr`` node reads: the attribute of ``root`` at its target, a path.
 
         Raises:
             NotInvertibleError: The node is of another kind. A constant that ``forward`` computes
-                may be random, or change the model: ``x + self.weight.mul_(2)``.
+                may be random, or change the model: ``x + self.weight.mul_(2)``. So don't run it.
         """
         if constant.op != "get_attr":
             raise NotInvertibleError("a constant must be a number or an attribute of the model")
@@ -233,6 +258,9 @@ class InverseBuilder:
 
     def undo(self, step: Node, source: Node, result: Node) -> Node:  # step 5
         """Add to ``graph`` the node that computes a step's input from its result.
+
+        In ``x * x``, which operand is the unknown? Both are, so refuse it. In all other steps there
+        is one place for ``solve``. Constants of the old graph become their copies.
 
         Args:
             step: A node of the chain.
@@ -258,14 +286,17 @@ class InverseBuilder:
         """Return the function that a step calls, and its operands.
 
         Raises:
-            NotInvertibleError: It calls a method or a module, or passes arguments by keyword.
+            NotInvertibleError: It calls a method or a module, or passes arguments by keyword; the
+                stretch knows more spellings.
         """
         if isinstance(step.target, str) or step.kwargs:
             raise NotInvertibleError(f"no inverse of this {step.op} is known")
         return step.target, step.args
 
     def check_constant(self, value: Any, inverse: Function) -> None:  # step 4
-        """Refuse a factor or dividend that is or contains zero: ``0 * x`` doesn't depend on ``x``.
+        """Refuse a zero that multiplies or divides: ``0 * x`` is the same for every ``x``.
+
+        A zero that is added is fine. A tensor is refused if any of its elements is zero.
 
         Args:
             value: A number or a tensor.
