@@ -15,6 +15,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import given.backend
 from tests.models.backend import (
     CASES,
     FUNCTIONS,
@@ -32,6 +33,7 @@ from tests.models.backend import (
     inputs,
     kept_for_long,
     kernels,
+    means,
     no_kernel_waits_for_itself,
     only_kernel,
     operators,
@@ -540,6 +542,12 @@ def test_an_input_is_read_at_its_place(lesson, shape, expected):
     equal(writer.operand(nodes["add"], y), f"p_{y.name}{expected}")
 
 
+def test_a_reduction_reads_an_input_at_its_place_in_the_loop(lesson):
+    writer, nodes = writer_of(lesson, means, *inputs(4, 3, count=1))
+    (x,) = writer.kernel.inputs
+    equal(writer.operand(nodes["mean"], x), f"p_{x.name}[i * columns + j]")
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -680,6 +688,20 @@ def test_a_kernel_is_one_call(lesson):
     calls = [(node.name, node.op) for node in module.graph.nodes if node.op.startswith("call")]
     function = "call_function"
     equal(calls, [("kernel", function), ("mm", function), ("kernel_1", function)])
+
+
+@needs_compiler
+def test_all_kernels_of_a_graph_are_compiled_at_once(lesson, monkeypatch):
+    find, found = given.backend.find_compiler, []
+    monkeypatch.setattr(given.backend, "find_compiler", lambda: found.append(1) or find())
+    lowered(lesson, around, *inputs(3, 3))
+    equal(len(found), 1, hint="the compiler takes longer to start than to compile a loop")
+
+
+def test_a_graph_without_a_kernel_is_returned_as_it_is(lesson):
+    module = flat(lesson, lambda x: x.mm(x), torch.ones(3, 3))
+    words = "no node is fused, so there is nothing to compile or to call"
+    equal(lesson.lower(module) is module, True, cause=(is_value(False), words))
 
 
 @needs_compiler

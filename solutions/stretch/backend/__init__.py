@@ -85,6 +85,8 @@ def lower(gm: GraphModule) -> GraphModule:
     partitions = kernels_of_kind(moved, kind)
     fused = (each for each in partitions if each.is_fused)
     calls = {each: Call(each) for each in fused if device == "cpu" or fits_a_block(each)}
+    if not calls:
+        return gm
 
     lowered = with_kernels(moved, partitions, calls)
     use_again(lowered.graph)
