@@ -148,7 +148,8 @@ def recorded(monkeypatch) -> str:
                 test(torchs, **case)
                 nodeid = name + "".join(f"[{value}]" for value in case.values())
                 found |= {nodeid: [row(node) for node in graph.nodes] for graph in graphs}
-    return json.dumps(found, indent=0) + "\n"
+    lines = (f"{json.dumps(nodeid)}: {json.dumps(rows)}" for nodeid, rows in found.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def cases_of(test) -> list[dict[str, str]]:
