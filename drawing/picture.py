@@ -22,7 +22,7 @@ class Node:
 
     Attributes:
         name: The node's name, unique in its panel.
-        op: Its opcode; ``lesson``, ``module``, ``parameter``, ``value`` where a list holds these.
+        op: Its opcode; or ``lesson``, ``goal``, ``module``, ``parameter``, ``value``.
         target: What it calls or reads, in words.
         inputs: The names of earlier nodes whose values it takes.
         module: The dotted path of the module it belongs to; its first part is its column.

@@ -28,6 +28,7 @@ SHAPES = {
     "call_function": "m0-4.2l4.4 7.8h-8.8z",
     "call_method": "m-3.6-4.4l7.8 4.4-7.8 4.4z",
     "output": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0zm2.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0z",
+    "goal": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0zm2.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0z",
     "lesson": "m-3.5-3.5h7v7h-7z",
     "module": "m-4-3h3l1 1.5h4v5h-8z",
     "parameter": "m-4-2.5h8m-8 2.5h8m-8 2.5h8",
@@ -229,7 +230,7 @@ def sentence(node: Node) -> str:
     inputs = ", ".join(node.inputs)
     if node.op in ("placeholder", "output"):
         return f"{node.op} {inputs or node.name}"
-    if node.op == "lesson":
+    if node.op in ("lesson", "goal"):
         return node.name + f" needs {inputs}" * bool(inputs)
     if node.op == "get_attr":
         return f"{node.op} {node.name} = self.{node.target or node.name}"

@@ -21,7 +21,7 @@ def course(done: Collection[str] = ()) -> Picture:
         needs = [name for name in lesson.needs if not implied(name, lesson.needs)]
         nodes[lesson.name] = Node(
             lesson.name,
-            "output" if lesson.name in TOGETHER else "lesson",
+            "goal" if lesson.name in TOGETHER else "lesson",
             inputs=tuple(sorted(needs, key=list(nodes).index)),
             module=lesson.part,
             mark="done" * (lesson.name in done),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+from drawing import draw
 from kata.commands.card import all_needs, course
 from lessons import COURSE, FINALE
 from tests.project.stage import play
@@ -17,6 +18,12 @@ def test_every_lesson_is_below_those_that_it_needs_directly_or_not():
         reached[node.name] = set(node.inputs).union(*(reached[each] for each in node.inputs))
         assert reached[node.name] == all_needs(node.name)
     assert [node.name for node in shown.nodes] == [lesson.name for lesson in COURSE]
+
+
+def test_a_pointer_is_told_what_a_lesson_needs():
+    titles = draw(course(), "fx").svg
+    assert "<title>code needs graph</title>" in titles
+    assert "<title>chain needs " in titles
 
 
 def test_a_done_lesson_is_marked():

@@ -209,7 +209,7 @@ def navigation() -> list:
 )
 def test_a_published_page_says_what_a_link_to_it_shows(path: str, group: str):
     file = SimpleNamespace(src_uri=path)
-    page = SimpleNamespace(file=file, is_homepage=group == "home", canonical_url="https://a/b.html")
+    page = SimpleNamespace(file=file, canonical_url="https://a/b.html")
     page.title, page.meta = "A title", {"description": "What it is about."}
     head = head_of(page, SimpleNamespace(site_name="fx-kata", site_url="https://a/"))
     assert 'property="og:title" content="A title"' in head
