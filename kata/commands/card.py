@@ -9,7 +9,7 @@ from pathlib import Path
 from drawing import Node, Panel, Picture
 from drawing.figure import write_page
 from kata.lesson_names import UsageError
-from kata.progress import standings
+from kata.progress import all_needs, standings
 from kata.terminal import open_console, show_prose
 from lessons import COURSE, FINALE, LESSONS, PARTS, TOGETHER
 
@@ -38,11 +38,6 @@ def course(done: Collection[str] = ()) -> Picture:
 def implied(name: str, needs: Collection[str]) -> bool:
     """Return whether another one of these lessons needs ``name``, directly or not."""
     return any(name in all_needs(other) for other in needs)
-
-
-def all_needs(name: str) -> set[str]:
-    (needs,) = (lesson.needs for lesson in COURSE if lesson.name == name)
-    return set(needs).union(*map(all_needs, needs))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
