@@ -102,7 +102,6 @@ def steps(*makes) -> Callable[[], nn.Module]:
 one_tanh = steps(nn.Tanh)
 one_block = steps(Block)
 block_and_tanh = steps(Block, nn.Tanh)
-three_deep = steps(steps(steps(nn.ReLU)))
 three_and_one = steps(steps(nn.ReLU, nn.Tanh, nn.Sigmoid), nn.SiLU)
 norm = functools.partial(nn.BatchNorm1d, 3)
 training_norms = steps(norm, functools.partial(nn.Linear, 3, 3), norm)
@@ -436,7 +435,6 @@ DIFFERENT = {
     "the order": both(lambda _, x: x * 2 - x, lambda _, x: x - x * 2),
     "the result": both(lambda _, x: (x + 1, x + 1 + 1)[0], lambda _, x: (x + 1, x + 1 + 1)[1]),
 }
-first_leaves_nothing = both(lambda _, x: x, lambda module, x: x + module.weight)
 
 
 class TwoNames(nn.Module):
@@ -547,7 +545,7 @@ QUICK = ("resnet18", "encoder-decoder")
 
 
 MODELS = [
-    *(one_tanh, one_block, block_and_tanh, three_and_one, three_deep, Block, Nested),
+    *(one_tanh, one_block, block_and_tanh, three_and_one, Block, Nested),
     *(HandsItsParameterDown, LooksLikeTheOwner, CalledTwice, CalledDifferently, Tied, TwoNames),
     *(Aliased, Owner, UsesSeveral, CountedTwice, training_norms, fixed_norms),
     *(CalledAlikeInTheEnd, owns_everything),
@@ -557,7 +555,6 @@ PREPARED = [
     Case(Mutates, x(), x()),
     *(Case(model, x(4, 3), dynamic_shapes=BATCH) for model in (Block, UsesSizes)),
     *(Case(REAL[name][0], *REAL[name][1]) for name in QUICK),
-    Case(first_leaves_nothing, x()),
     *(Case(model, torch.arange(6).reshape(2, 3)) for model in DIFFERENT.values()),
     *(Case(make, x(3).argsort(), x(3), x(3)) for make in (in_a_list, as_a_keyword)),
     Case(two_inputs, x(3), x(3), x(3)),
