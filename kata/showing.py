@@ -115,7 +115,7 @@ def show_others(console: Console, first: Report, others: tuple[Report, ...]) -> 
     another = next((cause for each in others if (cause := cause_of(each)) not in known), "")
     word = "tests are" if len(others) > 1 else "test is"
     if others:
-        more = ", with another likely cause:" * bool(another)
+        more = "; another cause:" * bool(another)
         console.print(f"{len(others)} more {word} red{more}")
     if another:
         console.print(clipped(f"- {harmless(another)}", console.width))

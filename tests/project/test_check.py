@@ -220,8 +220,7 @@ def test_a_reason_is_the_cause_or_the_error_or_the_test(text: str, reason: str):
         ([COMPARED, "KeyError: 1"], "2 more tests are red\n\n"),
         (
             [COMPARED, "KeyError: 1", RAISED],
-            "3 more tests are red, with another likely cause:\n"
-            "- a cause in a note that goes on\n\n",
+            "3 more tests are red; another cause:\n- a cause in a note that goes on\n\n",
         ),
     ],
 )
