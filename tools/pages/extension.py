@@ -82,8 +82,8 @@ class Cards(Treeprocessor):
 
 
 def break_after_dots(name: Element) -> None:
-    """Allow a line to end after each dot or slash."""
-    first, *others = re.split(r"(?<=[./])(?=\w)", str(name.text))
+    """Allow a line to end after each dot, slash or parenthesis."""
+    first, *others = re.split(r"(?<=[./(])(?=[\w\[])", str(name.text))
     name.text = AtomicString(first)
     for part in others:
         SubElement(name, "wbr").tail = AtomicString(part)
