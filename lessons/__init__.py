@@ -138,7 +138,7 @@ LESSONS = (
         name="capture",
         part="below the modules",
         title="Record what torch runs",
-        minutes=90,
+        minutes=95,
         needs=("graph", "code"),
         summary="record the operators that torch's dispatcher runs",
     ),

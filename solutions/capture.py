@@ -132,6 +132,7 @@ class Recorder(TorchDispatchMode):
         result = self.decompose(func, args, kwargs)
         if result is not NotImplemented:
             return result
+        # Of a value that autograd doesn't follow, a detach changes nothing: no node.
         if func in DETACHES and not given.is_followed(self.node_of(args[0]), self.constants):
             return self.bind(func(*args, **kwargs), self.node_of(args[0]))
         if func is aten.copy_.default:  # batch norm's new value for a buffer
@@ -145,7 +146,8 @@ class Recorder(TorchDispatchMode):
 
         ``aten.add.Tensor`` is an *overload* of the operator ``add``. ``target.overloadpacket`` is
         the operator, and its ``__name__`` names the node. Other targets, such as
-        ``operator.getitem``, have no packet; the graph names their nodes.
+        ``operator.getitem`` or the name of a placeholder, have no packet: pass no name to
+        ``create_node``, and the graph finds one.
 
         ``meta["nn_module_stack"]`` is a dict of the items of ``running``, as they are now.
 
@@ -213,7 +215,8 @@ class Recorder(TorchDispatchMode):
         and keep the real tensor in ``constants``, as ``_tensor_constant0`` and so on.
 
         Raises:
-            CaptureError: The tensor is a ``FakeTensor`` that isn't of this run.
+            CaptureError: The tensor isn't in ``nodes``, but is a ``FakeTensor`` (a class of
+                ``torch._subclasses``) all the same: it is of another run.
 
         >>> scale, recorder = torch.tensor([2.0]), Recorder({})
         >>> with recorder.fake_mode, recorder:
@@ -248,7 +251,8 @@ class Recorder(TorchDispatchMode):
         The table may have a rule for the operator: a function that takes the same arguments. Or
         torch may know the operator as a call of others, as it does for ``aten.reshape``: then
         ``func.decompose`` computes it. For the rest, ``func.decompose`` returns
-        ``NotImplemented``, and a rule may do so too: then the call itself is recorded.
+        ``NotImplemented``. A rule may return it too: it declines, and torch isn't asked either.
+        For ``NotImplemented``, ``__torch_dispatch__`` records the call itself.
 
         What a rule calls must be recorded in turn, or decomposed. But the mode is off here.
 
@@ -267,9 +271,12 @@ class Recorder(TorchDispatchMode):
     def lift(self, name: str, value: Any) -> Any:  # step 3
         """Add a placeholder for a value, and return what the model gets in its place.
 
-        For a tensor, that is a fake copy (``fake``), bound to the placeholder. A number stays as
-        it is, so the graph is right only for this number. It gets a placeholder all the same, so
-        that the others keep their places.
+        For a tensor, that is a fake copy (``fake``). A number stays as it is, so the graph is
+        right only for this number. It gets a placeholder all the same, so that the others keep
+        their places. Either is bound to its placeholder: ``bind`` notes its ``meta["val"]``.
+
+        ``given.refuse_hidden(name, value)`` refuses an object that holds tensors but isn't a
+        pytree.
 
         A name such as ``p_block-1.scale`` isn't one in Python: ``_`` replaces each such character.
 
@@ -290,7 +297,9 @@ class Recorder(TorchDispatchMode):
     def lift_state(self, model: Callable[..., Any]) -> dict[str, Tensor]:  # step 3
         """Lift a model's parameters and buffers; return their fake tensors by name.
 
-        ``owned`` lists them. Note in ``state`` what each placeholder is.
+        ``owned`` lists them. Note in ``state`` what each placeholder is. Its key is the name of
+        the node: ``a.b`` and ``a_b`` both ask for ``p_a_b``, and the graph calls the second
+        ``p_a_b_1``.
 
         >>> recorder = Recorder({})
         >>> list(recorder.lift_state(nn.Sequential(nn.Linear(2, 2)))), list(recorder.graph.nodes)
@@ -307,7 +316,9 @@ class Recorder(TorchDispatchMode):
     def lift_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # step 3
         """Lift each leaf of the arguments; return ``(args, kwargs)`` with the lifted ones.
 
-        ``tree_flatten`` takes the pytree apart, and ``tree_unflatten`` puts it together again.
+        Lists, tuples and dicts in each other are a *pytree*, and what they hold are its *leaves*.
+        ``leaves, structure = tree_flatten(tree)`` takes it apart;
+        ``torch.utils._pytree.tree_unflatten(leaves, structure)`` puts it together again.
 
         >>> recorder = Recorder({})
         >>> recorder.lift_arguments((torch.ones(2), [3]), {"scale": torch.ones(())})
@@ -365,11 +376,13 @@ class Recorder(TorchDispatchMode):
         which the model made in its ``forward``, say, or of the model itself, repeats the last
         item.
 
-        torch has hooks that run before and after the call of *any* module, imported above. The
-        first gets ``(module, args)``, the second ``(module, args, result)``; what either returns
-        replaces the arguments or the result, so return ``None``. With ``always_call=True``, the
-        second also runs after an error. Registering returns a handle: call its ``remove()`` after
-        the block, even after an error.
+        torch calls hooks before and after the call of *any* module.
+        ``register_module_forward_pre_hook(hook)`` and
+        ``register_module_forward_hook(hook, always_call=True)`` of ``torch.nn.modules.module``
+        register them. The first hook gets ``(module, args)``, the second ``(module, args,
+        result)``; what either returns replaces the arguments or the result, so return ``None``.
+        With ``always_call``, the second also runs after an error. Each of the two functions
+        returns a handle: call its ``remove()`` after the block, even after an error.
         """
         modules = model.named_modules() if isinstance(model, nn.Module) else ()
         paths = {id(module): path for path, module in modules if path}

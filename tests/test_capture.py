@@ -145,6 +145,15 @@ def test_each_of_several_results_has_its_own_node(lesson):
     equal(calls[2:4], ["<built-in function getitem>"] * 2)
 
 
+def test_each_tensor_of_a_list_has_its_own_node(lesson):
+    recorder = lesson.Recorder({})
+    with recorder.fake_mode:
+        recorder.bind([torch.ones(1), torch.ones(1)], recorder.graph.placeholder("x"))
+    names = [node.name for node in recorder.graph.nodes]
+    cause = (is_value(["x"]), "an operator such as `split` returns a list, not a tuple")
+    equal(names, ["x", "getitem", "getitem_1"], cause=cause)
+
+
 def test_an_item_is_taken_at_its_position(lesson):
     def function():
         torch.arange(6.0).split(2)[1] * 2
@@ -175,7 +184,8 @@ def test_a_constant_has_one_node_however_often_it_is_used(lesson):
 
     graph = recorded(lesson.Recorder, function).graph
     nodes = graph.find_nodes(op="get_attr")
-    equal(len(nodes), 1)
+    cause = (is_value(3), "each of the three uses added a node for the constant")
+    equal(len(nodes), 1, cause=cause)
     stack = nodes[0].meta.get("nn_module_stack")
     equal(stack, {}, cause=(is_value(None), "the node of a constant has no stack of modules"))
 
@@ -184,7 +194,14 @@ def test_two_constants_have_two_nodes(lesson):
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
     recorder = recorded(lesson.Recorder, lambda: torch.ones(1) * one + two)
     nodes = recorder.graph.find_nodes(op="get_attr")
-    same_numbers([recorder.constants[node.target] for node in nodes], [one, two])
+    kept = [recorder.constants[node.target] for node in nodes]
+    holds(
+        not any(isinstance(each, FakeTensor) for each in kept),
+        "the real tensors in `constants`",
+        got=kept,
+        cause=(lambda kept: True, "`constants` has the fake tensors, which have no data"),
+    )
+    same_numbers(kept, [one, two])
 
 
 def test_what_no_input_leads_to_is_not_detached_in_the_graph(lesson):
@@ -215,7 +232,23 @@ def test_a_fake_tensor_of_another_run_is_refused(lesson):
 
 
 def sum_of_all(x, *, dtype=None):
-    return x.reshape(-1).sum(0)
+    return x.view(-1).sum(0)
+
+
+def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
+    recorder = recorded(lesson.Recorder, lambda: torch.ones(4).reshape(2, 2), table={})
+    equal(
+        operators(recorder.graph),
+        ["aten.ones.default", "aten.view.default"],
+        cause=[
+            (is_value(["aten.ones.default"]), "what `func.decompose` runs wasn't recorded"),
+            (
+                is_value(["aten.ones.default", "aten.reshape.default"]),
+                "`func.decompose` wasn't asked",
+            ),
+        ],
+        hint="call it with the mode on: it is off while `__torch_dispatch__` runs",
+    )
 
 
 def test_a_rule_replaces_an_operator(lesson):
@@ -264,12 +297,15 @@ def test_a_rule_may_decline(lesson):
 def test_a_call_whose_rule_declines_is_not_decomposed(lesson):
     recorder = lesson.Recorder({aten.reshape.default: lambda *_: NotImplemented})
     result = recorder.decompose(aten.reshape.default, (torch.ones(4), [2, 2]), {})
-    holds(result is NotImplemented, "`NotImplemented`", got=result)
-
-
-def test_an_operator_that_torch_decomposes_is_decomposed(lesson):
-    recorder = recorded(lesson.Recorder, lambda: torch.ones(4).reshape(2, 2), table={})
-    equal(operators(recorder.graph), ["aten.ones.default", "aten.view.default"])
+    holds(
+        result is NotImplemented,
+        "`NotImplemented`",
+        got=result,
+        cause=(
+            lambda result: isinstance(result, torch.Tensor),
+            "the rule declined, and then torch decomposed the call",
+        ),
+    )
 
 
 def test_a_tensor_made_from_numbers_is_a_constant(lesson):
@@ -310,6 +346,18 @@ def test_a_tied_parameter_is_one_input(lesson):
         len([*model.parameters(), *model.buffers()]),
         hint="a tied tensor is one input: `named_parameters` names it once",
     )
+
+
+def test_the_state_names_the_placeholder_that_the_graph_named(lesson):
+    recorder, model = lesson.Recorder({}), nn.Module()
+    model.a_b, model.a = nn.Parameter(torch.ones(1)), nn.Module()
+    model.a.b = nn.Parameter(torch.ones(1))
+    recorder.lift_state(model)
+    cause = (
+        is_value({"p_a_b": "a.b"}),
+        "the graph had a `p_a_b`, so it named the second placeholder `p_a_b_1`",
+    )
+    equal(recorder.state, {"p_a_b": "a_b", "p_a_b_1": "a.b"}, cause=cause)
 
 
 def test_a_name_that_python_does_not_allow_becomes_legal(lesson):
@@ -355,6 +403,15 @@ def test_the_output_has_the_structure_of_the_result(lesson):
     (result,) = recorder.graph.output_node().args
     node = recorder.node_of(x)
     holds(result == {"sum": node, "rest": [node, (3, None)]}, "the same with nodes", got=result)
+
+
+def test_an_object_that_hides_a_tensor_is_refused(lesson):
+    recorder, hidden = lesson.Recorder({}), iter([torch.ones(2)])
+    with refuses(lesson.CaptureError, "input_0", "pytree", cause="`lift` took it for a number"):
+        recorder.lift("input_0", hidden)
+    cause = "`finish` took it for a number"
+    with refuses(lesson.CaptureError, "the result", "pytree", cause=cause):
+        recorder.finish(hidden)
 
 
 def test_a_function_has_no_state(lesson):
@@ -435,11 +492,17 @@ def test_a_module_that_is_not_in_the_tree_leaves_the_stack_alone(lesson):
         def forward(self, x):
             return self.linear(hidden(x))
 
-    paths = [
-        [path for path, _ in stack.values()]
+    found = [
+        [(path, kind.rpartition(".")[2]) for path, kind in stack.values()]
         for stack in stacks(watched(lesson, Hides(), torch.ones(1, 2)))
     ]
-    equal((paths[0], paths[-1]), ([""], ["", "linear"]))
+    root = ("", "Hides")
+    cause = (
+        lambda first: ("", "Tanh") in first,
+        "the module without a path took the place of the model: repeat the last item",
+    )
+    equal(found[0], [root], cause=cause)
+    equal(found[-1], [root, ("linear", "Linear")])
 
 
 def test_a_hook_leaves_the_result_alone(lesson):

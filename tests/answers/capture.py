@@ -67,6 +67,15 @@ def makes_a_node_for_none(lesson):
         return original(self, result, node)
 
 
+@wrong("test_each_tensor_of_a_list_has_its_own_node", says="returns a list, not a tuple")
+def forgets_lists(lesson):
+    """Adds nodes for the items of a tuple, and none for those of a list."""
+
+    @around(lesson.Recorder)
+    def bind(original, self, result, node):
+        return result if isinstance(result, list) else original(self, result, node)
+
+
 @wrong("test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
 def reads_a_constant_each_time(lesson):
     """Makes a new node for every use of a constant."""
@@ -165,6 +174,18 @@ def copies_a_tensor_once(lesson):
         if isinstance(value, Tensor):
             value = self.fake_mode.from_tensor(value)
         return self.bind(value, node)
+
+
+@wrong("test_the_state_names_the_placeholder_that_the_graph_named", says="had a `p_a_b`")
+def notes_the_name_that_it_asked_for(lesson):
+    """Notes the placeholder under the name that it asked the graph for."""
+
+    @around(lesson.Recorder)
+    def lift_state(original, self, model):
+        lifted = original(self, model)
+        prefixes = {name: prefix for prefix, name, _ in lesson.owned(model)}
+        self.state = {f"{prefixes[each]}_{each}".replace(".", "_"): each for each in lifted}
+        return lifted
 
 
 @wrong("test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
