@@ -256,7 +256,7 @@ def returns_the_item_from_the_hook(lesson):
 # --- wrong: writes by hand, in the stretch --------------------------------------------------------
 
 
-@wrong("test_every_view_shows_a_write", says="numbers that the eager model gives")
+@wrong("test_every_view_shows_a_write", says="numbers that the eager model returns")
 def writes_the_tensor_alone(lesson):
     """Updates only the tensor that is written, and no other view of its memory."""
 
