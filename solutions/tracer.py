@@ -73,8 +73,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
         Returns:
             A graph, made by ``new_graph``, with placeholders, the recorded operations, and an
-            ``output`` node. Its argument is the result of the call, as ``create_arg`` converts it,
-            even ``None``. Its ``type_expr`` is the function's return annotation, if it has one:
+            ``output`` node, made by ``create_node``, with the target ``"output"``. Its one argument
+            is the result of the call, as ``create_arg`` converts it, even ``None``. Its
+            ``type_expr`` is the function's return annotation, if it has one:
             ``inspect.get_annotations(function).get("return")``.
 
         Raises:
@@ -131,8 +132,9 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
           object, and the name of the attribute.
 
         After the block, even after an error, all three are what they were before it. Blocks may be
-        nested. In torch: ``module_call_wrapper`` and ``module_getattr_wrapper`` inside
-        ``Tracer.trace``, and ``_Patcher``.
+        nested; calls and reads in the inner one reach its tracer alone. In torch:
+        ``module_call_wrapper`` and ``module_getattr_wrapper`` inside ``Tracer.trace``, and
+        ``_Patcher``.
 
         >>> class Loud(Tracer):
         ...     def call_module(self, m, forward, args, kwargs):
@@ -178,7 +180,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
         During the call, ``self.scope`` is ``Scope(path, class)``, and ``self.module_stack`` has one
         more entry, ``path: (path, class)``. Both are restored afterwards, even after an error. A
         dict has one entry per key, so the second call of ``layer.relu`` has the key
-        ``layer.relu@1`` and the third ``layer.relu@2``; ``self.num_calls`` counts them.
+        ``layer.relu@1`` and the third ``layer.relu@2``; the path in the entry, and the target of a
+        leaf, stay ``layer.relu``. ``self.num_calls`` counts the calls.
 
         It also works outside of ``trace``, once ``self.root`` and ``self.graph`` are set. In
         torch: ``torch.fx.Tracer.call_module``.
@@ -249,8 +252,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
         ``nn.Linear`` is a leaf: as a rule, you don't want the operations inside it. A module of
         yours isn't. So a class of ``torch.nn`` or ``torch.ao.nn`` (or of their submodules) is a
-        leaf, even if it has children. One class of theirs only calls other modules, and is never
-        a leaf: ``nn.Sequential``.
+        leaf, even if it has children. One class of theirs only calls other modules, and neither it
+        nor a subclass is ever a leaf: ``nn.Sequential``.
 
         Args:
             m: The module that is called. ``type(m).__module__`` says where its class was defined.
@@ -280,8 +283,8 @@ class Tracer(PathOfModule, CreateArg, Placeholders, TracerBase):
 
         Returns:
             The proxy of a ``get_attr`` node, whose target is the path, if ``attr_val`` is a
-            parameter that the root or one of its submodules has, or, with
-            ``self.proxy_buffer_attributes``, such a tensor of any kind. Otherwise ``attr_val``
+            parameter that the root or one of its submodules has; with
+            ``self.proxy_buffer_attributes``, also if it is such a buffer. Otherwise ``attr_val``
             itself: a submodule, ``None``, a parameter from elsewhere.
 
         In torch: ``torch.fx.Tracer.getattr``.

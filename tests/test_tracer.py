@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from inspect import getattr_static
 
 import pytest
@@ -20,13 +21,15 @@ from tests.models.tracer import (
     Failing,
     Twins,
     call_targets,
+    in_progress,
     is_leaf,
     module_stacks,
     operations,
+    raises,
     restored,
     same_trace,
 )
-from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
+from tests.suite import equal, holds, is_value, noting, refuses, same_graph, same_numbers
 from tests.suite.versions import that_run
 
 torch_says = torch.fx._symbolic_trace.is_fx_symbolic_tracing
@@ -50,12 +53,16 @@ def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
 
 
 def test_a_sequential_is_not_a_leaf(lesson):
-    leaves = [lesson.Tracer().is_leaf_module(m, "0") for m in (nn.ReLU(), nn.Sequential())]
+    derived = type("Fused", (nn.Sequential,), {"__module__": "torch.ao.nn.intrinsic"})()
+    modules = (nn.ReLU(), nn.Sequential(), derived)
     equal(
-        leaves,
-        [True, False],
-        cause=(is_value([True, True]), "`nn.Sequential` was a leaf, like the rest of torch.nn"),
-        hint="it only calls other modules, so trace through it",
+        [lesson.Tracer().is_leaf_module(m, "0") for m in modules],
+        [True, False, False],
+        cause=[
+            (lambda got: got[1], "`nn.Sequential` was a leaf, like the rest of torch.nn"),
+            (lambda got: got[0] and got[2], "a subclass of `nn.Sequential` in torch.ao was a leaf"),
+        ],
+        hint="it only calls other modules, so trace through it, and through its subclasses",
     )
 
 
@@ -96,7 +103,10 @@ def test_in_the_block_calling_a_module_calls_call_module(patching):
     equal(
         [answer, calls],
         ["the tracer's answer", [(relu, (1,), {"key": 2})]],
-        cause=(calls == [], "the call didn't reach the tracer"),
+        cause=[
+            (calls == [], "the call didn't reach the tracer"),
+            (lambda got: got[0] is None and calls, "the tracer's answer wasn't returned"),
+        ],
         hint="`nn.Module.__call__` becomes a function that calls `self.call_module`",
     )
 
@@ -109,12 +119,18 @@ def test_in_the_block_forward_runs_a_module_as_usual(patching):
         def getattr(self, attr, attr_val, parameter_proxy_cache):
             return attr_val
 
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    unhooked = model(torch.ones(1, 2))
     model[0].register_forward_hook(lambda module, args, output: output + 1)
     expected = model(torch.ones(1, 2))
     with Running().patched_modules():
         actual = model(torch.ones(1, 2))
-    same_numbers(actual, expected, hint="`forward` is the old `__call__`, which runs the hooks")
+    same_numbers(
+        actual,
+        expected,
+        cause=(lambda got: torch.equal(got, unhooked), "the module's hook didn't run"),
+        hint="`forward` is the old `__call__`, which runs the hooks",
+    )
 
 
 def test_in_the_block_reading_an_attribute_calls_getattr(patching):
@@ -133,7 +149,10 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     equal(
         [found, looks],
         [["WEIGHT", "BIAS"], [("weight", True, kept), ("bias", True, kept)]],
-        cause=(looks == [], "the read didn't reach the tracer"),
+        cause=[
+            (looks == [], "the read didn't reach the tracer"),
+            (len({id(cache) for *_, cache in looks}) == 2, "each read was given a new dict"),
+        ],
         hint="call `self.getattr(name, value, cache)`, with one dict for the whole block",
     )
 
@@ -167,6 +186,39 @@ def test_after_an_error_in_the_block_everything_is_restored(patching, error):
     )
 
 
+def test_after_an_inner_block_the_outer_one_goes_on(patching):
+    seen, linear = [], nn.Linear(2, 2)
+
+    class Noting(patching):
+        def call_module(self, m, forward, args, kwargs):
+            seen.append((self.name, "call"))
+            return forward(*args, **kwargs)
+
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            seen.append((self.name, attr))
+            return attr_val
+
+    outer, inner = Noting(), Noting()
+    outer.name, inner.name = "outer", "inner"
+    with outer.patched_modules():
+        with inner.patched_modules():
+            linear(torch.ones(1, 2))
+        flag = torch_says()
+        linear(torch.ones(1, 2))
+    both = [(name, what) for name in ("inner", "outer") for what in ("call", "weight", "bias")]
+    equal(
+        [seen, flag, restored(), torch_says()],
+        [both, True, True, False],
+        cause=[
+            (lambda _: seen == both[:3], "after the inner block the outer tracer saw no more"),
+            (lambda _: ("outer", "call") in seen[:3], "the outer tracer saw a call of the inner"),
+            (lambda _: ("outer", "weight") in seen[:3], "the outer tracer saw a read of the inner"),
+            (lambda got: not got[1], "after the inner block torch's flag was off"),
+        ],
+        hint="run the saved originals; restore what was there before the block",
+    )
+
+
 # --- step 3: create_node --------------------------------------------------------------------------
 
 
@@ -184,12 +236,34 @@ def test_a_node_remembers_the_scope_in_which_it_was_made(lesson):
     equal(
         {name: tuple(scope) for name, scope in tracer.node_name_to_scope.items()},
         {outside.name: ("", None), inside.name: ("layer", nn.Sequential)},
+        cause=(lambda got: {*got} != {outside.name, inside.name}, "the key isn't the node's name"),
         hint="in `create_node`, store `self.scope` under the name of the new node",
     )
     holds(
         "nn_module_stack" not in outside.meta,
         "no module stack, because no call of a module is in progress",
         got=outside.meta,
+        cause=(lambda got: not got["nn_module_stack"], "an empty module stack was stored"),
+        hint="store the stack only if it has an entry",
+    )
+
+
+def test_a_node_keeps_the_module_stack_of_its_moment(lesson):
+    tracer, layer = lesson.Tracer(), ("layer", nn.Sequential)
+    standing_at(tracer, nn.Sequential())
+    tracer.module_stack = OrderedDict(layer=layer)
+    node = tracer.create_node("call_function", abs, (1,), {}, "size", int)
+    tracer.module_stack.clear()
+    equal(
+        [node.name, node.type, node.meta.get("nn_module_stack")],
+        ["size", int, OrderedDict(layer=layer)],
+        cause=[
+            (lambda got: got[0] != "size", "the name wasn't passed on to the base class"),
+            (lambda got: got[1] is None, "`type_expr` wasn't passed on to the base class"),
+            (lambda got: got[2] is None, "the node has no module stack"),
+            (lambda got: got[2] == {}, "the node holds the tracer's own stack, which changes"),
+        ],
+        hint="pass all arguments on, and store a copy of `self.module_stack`",
     )
 
 
@@ -199,9 +273,11 @@ def test_a_node_remembers_the_scope_in_which_it_was_made(lesson):
 def test_a_node_carries_the_module_call_that_recorded_it(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
     standing_at(tracer, model)
-    inside = tracer.call_module(
-        model[0], lambda: tracer.create_node("call_function", abs, (1,), {}), (), {}
-    )
+    past = (lambda error: "forward() missing" in str(error), "`m.forward` ran, and not `forward`")
+    with noting(cause=past, hint="call `forward`, as you were given it"):
+        inside = tracer.call_module(
+            model[0], lambda: tracer.create_node("call_function", abs, (1,), {}), (), {}
+        )
     scope = tracer.node_name_to_scope.get(inside.name, ())
     equal(
         [tuple(scope), dict(inside.meta.get("nn_module_stack", {}))],
@@ -210,6 +286,10 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
             (lambda got: got[0] == ("", None), "the scope wasn't set for the call"),
             (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
             (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
+            (
+                lambda got: type(got[1]["0"][1]) is str,
+                "the entry has the class's name, not the class",
+            ),
         ],
         hint="`call_module` sets scope and stack; `create_node` stores a copy of the stack",
     )
@@ -218,12 +298,112 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
 def test_call_module_works_without_a_trace(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
     x = standing_at(tracer, model)
-    tracer.call_module(model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {})
+    answer = tracer.call_module(
+        model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {}
+    )
     *_, node = tracer.graph.nodes
+    holds(
+        getattr(answer, "node", None) is node,
+        "the proxy of the leaf's node",
+        got=answer,
+        cause=(lambda got: got is node, "the node was returned, and not its proxy"),
+        hint="`self.create_proxy` makes the node and returns its proxy",
+    )
     equal(
         [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
         ["call_module", "0", (x.node,), ["", "0"]],
+        cause=(
+            lambda got: got[0] == "call_module" and got[3] == [""],
+            "the node was made before the leaf's own entry",
+        ),
         hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
+    )
+
+
+def test_keyword_arguments_are_passed_on(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
+    x = standing_at(tracer, model)
+    passed = tracer.call_module(model, lambda **kwargs: kwargs, (), {"input": x})
+    tracer.call_module(model[0], model[0], (), {"input": x})
+    *_, node = tracer.graph.nodes
+    equal(
+        [sorted(passed), dict(node.kwargs)],
+        [["input"], {"input": x.node}],
+        cause=[
+            (lambda got: got[0] == [], "`forward` was called without the keyword arguments"),
+            (lambda got: got[1] == {}, "the node of the leaf has no keyword arguments"),
+        ],
+        hint="pass `kwargs` on, to `forward` and to the node of a leaf",
+    )
+
+
+def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
+    asked = []
+
+    class Asking(lesson.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            asked.append(module_qualified_name)
+            return True
+
+    tracer, model = Asking(), nn.Sequential(nn.ReLU())
+    x = standing_at(tracer, model)
+    for _ in range(3):
+        tracer.call_module(model[0], model[0], (x,), {})
+    _, *calls = tracer.graph.nodes
+    stacks = [dict(node.meta.get("nn_module_stack", {})) for node in calls]
+    paths = [(node.target, tracer.node_name_to_scope[node.name][0]) for node in calls]
+    equal(
+        [stacks, paths, asked],
+        [[{key: ("0", nn.ReLU)} for key in ("0", "0@1", "0@2")], [("0", "0")] * 3, ["0"] * 3],
+        cause=[
+            (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
+            (lambda got: [*got[0][1]] == ["0@2"], "the second call has the key `@2`, and not `@1`"),
+            (lambda got: got[0][1]["0@1"][0] == "0@1", "the path in the entry has the key's `@1`"),
+            (lambda got: got[1][1][0] == "0@1", "the target has the key's `@1`"),
+            (lambda got: asked[1] == "0@1", "`is_leaf_module` was asked about the key"),
+            (lambda got: got[1][1][1] == "0@1", "the path in the scope has the key's `@1`"),
+        ],
+        hint="only the key has the count: everything else has the path",
+    )
+
+
+def test_after_a_call_the_outer_one_is_in_progress_again(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential(nn.Sequential()))
+    standing_at(tracer, model)
+
+    def outer() -> list:
+        tracer.call_module(model[0][0], lambda: None, (), {})
+        return in_progress(tracer)
+
+    inside = tracer.call_module(model[0], outer, (), {})
+    equal(
+        [inside, in_progress(tracer)],
+        [[("0", nn.Sequential), ["0"]], [("", None), []]],
+        cause=[
+            (lambda got: got[0][0] == ("0.0", nn.Sequential), "the scope wasn't restored"),
+            (lambda got: got[0][0] == ("", None), "after a call the scope was the root's"),
+            (lambda got: "0.0" in got[0][1], "the entry of a call that has ended is still there"),
+        ],
+        hint="restore the scope that was there before the call, and remove the call's entry",
+    )
+
+
+def test_after_an_error_in_a_call_it_is_not_in_progress(lesson):
+    tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
+    standing_at(tracer, model)
+    with refuses(ValueError, cause="the error in `forward` was swallowed"):
+        tracer.call_module(model[0], raises, (), {})
+    scope, stack = in_progress(tracer)
+    if lesson.Tracer is torch.fx.Tracer:
+        stack = []  # torch restores the scope alone, as the page shows
+    equal(
+        [scope, stack],
+        [("", None), []],
+        cause=[
+            (lambda got: got[0] != ("", None), "after an error the scope wasn't restored"),
+            (lambda got: got[1] == ["0"], "after an error the entry of the call is still there"),
+        ],
+        hint="restore both in a `finally`",
     )
 
 
@@ -231,13 +411,18 @@ def test_call_module_works_without_a_trace(lesson):
 
 
 def test_a_parameter_becomes_one_proxy_even_if_it_is_read_twice(lesson):
-    model, cache, tracer = nn.Sequential(nn.Linear(2, 2)), {}, lesson.Tracer()
+    model, cache, tracer = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), {}, lesson.Tracer()
     standing_at(tracer, model)
     first, second = (tracer.getattr("bias", model[0].bias, cache) for _ in range(2))
+    tracer.getattr("bias", model[1].bias, cache)
     equal(
         [(node.op, node.target) for node in tracer.graph.nodes],
-        [("placeholder", "x"), ("get_attr", "0.bias")],
-        cause=(lambda got: len(got) == 3, "each read of the parameter made a new node"),
+        [("placeholder", "x"), ("get_attr", "0.bias"), ("get_attr", "1.bias")],
+        cause=[
+            (lambda got: len(got) == 4, "each read of the parameter made a new node"),
+            (lambda got: got[-1][1] == "bias", "the target was the name, and not the path"),
+            (lambda got: len(got) == 2, "the proxy of another module's `bias` was returned"),
+        ],
         hint="store the proxy in the dict that you are given, under the path",
     )
     holds(first is second, "the same proxy both times", got=[first, second])
@@ -247,9 +432,28 @@ def test_anything_that_is_not_a_parameter_is_returned_unchanged(lesson):
     model, tracer = nn.BatchNorm1d(2), lesson.Tracer()
     standing_at(tracer, model)
     outside = nn.Parameter(torch.ones(2))
+    refused = (lambda _: value is outside, "a parameter that isn't the root's became a node")
     for value in (model.running_mean, outside, nn.ReLU(), None):
-        got = tracer.getattr("name", value, {})
+        with noting(cause=refused, on=(AssertionError, TypeError)):
+            got = tracer.getattr("name", value, {})
         holds(got is value, f"the {type(value).__name__} itself, no proxy", got=got)
+
+
+def test_a_buffer_becomes_a_proxy_if_the_tracer_is_asked(lesson):
+    model, tracer = nn.Sequential(nn.BatchNorm1d(2)), lesson.Tracer()
+    standing_at(tracer, model)
+    tracer.proxy_buffer_attributes = True
+    for name in ("running_mean", "weight"):
+        tracer.getattr(name, getattr(model[0], name), {})
+    equal(
+        [node.target for node in tracer.graph.nodes][1:],
+        ["0.running_mean", "0.weight"],
+        cause=[
+            (is_value(["0.weight"]), "the buffer was returned unchanged"),
+            (is_value(["0.running_mean"]), "parameters were no longer proxies"),
+        ],
+        hint="look at `self.proxy_buffer_attributes`",
+    )
 
 
 def test_a_buffer_that_is_none_stays_none(lesson):
@@ -269,6 +473,13 @@ def test_a_function_is_traced(lesson):
     same_trace(
         lesson,
         lambda: function,
+        cause=[
+            (
+                lambda graph: not isinstance([*graph.nodes][-1].args, tuple),
+                "the `args` of the output node are the result, and not a tuple with the result",
+            ),
+            (lambda error: "not Module" in str(error), "the function was run as a `forward` is"),
+        ],
         hint="for a function, the root is an empty `nn.Module()`, and there is no `self`",
     )
 
@@ -282,6 +493,38 @@ def test_a_function_that_returns_nothing_has_an_output_too(lesson):
         lambda: function,
         cause=(lambda graph: "output" not in operations(graph), "the output node was left out"),
         hint="every graph ends with an output node, even if its value is None",
+    )
+
+
+def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
+    tracer, constant = lesson.Tracer(), torch.rand(2)
+    rootless = (lambda _: tracer.root is None, "`self.root` is None, so nothing holds the constant")
+    with noting(cause=rootless, on=(AttributeError,)):
+        tracer.trace(lambda x: x + constant)
+    holds(
+        isinstance(tracer.root, nn.Module) and tracer.root._tensor_constant0 is constant,
+        "the constant on `tracer.root`, an empty module",
+        hint="`self.root = nn.Module()` where the root is a function",
+    )
+
+
+def test_the_graph_is_made_by_new_graph(lesson):
+    if lesson.Tracer is torch.fx.Tracer:
+        pytest.skip("torch has no `new_graph`")
+    made = []
+
+    class Making(lesson.Tracer):
+        def new_graph(self):
+            made.append(super().new_graph())
+            return made[-1]
+
+    graph = Making().trace(lambda x: x)
+    holds(
+        [graph] == made,
+        "the graph that `self.new_graph()` returned",
+        got=made,
+        cause=(made == [], "`new_graph` wasn't called"),
+        hint="a subclass may override `new_graph`, so call it",
     )
 
 
@@ -313,16 +556,6 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
     )
 
 
-def test_a_function_keeps_its_constants_on_an_empty_root(lesson):
-    tracer, constant = lesson.Tracer(), torch.rand(2)
-    tracer.trace(lambda x: x + constant)
-    holds(
-        isinstance(tracer.root, nn.Module) and tracer.root._tensor_constant0 is constant,
-        "the constant on `tracer.root`, an empty module",
-        hint="`self.root = nn.Module()` where the root is a function",
-    )
-
-
 @pytest.mark.parametrize(
     "function",
     [lambda x: x if x.sum() > 0 else -x, lambda x: [y for y in x], lambda x: torch.add(*x)],
@@ -337,6 +570,25 @@ def test_control_flow_on_a_proxy_is_refused(lesson, function):
         lesson.Tracer().trace(function)
 
 
+def test_of_a_module_the_forward_of_its_class_is_run(lesson):
+    asked, model = [], nn.Sequential(nn.ReLU())
+    cause = [
+        (lambda _: asked[0][0] is model, "the module itself was passed, and not its `forward`"),
+        (lambda _: asked[0][0] == model.forward, "`root.forward` already has its `self`"),
+        (lambda _: asked[0][0] == nn.Module.__call__, "`__call__` would record the root's call"),
+    ]
+    hint = "pass `type(root).forward`, and whether the root is a module"
+
+    class Asking(lesson.Tracer):
+        def create_args_for_root(self, root_fn, is_module, *others):
+            asked.append((root_fn, is_module))
+            return super().create_args_for_root(root_fn, is_module, *others)
+
+    with noting(cause=cause, hint=hint, on=(Exception,)):
+        Asking().trace(model)
+    equal(asked, [(nn.Sequential.forward, True)], cause=cause, hint=hint)
+
+
 def test_a_module_of_torch_is_one_node(lesson):
     equal(
         call_targets(lesson.Tracer().trace(zoo.SMALL["LeafCalls"]().model)),
@@ -345,7 +597,7 @@ def test_a_module_of_torch_is_one_node(lesson):
             lambda got: not all(isinstance(target, str) for target in got),
             "modules of torch.nn were traced through",
         ),
-        hint="`is_leaf_module` decides, and `path_of_module` returns the target",
+        hint="run it in `self.patched_modules()`; `is_leaf_module` decides what is one node",
     )
 
 
@@ -422,6 +674,7 @@ def test_the_scope_of_each_node_is_stored_by_its_name(lesson):
         dict(tracer.node_name_to_scope),
         dict(expected.node_name_to_scope),
         cause=[
+            (lambda got: "output" not in got, "the output node wasn't made by `self.create_node`"),
             (lambda got: {*got.values()} == {("", None)}, "the scope wasn't set for a call"),
             (lambda got: got["output"] != ("", None), "the scope wasn't restored after a call"),
         ],
@@ -505,8 +758,11 @@ def test_a_traced_small_model_computes_the_same(lesson, name):
 
 def test_a_traced_function_with_a_constant_computes_the_same(lesson):
     constant = torch.tensor([1.0, 2.0])
+    bare = (lambda error: "'function' object" in str(error), "the root was the function itself")
+    with noting(cause=bare, on=(AttributeError,)):
+        actual = lesson.symbolic_trace(lambda x: x + constant)(torch.ones(2))
     same_numbers(
-        lesson.symbolic_trace(lambda x: x + constant)(torch.ones(2)),
+        actual,
         torch.ones(2) + constant,
         hint="make the module from `tracer.root`, which has the constants",
     )
@@ -524,7 +780,10 @@ def test_symbolic_trace_returns_a_graph_module_named_after_the_root(lesson):
     equal(
         [type(lesson.symbolic_trace(root)).__name__ for root in (Encoder(), named)],
         ["Encoder", "named"],
-        cause=(is_value(["GraphModule", "GraphModule"]), "the result isn't named after the root"),
+        cause=[
+            (is_value(["GraphModule", "GraphModule"]), "the result isn't named after the root"),
+            (is_value(["Encoder", "function"]), "the name is that of the function's class"),
+        ],
         hint="pass the name: `GraphModule(root, graph, class_name)`",
     )
 

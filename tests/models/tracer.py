@@ -54,6 +54,15 @@ def is_leaf(lesson, home: str) -> bool:
     return bool(lesson.Tracer().is_leaf_module(module, "module"))
 
 
+def in_progress(tracer: torch.fx.Tracer) -> list[object]:
+    """The scope, and the keys of the module stack."""
+    return [(tracer.scope.module_path, tracer.scope.module_type), list(tracer.module_stack)]
+
+
+def raises() -> None:
+    raise ValueError
+
+
 def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
 
