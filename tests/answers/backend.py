@@ -249,7 +249,7 @@ def keeps_nothing(lesson):
         return False
 
 
-@wrong("test_printed_c_computes_what_eager_does", says="the numbers that the eager model gives")
+@wrong("test_printed_c_computes_what_eager_does", says="the numbers that the eager model returns")
 def prints_six_digits(lesson):
     """Prints numbers with a fixed number of digits."""
     lesson.constant = lambda argument: (

@@ -109,6 +109,20 @@ def takes_any_tensor_for_a_constant(lesson):
 # --- wrong: decompose -----------------------------------------------------------------------------
 
 
+@wrong(
+    "test_an_operator_that_torch_decomposes_is_decomposed",
+    says="what `func.decompose` runs wasn't recorded",
+)
+def decomposes_with_the_mode_off(lesson):
+    """Calls the rule with the mode on, and torch's own decomposition with the mode off."""
+
+    @around(lesson.Recorder)
+    def decompose(original, self, func, args, kwargs):
+        if func in self.table:
+            return original(self, func, args, kwargs)
+        return func.decompose(*args, **kwargs)
+
+
 @wrong("test_a_rule_replaces_an_operator", says="the mode on")
 def runs_a_rule_with_the_mode_off(lesson):
     """Calls the rule where it stands: what it calls is computed, and not recorded."""
