@@ -249,7 +249,7 @@ def join_users(graph: Graph, loops: dict[Node, Loop]) -> None:  # step 2
     """Move each node that fits to the loop of its users, if that saves storing its result.
 
     In the example of ``loops_of``, only ``add`` uses ``relu_1``. A node joins its users if they all
-    have the same loop, with the node's own shape and epoch. A whole chain moves.
+    have the same loop, with the shape and epoch of the node's own loop. A whole chain moves.
 
     Args:
         graph: The graph.
@@ -445,11 +445,11 @@ def launcher(kernel: Kernel, run: Any) -> Callable[..., Any]:  # step 5
 
     C gets only addresses, and would read past the end of a tensor without notice. So pass on what
     ``checked`` returns for each input. The loop writes ``float32`` on the CPU: say so when you
-    allocate the outputs.
+    allocate the outputs, each with the shape of its node.
 
     Args:
         kernel: The kernel.
-        run: Its C function, for ``taking_tensors``.
+        run: Its C function, for ``taking_tensors``; a row has ``kernel.columns`` elements.
 
     Returns:
         A function named ``"kernel"``, as its calls will be. It returns a list of outputs, or a

@@ -47,7 +47,7 @@ from tests.models.backend import (
     written_after,
     written_between,
 )
-from tests.suite import equal, is_value, refuses, same_numbers
+from tests.suite import equal, is_value, noting, refuses, same_numbers
 
 needs_compiler = pytest.mark.compiler
 
@@ -283,6 +283,32 @@ def test_a_node_of_another_shape_than_its_user_stays(lesson):
         loops[neg].shape,
         (4, 1),
         cause=(is_value((4, 3)), "`neg` runs over (4, 1), and its user over (4, 3)"),
+        hint="compare the shapes of the two loops",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "joins", "cause"),
+    [
+        (3, True, "`sum` runs over (4, 3), as its user, though its result has another shape"),
+        (1, False, "`sum` runs over (4, 3), though its result has the shape of its user's loop"),
+    ],
+    ids=["the same loop", "another loop"],
+)
+def test_a_reduction_joins_only_a_user_with_a_loop_like_its_own(lesson, size, joins, cause):
+    def function(x, w):
+        return x.relu().mm(w).neg() - x.sum(-1, keepdim=True)
+
+    module = flat(lesson, function, torch.ones(4, 3), torch.ones(3, size))
+    found = [operators(each) for each in lesson.kernels(module)]
+    groups = {
+        True: [["relu"], ["mm"], ["neg", "sum", "sub"]],
+        False: [["relu", "sum"], ["mm"], ["neg", "sub"]],
+    }
+    equal(
+        found,
+        groups[joins],
+        cause=(is_value(groups[not joins]), cause),
         hint="compare the shapes of the two loops",
     )
 
@@ -545,7 +571,13 @@ def test_an_input_is_read_at_its_place(lesson, shape, expected):
 def test_a_reduction_reads_an_input_at_its_place_in_the_loop(lesson):
     writer, nodes = writer_of(lesson, means, *inputs(4, 3, count=1))
     (x,) = writer.kernel.inputs
-    equal(writer.operand(nodes["mean"], x), f"p_{x.name}[i * columns + j]")
+    with noting(
+        cause=(lambda error: error.args == (None,), "`place` was asked about the node's shape"),
+        hint="the loop runs over `self.kernel.shape`",
+        on=(KeyError,),
+    ):
+        found = writer.operand(nodes["mean"], x)
+    equal(found, f"p_{x.name}[i * columns + j]")
 
 
 @pytest.mark.parametrize(
@@ -623,7 +655,27 @@ def lowered(lesson, function, *args):
 @pytest.mark.parametrize("name", ["around", "two_results"])
 def test_a_lowered_module_computes_what_eager_does(lesson, name):
     function, args = FUNCTIONS[name], inputs(6, 6)
-    same_numbers(lowered(lesson, function, *args)(*args), function(*args))
+    expected = function(*args)
+    same_numbers(
+        lowered(lesson, function, *args)(*args),
+        expected,
+        cause=(
+            lambda got: [each.shape for each in got] != [each.shape for each in expected],
+            "an output has the shape of its node, which isn't always the loop's",
+        ),
+    )
+
+
+def test_a_flat_kernel_is_called_for_long_rows(lesson):
+    """Rows of a flat kernel may be cut anywhere, so that threads can share a vector."""
+    kernel, seen = only_kernel(lesson, chain, *inputs(20_000)), []
+    lesson.launcher(kernel, lambda threads, *sizes: seen.extend(sizes[:3]))(*inputs(20_000))
+    equal(
+        dict(zip(["rows", "columns", "size"], [each.value for each in seen], strict=True)),
+        {"rows": 2, "columns": 16384, "size": 20_000},
+        cause=(lambda got: got["columns"] == 20_000, "the columns are those of the shape"),
+        hint="pass on `kernel.columns`",
+    )
 
 
 @needs_compiler
