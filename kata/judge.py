@@ -209,6 +209,12 @@ class WarmProcess:
             self.process.stdin.write(json.dumps(content, default=str).encode() + b"\n")
             self.process.stdin.flush()
 
+    def ask_for_frames(self) -> None:
+        """Let the run write where it is. Only then: to look at a run that goes on can crash it."""
+        if self.pid and self.code is None and hasattr(signal, "SIGUSR1"):
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGUSR1)
+
     def kill_run(self) -> None:
         """Kill the run with all that it started, if it goes on."""
         if self.pid and self.code is None:
@@ -396,8 +402,10 @@ class Run:
         elif self.total_timer.is_over(computed):
             self.overdue = f"all tests together took more than {total:g} s, so they were stopped"
         if self.overdue:
-            deadline = time.monotonic() + LAST_WORDS
-            while not self.frames() and time.monotonic() < deadline:
+            self.process.ask_for_frames()
+            deadline, seen = time.monotonic() + LAST_WORDS, ""
+            while not (seen and seen == self.frames()) and time.monotonic() < deadline:
+                seen = self.frames()
                 time.sleep(TICK)
             self.kill()
 

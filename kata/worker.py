@@ -17,6 +17,7 @@ import json
 import os
 import pdb
 import select
+import signal
 import sys
 import tempfile
 import traceback
@@ -133,8 +134,10 @@ def carry_out(order: dict[str, Any]) -> None:
         limit(order["memory"])
         with (folder / "frames.txt").open("wb") as frames:
             faulthandler.enable(frames)
-            # Where the code is, now and then: the last time tells where it hung.
-            faulthandler.dump_traceback_later(order["seconds"] / 4, repeat=True, file=frames)
+            if hasattr(faulthandler, "register"):  # where it hangs, when the judge asks
+                faulthandler.register(signal.SIGUSR1, file=frames)
+            else:  # Windows: where it is, now and then
+                faulthandler.dump_traceback_later(order["seconds"] / 4, repeat=True, file=frames)
             words = (f"--order={json.dumps(order)}", "-m", order["marks"])
             run_pytest(*words, *suites(order["lesson"]), plugins=(MemoryGuard(),))
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -102,6 +103,18 @@ def test_an_infinite_loop_at_the_import_is_stopped_too(judge: Judge, lessons: Pa
     assert ending.how is End.TIME
     assert ending.place.startswith("lessons/path_of_module.py:1, ")
     assert "during: the import of the lesson" in ending.text
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs a signal to ask with")
+def test_a_run_that_goes_on_is_not_asked_where_it_is(judge: Judge, lessons: Path):
+    """To write down the frames of code that is running can crash it."""
+    frames = "pathlib.Path(__file__).parents[1].joinpath('frames.txt')"
+    misbehave(
+        lessons,
+        f"time.sleep(0.6)\nif {frames}.stat().st_size:\n    os._exit(3)\nos._exit(4)",
+        head="import os, pathlib, time\n",
+    )
+    assert "exit code 4" in judged(judge, lessons, seconds=2.0).ending.sentence
 
 
 def test_all_tests_together_have_a_limit_of_their_own(judge: Judge, lessons: Path):
