@@ -21,8 +21,8 @@ BY_NAME = {lesson.name: lesson for lesson in LESSONS}
 def with_plans(page: str) -> str:
     r"""Return a page with its plans as tables.
 
-    >>> print(with_plans("```plan\n9:50\n15 | break\npath_of_module |\n```").splitlines()[-1])
-    | 10:20 |  | end |
+    >>> print(with_plans("```plan\n9:50\n15 | break\n```").splitlines()[-1])
+    | 10:05 |  | end |
     """
     return FENCE.sub(table, page)
 
