@@ -422,7 +422,7 @@ class CWriter:
         In ``softmax(x * 2, -1)``, there are all five kinds:
 
         - ``2.0f``: a ``constant``;
-        - ``p_x[i * columns + j]``: an input, at the ``INDEX`` of its ``place``;
+        - ``p_x[i * columns + j]``: an input, at the ``INDEX`` of its ``place`` in the loop;
         - ``v_sub``: a value of the same pass;
         - ``v_amax``: a value per row, also from an earlier pass;
         - ``b_mul[j]``: a value per column from an earlier pass.
