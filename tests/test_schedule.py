@@ -486,6 +486,7 @@ def test_receive_waits_until_the_value_is_there_and_takes_it_out(lesson):
         box.changed.begun.acquire(timeout=0.2)
     box.send(keys[1], "second")
     second = outcome(waiting[1])
+    box.changed.begun.acquire(timeout=0.2)  # the first one waits again
     box.send(keys[0], "first")
     equal(
         [outcome(waiting[0]), second],
