@@ -170,18 +170,14 @@ def program(
     refuse_hidden("the result", leaves)
     written, results = recorder.written(), recorder.as_nodes(leaves)
     recorder.close((*written.values(), *results))
-    state, names = (
-        state_of(model),
-        recorder.state | lift_constants(recorder.graph, recorder.constants),
-    )
+    names = recorder.state | lift_constants(recorder.graph, recorder.constants)
+    state = state_of(model)
     for name in set(names.values()) - set(state):
         state[name] = Attribute("constant", recorder.constants[name])
     outputs: list[Any] = [(*mutation(name, names, state), node) for name, node in written.items()]
     outputs += [(OUTPUTS.USER_OUTPUT, None, leaf) for leaf in results]
     saved = model.state_dict(keep_vars=True)
     inputs = args, kwargs or {}
-    root = ModuleCallSignature([], [], tree_flatten(inputs)[1], out_spec)
-    paths = [path for path, _ in model.named_modules() if path]
     placeholders = recorder.graph.find_nodes(op="placeholder")
     return ExportedProgram(
         torch.fx.GraphModule(nn.Module(), recorder.graph),  # type: ignore[arg-type]
@@ -192,10 +188,17 @@ def program(
         ),
         saved,
         {},
-        [ModuleCallEntry("", root), *map(ModuleCallEntry, paths)],
+        module_calls(model, tree_flatten(inputs)[1], out_spec),
         inputs,
         {name: each.value for name, each in state.items() if name not in saved},
     )
+
+
+def module_calls(model: nn.Module, in_spec: Any, out_spec: Any) -> list[ModuleCallEntry]:
+    """Return what a program says of the calls of modules: only the root's has a signature."""
+    root = ModuleCallSignature([], [], in_spec, out_spec)
+    paths = [path for path, _ in model.named_modules() if path]
+    return [ModuleCallEntry("", root), *map(ModuleCallEntry, paths)]
 
 
 def input_spec(
