@@ -8,99 +8,51 @@ the figures that they have there.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import platform
 import re
-import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 import torch
 
-from benchmarks.case import Case, all_cases, sides_of
-from benchmarks.measure import Growth, Result, growths, race
+from benchmarks.case import all_cases
+from benchmarks.race import Result, growth, race
 
 FIGURES = Path(__file__).parent / "figures.md"
-Rows = list[list[str]]
-# The largest ratio of a core's time to torch's.
-SLOWEST_CORE = 2.0
+# The largest ratio of a core's time to torch's, and the largest exponent of growth.
+SLOWEST_CORE, LINEAR = 2.0, 1.1
+HEAD = """\
+| case | torch | ours | ours / torch | lowest – highest | target | core / torch | growth |
+| --- | --: | --: | --: | --: | --: | --: | --: |
+"""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Time what the command line asks for; the exit code tells nothing about the targets."""
-    options = parser().parse_args(argv)
+    cases = all_cases()
+    words = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    words.add_argument(
+        "lesson", nargs="*", choices=[*cases, []], metavar="LESSON", help="time these lessons only"
+    )
+    words.add_argument("--quick", action="store_true", help="one case of each: half a minute")
+    words.add_argument("--write", action="store_true", help="write benchmarks/figures.md")
+    options = words.parse_args(argv)
     torch.set_num_threads(1)
-    results = []
-    for lesson, of_lesson in groupby(races(options), lambda result: result.lesson):
-        results += (found := list(of_lesson))
-        text = section(lesson, found)
+    for lesson in options.lesson or cases:
+        results = []
+        for case in cases[lesson][:1] if options.quick else cases[lesson]:
+            print(f"timing {lesson}: {case.name}", file=sys.stderr)
+            results.append(race(lesson, case))
+        text = section(lesson, results)
         print(text)
         if options.write:
             # At once: a whole run takes many minutes, and may be stopped.
             write(lesson, text)
-    if options.json:
-        rows = [asdict(result) for result in results]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return what the command line knows."""
-    words = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    words.add_argument("lesson", nargs="*", help="time these lessons only")
-    words.add_argument("--quick", action="store_true", help="a few small cases: half a minute")
-    words.add_argument("--write", action="store_true", help="write benchmarks/figures.md")
-    words.add_argument("--json", type=Path, metavar="FILE", help="write all times to a file")
-    words.add_argument(
-        "--seconds", type=float, default=3.0, help="how long to time one case (default: 3)"
-    )
-    return words
-
-
-def races(options: argparse.Namespace) -> Iterator[Result]:
-    """Run the cases that were asked for, and say how far that is."""
-    cases = chosen(options)
-    for number, (lesson, case) in enumerate(cases, start=1):
-        print(f"timing {number} of {len(cases)}: {lesson}, {case.name}", file=sys.stderr)
-        yield race(lesson, case, sides_of(lesson, case), options.seconds)
-
-
-def chosen(options: argparse.Namespace) -> list[tuple[str, Case]]:
-    """The cases of the lessons that were named, or of all."""
-    cases = all_cases()
-    unknown = set(options.lesson) - set(cases)
-    if unknown:
-        sys.exit(
-            f"no lesson is called {', '.join(sorted(unknown))}: choose from {', '.join(cases)}"
-        )
-    return [
-        (lesson, case)
-        for lesson in cases
-        if lesson in options.lesson or not options.lesson
-        for case in cases[lesson]
-        if case.quick or not options.quick
-    ]
-
-
-def section(lesson: str, results: list[Result]) -> str:
-    """The tables of one lesson in Markdown, and where they were measured."""
-    parts = [f"### {lesson} {{ data-search-exclude }}\n", ratios_of(shown(results))]
-    if growths(results):
-        parts.append(growth_of(growths(results)))
-    return "\n".join([*parts, f"{machine()}\n"])
-
-
-def machine() -> str:
-    """Return what the figures depend on."""
-    return (
-        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} "
-        f"{platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
-    )
 
 
 def write(lesson: str, text: str) -> None:
@@ -112,81 +64,58 @@ def write(lesson: str, text: str) -> None:
     FIGURES.write_text("\n\n".join(ordered) + "\n", encoding="utf-8")
 
 
-def markdown(header: list[str], rows: Rows) -> str:
-    """A table; columns after the first one are aligned to the right."""
-    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def section(lesson: str, results: Sequence[Result]) -> str:
+    """The table of one lesson in Markdown, and where it was measured: of a family, the largest."""
+    families = {each.case.family or each.case.name: [] for each in results}
+    for each in results:
+        families[each.case.family or each.case.name].append(each)
+    rows = "".join(f"| {' | '.join(row(family))} |\n" for family in families.values())
+    return f"### {lesson}\n\n{HEAD}{rows}\n{machine()}\n"
 
 
-def shown(results: list[Result]) -> list[Result]:
-    """The results for a reader: of the sizes of a family the largest, and any that missed."""
-    largest: dict[str, int] = {}
-    for result in results:
-        largest[result.family] = max(result.size, largest.get(result.family, 0))
-    return [each for each in results if each.is_missed or each.size == largest[each.family]]
+def machine() -> str:
+    """Return what the figures depend on."""
+    return (
+        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} "
+        f"{platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+    )
 
 
-def ratios_of(results: Iterable[Result]) -> str:
-    """The times of some cases and their ratios, with the noise and the target."""
-    header = ["case", "torch", "ours", "ours / torch", "lowest – highest", "target", "core / torch"]
-    return markdown(header, [ratio_row(result) for result in results])
-
-
-def ratio_row(result: Result) -> list[str]:
+def row(family: Sequence[Result]) -> list[str]:
+    """The cells of a case: the times and their ratios, the noise, the target, and the growth."""
+    shown = family[-1]
+    target, ratio = shown.case.target, shown.ratio("ours")
     return [
-        result.case,
-        in_seconds(statistics.median(result.torch)),
-        in_seconds(statistics.median(result.ours)),
-        f"{share(result.ratio)}{missed(result.is_missed)}",
-        f"{share(min(result.ratios))} – {share(max(result.ratios))}",
-        "" if result.target is None else f"{result.target:.2f}",
-        of_core(result.core_ratio),
+        shown.case.name,
+        in_seconds(median(shown.times["torch"])),
+        in_seconds(median(shown.times["ours"])),
+        share(ratio, target),
+        f"{share(min(shown.ratios))} – {share(max(shown.ratios))}",
+        "" if target is None else f"{target:.2f}",
+        share(shown.ratio("core"), SLOWEST_CORE) if "core" in shown.times else "–",
+        ", ".join(f"{side} {share(growth(family, side))}" for side in shown.times)
+        + over(growth(family, "ours"), LINEAR)
+        if len(family) > 1
+        else "",
     ]
 
 
-def growth_of(growths: Iterable[Growth]) -> str:
-    """The exponents of growth of both sides."""
-    header = ["more and more …", "sizes", "torch", "ours", "target", "core"]
-    return markdown(header, [growth_row(growth) for growth in growths])
+def share(ratio: float, target: float | None = None) -> str:
+    """A ratio with two figures that count, marked if it is larger than wanted."""
+    return (f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}") + over(ratio, target)
 
 
-def growth_row(growth: Growth) -> list[str]:
-    sizes = sorted(result.size for result in growth.sizes)
-    return [
-        growth.family,
-        f"{sizes[0]} – {sizes[-1]}",
-        f"{growth.torch:.2f}",
-        f"{growth.ours:.2f}{missed(growth.is_missed)}",
-        "" if growth.target is None else f"{growth.target:.1f}",
-        "–" if growth.core is None else f"{growth.core:.2f}",
-    ]
-
-
-def missed(is_missed: bool) -> str:
-    return " (over target)" if is_missed else ""
-
-
-def of_core(ratio: float | None) -> str:
-    """The core's ratio: of no case that it can't do, and marked where it takes too long."""
-    return "–" if ratio is None else f"{share(ratio)}{missed(ratio > SLOWEST_CORE)}"
-
-
-def share(ratio: float) -> str:
-    """A ratio with two figures that count."""
-    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
+def over(found: float, target: float | None) -> str:
+    return " (over target)" if target is not None and found > target else ""
 
 
 def in_seconds(seconds: float) -> str:
     """A time with three figures that count, and its unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
-            return f"{three_figures(seconds / scale)} {unit}"
+            decimals = max(0, 2 - math.floor(math.log10(seconds / scale)))
+            return f"{seconds / scale:.{decimals}f} {unit}"
     return f"{seconds * 1e9:.0f} ns"
-
-
-def three_figures(number: float) -> str:
-    decimals = max(0, 2 - math.floor(math.log10(number)))
-    return f"{number:.{decimals}f}"
 
 
 if __name__ == "__main__":

@@ -1,30 +1,21 @@
-"""One thing to time, and where the sides that are timed come from."""
+"""One thing to time, and who is timed on it."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from lessons import FINALE, LESSONS
 from tests.oracle import of_torch
-from tests.suite.implementations import reference_of
+from tests.suite.implementations import core_of, reference_of
 
 Call = Callable[[], Any]
 ROUNDS = 7
-
-
-class Family(NamedTuple):
-    """Cases that differ in size alone, so that they tell how the time grows.
-
-    Attributes:
-        name: What there are more and more of.
-        exponent: The largest exponent of growth that ours may have, if one was promised.
-    """
-
-    name: str
-    exponent: float | None = None
+# From so many on, torch's quadratic cases take seconds.
+MANY = 3000
 
 
 @dataclass(frozen=True)
@@ -33,52 +24,62 @@ class Case:
 
     Attributes:
         name: What is worked on.
-        prepare: Gets a module with the lesson's names, and returns the call to time. It makes
-            whatever the call changes anew, and what it does itself isn't timed.
+        work: Gets a module with the lesson's names and an input, and returns the call to time.
+        given: Makes a new input for each call. Neither this nor ``work`` itself is timed.
         same: Fails where two results of the call differ.
         target: The largest ratio of our time to torch's, if one was promised.
-        family: What the case belongs to, if it is one of several sizes.
+        family: What there are ``size`` of; the cases of a family tell how the time grows.
         size: How many there are, in a family.
-        on_torch: Torch's call, where torch has it under other names than the lesson.
-        quick: Whether a quick run times it.
-        slow: Whether it takes torch many seconds.
+        torch: What has the lesson's names on torch's side, if not ``tests.oracle``.
     """
 
     name: str
-    prepare: Callable[[Any], Call]
+    work: Callable[[Any, Any], Call]
+    given: Callable[[], Any]
     same: Callable[[Any, Any], None]
     target: float | None = None
-    family: Family | None = None
+    family: str = ""
     size: int = 0
-    on_torch: Callable[[], Call] | None = None
-    quick: bool = False
-    slow: bool = False
+    torch: Any = None
 
-    def call_of(self, lesson: Any) -> Call:
-        """Return a fresh call of an implementation; of torch for ``None``."""
-        if lesson is not None:
-            return self.prepare(lesson)
-        assert self.on_torch is not None
-        return self.on_torch()
+    def call_of(self, side: Any) -> Call:
+        """Return a fresh call of an implementation."""
+        return self.work(side, self.given())
 
-    def check(self, ours: Call, theirs: Call) -> None:
-        """Fail unless both calls give the same."""
-        self.same(ours(), theirs())
-
-    def __str__(self) -> str:
-        return self.name
+    def check(self, ours: Any, theirs: Any) -> None:
+        """Fail unless the calls of both give the same."""
+        self.same(self.call_of(ours)(), self.call_of(theirs)())
 
 
-def torch_side(lesson: str, case: Case) -> Any:
-    """Return what ``case.call_of`` makes torch's call of."""
-    module = "tracer" if lesson == FINALE.name else lesson
-    return None if case.on_torch else of_torch(module)
+def sized(
+    family: str,
+    work: Callable[[Any, Any], Call],
+    make: Callable[[int], Any],
+    same: Callable[[Any, Any], None],
+    sizes: Sequence[int],
+    target: float | None = None,
+    torch: Any = None,
+) -> list[Case]:
+    """Return one case for each size, of which the last is the largest and has the target."""
+    return [
+        Case(
+            f"{size:_} ".replace("_", " ") + family,
+            work,
+            partial(make, size),
+            same,
+            target if size == sizes[-1] else None,
+            family,
+            size,
+            torch,
+        )
+        for size in sizes
+    ]
 
 
 def timed(case: Case, side: str, benchmark: Any, lesson: Any, request: Any) -> None:
     """Time one side of a case, once both give the same: the test of every file, under its name."""
     theirs = torch_side(request.path.stem.removeprefix("test_"), case)
-    case.check(case.call_of(lesson), case.call_of(theirs))
+    case.check(lesson, theirs)
     shown = lesson if side == "this" else theirs
     benchmark.group = case.name
     benchmark.pedantic(
@@ -86,27 +87,25 @@ def timed(case: Case, side: str, benchmark: Any, lesson: Any, request: Any) -> N
     )
 
 
+def torch_side(lesson: str, case: Case) -> Any:
+    """Return what has a lesson's names on torch's side."""
+    return case.torch or of_torch("tracer" if lesson == FINALE.name else lesson)
+
+
 def sides_of(lesson: str, case: Case) -> dict[str, Any]:
     """Return who is timed on a case: torch, our reference, and its core if it can do the case.
 
     The finale has no stretch: the engine is the cores.
     """
+    theirs = torch_side(lesson, case)
     if lesson == FINALE.name:
-        engine = importlib.import_module("solutions.tracer")
-        return {"torch": torch_side(lesson, case), "ours": engine}
-    ours = reference_of(lesson)
-    sides = {"torch": torch_side(lesson, case), "ours": ours}
-    core = importlib.import_module(f"solutions.{lesson}")
-    return sides | {"core": core} if can_do(core, case, sides["torch"]) else sides
-
-
-def can_do(core: Any, case: Case, theirs: Any) -> bool:
-    """Return whether a case asks for no more than the core has."""
+        return {"torch": theirs, "ours": core_of("tracer")}
+    sides = {"torch": theirs, "ours": reference_of(lesson), "core": core_of(lesson)}
     try:
-        case.check(case.call_of(core), case.call_of(theirs))
+        case.check(sides["core"], theirs)
     except Exception:
-        return False
-    return True
+        del sides["core"]
+    return sides
 
 
 def all_cases() -> dict[str, list[Case]]:
@@ -115,24 +114,3 @@ def all_cases() -> dict[str, list[Case]]:
         lesson.name: importlib.import_module(f"benchmarks.test_{lesson.name}").CASES
         for lesson in (FINALE, *LESSONS)
     }
-
-
-def sizes(
-    family: Family, make: Callable[[int], dict[str, Any]], targets: dict[int, float | None]
-) -> list[Case]:
-    """One case for each size, with its target; the smallest one is quick."""
-    return [
-        Case(
-            name=f"{spaced(size)} {family.name}",
-            family=family,
-            size=size,
-            target=target,
-            **{"quick": size == min(targets)} | make(size),
-        )
-        for size, target in targets.items()
-    ]
-
-
-def spaced(size: int) -> str:
-    """A number with a space between thousands."""
-    return f"{size:,}".replace(",", " ")

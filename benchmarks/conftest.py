@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.case import MANY
+
 COLUMNS = ["median", "min", "max", "rounds"]
 
 
@@ -24,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a file's test on each of its cases, on this implementation and on torch."""
     if "case" in metafunc.fixturenames:
         cases = [
-            pytest.param(case, id=case.name, marks=[pytest.mark.slow] * case.slow)
+            pytest.param(case, id=case.name, marks=[pytest.mark.slow] * (case.size >= MANY))
             for case in metafunc.module.CASES
         ]
         metafunc.parametrize("side", ("this", "torch"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+
 import torch
 from torch.nn import functional
 
@@ -18,21 +21,15 @@ def normalised(x, y):
     return functional.layer_norm(functional.gelu(x + y) + y, x.shape[-1:])
 
 
-def compiled(function, rows: int, beside: str):
-    """One call of a compiled function, on rows of 1024 elements."""
-
-    def prepare(lesson) -> Call:
-        args = inputs(rows, 1024)
-        torch._dynamo.reset()
-        backend = lesson.backend if hasattr(lesson, "kernels") else beside  # torch has no kernels
-        model = torch.compile(function, backend=backend, dynamic=False)
-        model(*args)
-        return lambda: model(*args)
-
-    return {"prepare": prepare, "same": same_numbers}
+def compiled(function, lesson, args) -> Call:
+    """One call of a compiled function."""
+    torch._dynamo.reset()
+    model = torch.compile(function, backend=lesson.backend, dynamic=False)
+    model(*args)
+    return lambda: model(*args)
 
 
-SIZES = {"1 M": 1024, "16 M": 16384}  # elements, and their rows
+SIZES = {"1 M": 1024, "16 M": 16384}  # elements, and their rows of 1024
 # The most of eager's time that a case may take; beside TorchInductor there is no target.
 WANTED = {
     (chain, "1 M"): 1 / 3.5,
@@ -45,9 +42,11 @@ FUNCTIONS = {"eight operations": chain, "eight light ones": light, "GELU, LayerN
 CASES = [
     Case(
         f"{name}, {size} elements, beside {beside.removeprefix('aot_')}",
-        target=WANTED.get((function, size)) if beside == "aot_eager" else None,
-        quick=rows == 1024 and beside == "aot_eager",
-        **compiled(function, rows, beside),
+        partial(compiled, function),
+        partial(inputs, rows, 1024),
+        same_numbers,
+        WANTED.get((function, size)) if beside == "aot_eager" else None,
+        torch=SimpleNamespace(backend=beside),
     )
     for beside in ("aot_eager", "inductor")
     for name, function in FUNCTIONS.items()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from benchmarks.case import Call, Case, Family, sizes, timed
+from benchmarks.case import Call, Case, sized, timed
 from tests.models.capture import operators, same_operators
 from tests.zoo import resnet18
-
-OPERATORS = Family("operators recorded", 1.2)
 
 
 class Chain(nn.Module):
@@ -25,32 +23,28 @@ class Chain(nn.Module):
         return x
 
 
-def captures(make, *shape: int):
+def capture(lesson, given: tuple[nn.Module, torch.Tensor]) -> Call:
     """One capture of a model in eval mode, without autograd."""
-
-    def prepare(lesson) -> Call:
-        model, x = make().eval(), torch.rand(shape)
-
-        def call():
-            with torch.no_grad():
-                return lesson.capture(model, (x,))
-
-        return call
-
-    return {"prepare": prepare, "same": same_graphs}
+    model, x = given
+    return torch.no_grad()(lambda: lesson.capture(model.eval(), (x,)))
 
 
 def same_graphs(ours, theirs) -> None:
     same_operators(ours.graph, [name.replace("_.", ".") for name in operators(theirs.graph)])
 
 
+def chain(count: int) -> tuple[nn.Module, torch.Tensor]:
+    return Chain(count), torch.rand(4)
+
+
 CASES = [
-    Case("ResNet18", quick=True, **captures(lambda: resnet18().model, 1, 3, 224, 224)),
-    *sizes(
-        OPERATORS,
-        lambda count: captures(lambda: Chain(count), 4),
-        {300: None, 1000: None, 3000: None},
+    Case(
+        "ResNet18",
+        capture,
+        lambda: (resnet18().model, torch.rand(1, 3, 224, 224)),
+        same_graphs,
     ),
+    *sized("operators recorded", capture, chain, same_graphs, (300, 1000, 3000)),
 ]
 
 test_capture = timed

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import partial
+
 from torch import nn
 
 from benchmarks.case import Case, timed
-from benchmarks.models import classifier
-from benchmarks.test_tracer import trace
-
-TARGET = 0.55
+from benchmarks.models import CLASSIFIERS, classifier
+from benchmarks.test_tracer import same_trace, trace
 
 
 def without_wrapped_functions(name: str) -> nn.Module:
     """A classifier whose stochastic depth is gone: recording it as one call is stretch."""
-    model = classifier(name)
+    model = deepcopy(classifier(name))
     for path, module in [*model.named_modules()]:
         if type(module).__name__ == "StochasticDepth":
             model.set_submodule(path, nn.Identity())
@@ -21,13 +22,8 @@ def without_wrapped_functions(name: str) -> nn.Module:
 
 
 CASES = [
-    Case(
-        f"trace of {name}",
-        target=TARGET,
-        quick=name == "ResNet18",
-        **trace(lambda name=name: without_wrapped_functions(name)),
-    )
-    for name in ("ResNet18", "ResNet152", "ViT-B/16", "ConvNeXt-L")
+    Case(f"trace of {name}", trace, partial(without_wrapped_functions, name), same_trace, 0.55)
+    for name in CLASSIFIERS
 ]
 
 test_finale = timed

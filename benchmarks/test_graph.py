@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-from benchmarks.case import Call, Family, sizes, timed
+from functools import partial
+
+from benchmarks.case import Call, sized, timed
 from tests.models.graph import chain, rebuilt, same_state, unused
 
-BUILDING = Family("building a graph", 1.1)
-EDITING = Family("replacing each node", 1.1)
-COPYING = Family("copying a graph", 1.1)
-DEAD_CODE = Family("erasing dead code", 1.1)
+SIZES = (300, 1000, 3000)
 # The list, the arguments and the users are written in C++ in torch.
 PARITY, SLOWER = 1.0, 1.5
 
 
-def building(count: int):
-    return case(lambda graph: lambda: chain(graph, count))
+def building(lesson, count: int) -> Call:
+    return partial(chain, lesson.Graph(), count)
 
 
-def editing(count: int):
-    return case(lambda graph: lambda: rebuilt(graph), count)
+def editing(lesson, count: int) -> Call:
+    return partial(rebuilt, chain(lesson.Graph(), count))
 
 
-def copying(count: int):
-    def copied(graph):
-        new = type(graph)()
-        return lambda: (new.graph_copy(graph, {}), new)[1]
-
-    return case(copied, count)
+def copying(lesson, count: int) -> Call:
+    graph, new = chain(lesson.Graph(), count), lesson.Graph()
+    return lambda: (new.graph_copy(graph, {}), new)[1]
 
 
-def dead_code(count: int):
-    def cleaned(graph):
-        unused(graph)
-        return lambda: (graph.eliminate_dead_code(), graph)[1]
-
-    return case(cleaned, count)
-
-
-def case(work, count: int = 0):
-    """Time what ``work`` returns for a graph, which has so many nodes."""
-
-    def prepare(lesson) -> Call:
-        graph = lesson.Graph()
-        return work(chain(graph, count) if count else graph)
-
-    return {"prepare": prepare, "same": same_state}
+def dead_code(lesson, count: int) -> Call:
+    graph = chain(lesson.Graph(), count)
+    unused(graph)
+    return lambda: (graph.eliminate_dead_code(), graph)[1]
 
 
 CASES = [
-    *sizes(BUILDING, building, {300: PARITY, 1000: PARITY, 3000: PARITY}),
-    *sizes(EDITING, editing, {300: SLOWER, 1000: SLOWER, 3000: SLOWER}),
-    *sizes(COPYING, copying, {300: PARITY, 1000: PARITY, 3000: PARITY}),
-    *sizes(DEAD_CODE, dead_code, {300: SLOWER, 1000: SLOWER, 3000: SLOWER}),
+    *sized("building a graph", building, int, same_state, SIZES, PARITY),
+    *sized("replacing each node", editing, int, same_state, SIZES, SLOWER),
+    *sized("copying a graph", copying, int, same_state, SIZES, PARITY),
+    *sized("erasing dead code", dead_code, int, same_state, SIZES, SLOWER),
 ]
 
 test_graph = timed

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from torch import nn
 from torch.fx import GraphModule
 
-from benchmarks import models
-from benchmarks.case import Call, Case, Family, sizes, timed
-from benchmarks.equality import same_module
-
-LEAVES = Family("leaves inlined", 1.1)
+from benchmarks.case import Call, Case, sized, timed
+from benchmarks.models import classifier, leaf_calls
+from tests.suite import equal, same_graph
 
 
-def inline(make):
+def inline(lesson, model: nn.Module) -> Call:
     """``inline_all`` of a fresh trace: it edits what it is given."""
+    traced = GraphModule(model.eval(), torch.fx.Tracer().trace(model))
+    return lambda: lesson.inline_all(traced)
 
-    def prepare(lesson) -> Call:
-        model = make().eval()
-        traced = GraphModule(model, torch.fx.Tracer().trace(model))
-        return lambda: lesson.inline_all(traced)
 
-    return {"prepare": prepare, "same": same_module}
+def same_module(ours: GraphModule, theirs: GraphModule) -> None:
+    """The same graph, the same code, and the same state."""
+    same_graph(ours.graph, theirs.graph)
+    equal(ours.code, theirs.code, cause="other code")
+    equal(list(ours.state_dict()), list(theirs.state_dict()), cause="other state")
 
 
 CASES = [
-    *(
-        Case(name, quick=name == "ResNet18", **inline(lambda name=name: models.classifier(name)))
-        for name in ("ResNet18", "ResNet152")
-    ),
-    *sizes(
-        LEAVES,
-        lambda size: inline(lambda: models.leaf_calls(size)) | {"quick": False},
-        {300: None, 1000: None},
-    ),
+    Case("ResNet152", inline, partial(classifier, "ResNet152"), same_module),
+    *sized("leaves inlined", inline, leaf_calls, same_module, (300, 1000)),
 ]
 
 test_inlining = timed

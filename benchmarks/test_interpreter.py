@@ -4,58 +4,41 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.case import Call, Case, Family, sizes, timed
+from benchmarks.case import Call, Case, sized, timed
 from tests import zoo
 from tests.models.interpreter import chain, run_of
-from tests.suite import same_graph, same_numbers
+from tests.suite import same_numbers
 
-RUNS = Family("cheap nodes, run", 1.1)
-SHAPES = Family("cheap nodes, with shapes", 1.1)
-RECORDINGS = Family("cheap nodes, recorded anew", 1.1)
 PARITY = 1.0
 
 
-def runs(count: int):
-    """A chain of nodes that do next to nothing."""
-
-    def prepare(lesson) -> Call:
-        interpreter = lesson.Interpreter(chain(count))
-        return lambda: interpreter.run(1)
-
-    return {"prepare": prepare, "same": same_numbers}
-
-
-def shapes(count: int):
-    """The same chain with a tensor, which each node describes."""
-
-    def prepare(lesson) -> Call:
-        shape_prop = lesson.ShapeProp(chain(count))
-        return lambda: shape_prop.propagate(torch.ones(3))
-
-    return {"prepare": prepare, "same": same_numbers}
-
-
-def recordings(count: int):
-    """The same chain, recorded in a new graph."""
-
-    def prepare(lesson) -> Call:
-        module = chain(count)
-        return lambda: lesson.Transformer(module).transform().graph
-
-    return {"prepare": prepare, "same": same_graph}
-
-
-def resnet18(lesson) -> Call:
-    run = run_of(zoo.resnet18())
+def run_resnet18(lesson, run) -> Call:
     interpreter = lesson.Interpreter(run.module)
     return lambda: interpreter.run(*run.values)
 
 
+def runs(lesson, module) -> Call:
+    """A chain of nodes that do next to nothing."""
+    interpreter = lesson.Interpreter(module)
+    return lambda: interpreter.run(1)
+
+
+def shapes(lesson, module) -> Call:
+    """The same chain with a tensor, which each node describes."""
+    shape_prop = lesson.ShapeProp(module)
+    return lambda: shape_prop.propagate(torch.ones(3))
+
+
 CASES = [
-    Case("ResNet18 on a small image, run", resnet18, same_numbers, target=PARITY),
-    *sizes(RUNS, runs, {500: PARITY, 2000: PARITY, 8000: PARITY}),
-    *sizes(SHAPES, shapes, {500: PARITY, 2000: PARITY}),
-    *sizes(RECORDINGS, recordings, {500: None, 2000: None}),
+    Case(
+        "ResNet18 on a small image, run",
+        run_resnet18,
+        lambda: run_of(zoo.resnet18()),
+        same_numbers,
+        PARITY,
+    ),
+    *sized("cheap nodes, run", runs, chain, same_numbers, (500, 2000, 8000), PARITY),
+    *sized("cheap nodes, with shapes", shapes, chain, same_numbers, (500, 2000), PARITY),
 ]
 
 test_interpreter = timed

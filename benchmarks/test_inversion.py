@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from benchmarks.case import Call, Family, sizes, timed
+from benchmarks.case import Call, sized, timed
 from tests.suite import equal
 
-TARGET = 0.85
-STEPS = Family("steps turned round", 1.1)
 INVERSES = {torch.tan: torch.arctan, torch.exp: torch.log}
 
 
-def chain_of(size: int):
+def chain_of(size: int) -> Callable:
     """A function of ``size`` steps."""
 
     def chain(x):
@@ -24,7 +26,7 @@ def chain_of(size: int):
     return chain
 
 
-def plainly(function) -> GraphModule:
+def plainly(function: Callable) -> GraphModule:
     """Turn a chain of functions round, and ask no questions: nothing is checked."""
     traced = torch.fx.symbolic_trace(function)
     graph, values = Graph(), {}
@@ -44,20 +46,22 @@ def source_of(node: Node) -> Node:
     return source
 
 
-def invert(size: int):
-    """One chain, turned round by the lesson and plainly."""
-    chain = chain_of(size)
-
-    def prepare(lesson) -> Call:
-        return lambda: lesson.invert(chain)
-
-    return {"prepare": prepare, "on_torch": lambda: lambda: plainly(chain), "same": same_code}
+def invert(lesson, chain: Callable) -> Call:
+    return partial(lesson.invert, chain)
 
 
 def same_code(ours: GraphModule, theirs: GraphModule) -> None:
     equal(ours.code.strip(), theirs.code.strip(), cause="another chain")
 
 
-CASES = sizes(STEPS, invert, {10: TARGET, 100: TARGET, 1000: TARGET, 10_000: TARGET})
+CASES = sized(
+    "steps turned round",
+    invert,
+    chain_of,
+    same_code,
+    (10, 100, 1000, 10_000),
+    0.85,
+    torch=SimpleNamespace(invert=plainly),
+)
 
 test_inversion = timed

@@ -5,29 +5,23 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from benchmarks.case import Call, Family, sizes, timed
+from benchmarks.case import Call, sized, timed
 from tests.suite import same_graph
 
-OPERATIONS = Family("operations on proxies", 1.1)
-PARITY = 1.0
 
-
-def operations(count: int):
+def operations(lesson, count: int) -> Call:
     """So many rounds of one operator, one function and one method."""
 
-    def prepare(lesson) -> Call:
-        def call() -> fx.Graph:
-            graph = fx.Graph()
-            x = lesson.Proxy(graph.placeholder("x"), lesson.GraphAppendingTracer(graph))
-            for _ in range(count):
-                x = torch.relu(x + 1).view(-1)
-            return graph
+    def call() -> fx.Graph:
+        graph = fx.Graph()
+        x = lesson.Proxy(graph.placeholder("x"), lesson.GraphAppendingTracer(graph))
+        for _ in range(count):
+            x = torch.relu(x + 1).view(-1)
+        return graph
 
-        return call
-
-    return {"prepare": prepare, "same": same_graph}
+    return call
 
 
-CASES = list(sizes(OPERATIONS, operations, {300: PARITY, 1000: PARITY, 3000: PARITY}))
+CASES = sized("operations on proxies", operations, int, same_graph, (300, 1000, 3000), 1.0)
 
 test_proxy = timed

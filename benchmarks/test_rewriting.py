@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 from torch.fx import GraphModule
 
-from benchmarks.case import Call, Case, Family, sizes, timed
+from benchmarks.case import Call, Case, sized, timed
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import pattern_to_plant, planted
 from tests.suite import equal
 
-FOUND = Family("nodes to look through", 1.1)
-REPLACED = Family("nodes, a pattern in them replaced", 1.1)
 PARITY = 1.0
 
 
-def find(size: int):
-    """A pattern of five calls in a random graph of ``size`` nodes, many of them in matches."""
-    graph = planted(0, size)[0].graph
+def random_graph(size: int) -> GraphModule:
+    """``size`` nodes, many of them in matches of a pattern of five calls."""
+    return planted(0, size)[0]
 
-    def prepare(lesson) -> Call:
-        return lambda: lesson.match(pattern_to_plant, graph)
 
-    return {"prepare": prepare, "same": same_number}
+def find(lesson, gm: GraphModule) -> Call:
+    return lambda: lesson.match(pattern_to_plant, gm.graph)
 
 
 def relu_of_the_sum(x, y):
     return torch.relu(x + y)
 
 
-def replace(size: int):
-    """The same pattern, replaced by one call."""
-
-    def prepare(lesson) -> Call:
-        gm = planted(0, size)[0]
-        return lambda: lesson.replace_pattern(gm, pattern_to_plant, relu_of_the_sum)
-
-    return {"prepare": prepare, "same": same_number}
+def replace(lesson, gm: GraphModule) -> Call:
+    """The pattern, replaced by one call."""
+    return lambda: lesson.replace_pattern(gm, pattern_to_plant, relu_of_the_sum)
 
 
-def fuse(name: str) -> Case:
-    """One of torchvision's models, fused."""
-    model = torchvision.models.get_model(name).eval()
-
-    def prepare(lesson) -> Call:
-        return lambda: lesson.fuse(model)
-
-    return Case(f"{name} fused", prepare, same_size, PARITY)
+def fuse(lesson, model: nn.Module) -> Call:
+    return lambda: lesson.fuse(model)
 
 
 def same_number(ours: list, theirs: list) -> None:
@@ -57,11 +44,19 @@ def same_size(ours: GraphModule, theirs: GraphModule) -> None:
     equal(len(ours.graph.nodes), len(theirs.graph.nodes), cause="another number of nodes")
 
 
+resnet50 = torchvision.models.resnet50().eval()
+
 CASES = [
-    *sizes(FOUND, find, {100: PARITY, 1000: PARITY, 10_000: PARITY}),
-    *sizes(REPLACED, replace, {100: PARITY, 1000: PARITY}),
-    fuse("resnet18"),
-    fuse("resnet50"),
+    *sized("nodes to look through", find, random_graph, same_number, (100, 1000, 10_000), PARITY),
+    *sized(
+        "nodes, a pattern in them replaced",
+        replace,
+        random_graph,
+        same_number,
+        (100, 1000),
+        PARITY,
+    ),
+    Case("resnet50 fused", fuse, lambda: resnet50, same_size, PARITY),
 ]
 
 test_rewriting = timed

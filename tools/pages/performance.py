@@ -1,4 +1,4 @@
-"""The figures of the benchmarks on their page: a bar for each lesson, then its tables, folded."""
+"""The figures of the benchmarks on their page: a bar for each lesson, then its table, folded."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from statistics import median
 
 from kata.paths import ROOT
 
-HEADING = re.compile(r"^### (\w+).*$", re.MULTILINE)
-# The fourth column of a table of cases: our time over torch's.
+HEADING = re.compile(r"^### (\w+)$", re.MULTILINE)
+# The fourth column of a table: our time over torch's.
 RATIO = re.compile(r"^\|(?:[^|]*\|){3} *(\d\.\d+)", re.MULTILINE)
 HIGHEST = 2.0  # torch's line is in the middle
 
 
 def tables() -> dict[str, str]:
-    """Each lesson's tables, as the benchmarks wrote them."""
+    """Each lesson's table, as the benchmarks wrote them."""
     text = (ROOT / "benchmarks" / "figures.md").read_text(encoding="utf-8")
     _, *parts = HEADING.split(text)
     return dict(zip(parts[::2], parts[1::2], strict=True))
@@ -23,7 +23,7 @@ def tables() -> dict[str, str]:
 
 def ratio(table: str) -> float:
     """The median of a lesson's cases: our time over torch's."""
-    return median(map(float, RATIO.findall(table.partition("| more and more")[0])))
+    return median(map(float, RATIO.findall(table)))
 
 
 def chart() -> str:
@@ -39,7 +39,7 @@ def chart() -> str:
 
 
 def folded() -> str:
-    """The tables of each lesson in a box of its own."""
+    """The table of each lesson in a box of its own."""
     return "\n".join(
         f'??? info "{name}"\n\n{textwrap.indent(table.strip(), "    ")}\n'
         for name, table in tables().items()
