@@ -875,15 +875,16 @@ def compiled_with(lesson, monkeypatch):
     """Compile with the lesson's backend, from a clean start."""
     # torch.compile also measures its guards, for which it fills the caches with something else.
     monkeypatch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
-    torch._dynamo.reset()
     yield lambda model: compiled_by(lesson.backend, model)
     torch._dynamo.reset()
 
 
 @needs_compiler
 def test_a_compiled_function_computes_what_eager_does(compiled_with):
-    x, y = inputs(6, 8)
-    same_numbers(compiled_with(block)(x, y), block(x, y))
+    """The second time, both sizes are symbolic."""
+    function = compiled_with(block)
+    for shape in ((6, 8), (5, 4)):
+        same_numbers(function(*inputs(*shape)), block(*inputs(*shape)))
 
 
 @needs_compiler
@@ -897,25 +898,20 @@ def test_a_compiled_model_trains(compiled_with):
 
 
 @needs_compiler
-def test_other_shapes_work(compiled_with):
-    function = compiled_with(block)
-    for shape in ((6, 8), (3, 8), (5, 4)):
-        x, y = inputs(*shape)
-        same_numbers(function(x, y), block(x, y))
-
-
-@needs_compiler
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64], ids=str)
-def test_another_dtype_computes_what_eager_does(compiled_with, dtype):
-    x = (torch.randn(4, 6) * 5).to(dtype)
-
-    def function(x):
+def test_other_dtypes_compute_what_eager_does(compiled_with):
+    def one(x):
         return (x * 2 + 1).abs() + x.sum(-1, keepdim=True)
 
-    result, expected = compiled_with(function)(x), function(x)
-    rounded_once = function(x.float()).to(dtype)
-    is_better = dtype == torch.bfloat16 and torch.equal(result, rounded_once)
-    same_numbers(result, rounded_once if is_better else expected)
+    def function(*args):
+        return [one(each) for each in args]
+
+    dtypes = torch.float64, torch.int64, torch.bfloat16
+    args = [(torch.randn(4, 6) * 5).to(dtype) for dtype in dtypes]
+    *exact, rounded = compiled_with(function)(*args)
+    same_numbers(exact, function(*args[:2]))
+    rounded_once = one(args[2].float()).bfloat16()  # that is as right, and nearer
+    is_better = torch.equal(rounded, rounded_once)
+    same_numbers(rounded, rounded_once if is_better else one(args[2]))
 
 
 @needs_compiler
@@ -958,10 +954,15 @@ def prepare() -> Iterator[object]:
         *((random_program(seed), inputs(4, 4)) for seed in range(10)),
         *((each, inputs(4, 3)) for each in (chain, block, widest, two_results, stored_and_read)),
         *((each, inputs(3)) for each in (chain, written_between, written_after)),
-        (around, inputs(3, 3)),
+        *((around, inputs(size, size)) for size in (3, 6)),
+        *((two_results, inputs(6, 6)), (chain, inputs(20_000))),
     ]
     for function, args in asked:
         yield captured_once(function, args)
     yield captured_once(torch.relu, (torch.ones(4, 3),), dynamic=True)
     yield compiled_by("aot_eager", Net())(torch.ones(6, 8)).sum().backward()
+    yield compiled_by("aot_eager", nn.BatchNorm1d(4))(torch.ones(8, 4))
+    function = compiled_by("aot_eager", block)
+    for shape in ((6, 8), (5, 4)):
+        yield function(*inputs(*shape))
     yield torch._dynamo.reset()

@@ -233,25 +233,29 @@ class Library:
 
     def __init__(self, lesson):
         self.errors, self.texts, self.kernels = {}, {}, {}
-        for number, (name, (function, args)) in enumerate(CASES.items()):
+        for name, (function, args) in CASES.items():
             try:
                 self.kernels[name] = kernel = only_kernel(lesson, function, *args)
                 text = lesson.CWriter(kernel).function()
             except Exception as error:
                 self.errors[name] = error
             else:
-                self.texts[name] = text.replace(kernel.symbol, f"case_{number}")
-        self.symbols = {name: f"case_{number}" for number, name in enumerate(CASES)}
+                self.texts[name] = text.replace(kernel.symbol, "@")
+        distinct = dict.fromkeys(self.texts.values())
+        self.symbols = {text: f"case_{number}" for number, text in enumerate(distinct)}
         try:
-            self.whole = library_of(HEADER + "".join(self.texts.values()))
+            self.whole = library_of(self.source(*distinct))
         except OSError:
             self.whole = None
 
+    def source(self, *texts):
+        return HEADER + "".join(text.replace("@", self.symbols[text]) for text in texts)
+
     def run(self, name, *tensors):
         """Run the C of a case on its inputs and outputs."""
-        library = self.whole or compiled_alone(HEADER + self.texts[name])
-        kernel = self.kernels[name]
-        function = getattr(library, self.symbols[name])
+        text, kernel = self.texts[name], self.kernels[name]
+        library = self.whole or compiled_alone(self.source(text))
+        function = getattr(library, self.symbols[text])
         taking_tensors(function, kernel.shape, kernel.columns)(*tensors)
 
 
