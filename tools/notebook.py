@@ -16,6 +16,7 @@ from kata.paths import ROOT, STUBS
 from lessons import LESSONS
 from tools.pages.fences import fences
 from tools.pages.lesson import LessonPage
+from tools.pages.road import with_commands
 
 LESSON = LESSONS[0]
 NOTEBOOK = ROOT / f"notebooks/{LESSON.name}.ipynb"
@@ -98,8 +99,8 @@ def section(page: LessonPage, heading: str) -> str:
 
 
 def task(page: LessonPage) -> str:
-    """Return what the exercise asks for, without the file to open and the commands to type."""
-    text = section(page, "The exercise").partition("\n\nWith the environment active")[0]
+    """Return what the exercise asks for, without the file to open."""
+    text = with_commands(section(page, "The exercise"), page.name)
     return text.replace(f"Open `lessons/{page.name}.py`. ", "")
 
 

@@ -1,7 +1,8 @@
 """A hook of mkdocs: it makes the API page of each lesson when the site is built.
 
 The pages are all alike: each names the modules whose docstrings mkdocstrings shows. In a search,
-they and the solutions come after the lessons. The navigation has the name of each lesson.
+they and the solutions come after the lessons. The navigation has the name of each lesson, and a
+solution describes itself by its title.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from kata.paths import ROOT
 from lessons import LESSONS
 
 BOOST = {"solutions": 0.6, "api": 0.4}
+TITLES = {lesson.name: lesson.title for lesson in LESSONS}
+SOLUTION = "{}: the reference solution of {}, step by step, beside what PyTorch does."
 PAGE = """---
 description: "API reference of {0}: classes and functions, with signatures, contracts and examples."
 ---
@@ -49,9 +52,12 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **others: Any) -> None:
-    """Give the pages of a folder their weight in a search, and those of a lesson its name."""
+    """Set what is the same for all pages of a folder: weight in a search, name, description."""
     folder, _, file = page.file.src_uri.partition("/")
+    lesson = file.removesuffix(".md")
     if folder in ("lessons", "solutions"):
-        page.meta["subtitle"] = file.removesuffix(".md")
+        page.meta["subtitle"] = lesson
+    if folder == "solutions":
+        page.meta["description"] = SOLUTION.format(TITLES[lesson], lesson)
     if folder in BOOST:
         page.meta["search"] = {"boost": BOOST[folder]}

@@ -2,7 +2,7 @@
 
 A title that names a lesson gets the lesson's number, which navigation and browser then show too.
 The line below it says how much work the lesson is, and links to its other pages. A lesson's page
-shows the lesson's files, folded, and ends with a link to the next lesson.
+shows the lesson's commands and its files, and ends with a link to the next lesson.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
+from kata.steps import steps_of
 from kata.stubs import first_line, stubs
 from lessons import LESSONS, Lesson
 from tools.pages.quoting import REMARK
+from tools.pages.torch_places import pinned
 
 FILES = "### The files { data-search-exclude }"
 HINTS = "\n## Hints\n"
 EXERCISE = "\n## The exercise\n"
+IN_TORCH = "\n## In the real torch\n"
 # The stretches of some lessons import them.
 SHARED = [Path(f"solutions/stretch/{name}.py") for name in ("_paths", "_aliasing")]
 FILE = """
@@ -129,7 +132,7 @@ def next_step(number: int) -> str:
 
 
 def with_files(text: str, lesson: str) -> str:
-    """Return a lesson's page with the files, below a heading of their own, before the hints.
+    """Return a lesson's page with its commands, and with the files before the hints.
 
     The exercise begins with what it is like: a mistake, its cause, and green.
 
@@ -139,8 +142,26 @@ def with_files(text: str, lesson: str) -> str:
     ['??? example "Show the stub"', '??? success "Show `path_of_module.py`"',
      '??? success "Show `stretch/path_of_module.py`"', '??? success "Show `stretch/_paths.py`"']
     """
+    version = pinned("torch").rpartition(".")[0]
+    text = with_commands(text, lesson).replace(IN_TORCH, f"{IN_TORCH}\ntorch {version}:\n")
     text = text.replace(HINTS, f"\n{FILES}\n\n{files_of(lesson)}\n{HINTS}")
     return text.replace(EXERCISE, f"{EXERCISE}\n```strip\n{lesson}\n```\n")
+
+
+def with_commands(text: str, lesson: str) -> str:
+    """Return a lesson's page with the commands that judge the lesson, and those for one step each.
+
+    What the first command says is what it says before you start.
+    """
+    not_started = f"todo      {lesson:<16}not started: open lessons/{lesson}.py"
+    check = [f"$ kata check {lesson}", not_started, f"$ kata watch {lesson}"]
+    steps = [
+        f"$ kata check {lesson} --step {number}  # {step.title}"
+        for number, step in steps_of(lesson).items()
+    ]
+    for comment, lines in (("<!-- check -->", check), ("<!-- steps -->", steps)):
+        text = text.replace(comment, "\n".join(["```console", *lines, "```"]))
+    return text
 
 
 def files_of(lesson: str) -> str:
