@@ -83,22 +83,6 @@ def test_a_page_fits_its_window_is_accessible_and_fetches_nothing_from_elsewhere
     assert not found, "\n".join(found)
 
 
-SIZES = """() => {
-    const size = (element) => parseFloat(getComputedStyle(element).fontSize);
-    const least = (selector) => Math.min(...[...document.querySelectorAll(selector)].map(size));
-    return {
-        prose: [least(".md-content__inner > p:not(.road)"), least("details.tip p")],
-        code: [least(".md-content__inner > .highlight code"), least("details .highlight code")],
-    };
-}"""
-
-
-def test_hints_stub_and_solution_are_as_large_as_the_page(visitor: Visitor):
-    with visitor.visit("lessons/graph.html") as visit:
-        for outside, inside in visit.page.evaluate(SIZES).values():
-            assert inside >= outside - 0.5
-
-
 def test_a_lesson_has_its_name_in_the_navigation(visitor: Visitor):
     with visitor.visit("lessons/proxy.html") as visit:
         names = visit.page.locator(".md-nav--primary .md-nav__link small").all_inner_texts()
@@ -136,13 +120,6 @@ def test_code_in_a_box_that_is_opened_later_is_reached_by_keys(visitor: Visitor)
         assert visit.page.evaluate(UNREACHED) == []
 
 
-def test_a_faint_text_is_found(visitor: Visitor):
-    with visitor.visit("setup.html") as visit:
-        assert visit.faint() == []
-        visit.page.add_style_tag(content="h1 { color: #aaa !important; background: #fffc }")
-        assert ["rgb(170, 170, 170) on 255,255,255" in line for line in visit.faint()] == [True]
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_page_follows_the_system_until_the_reader_chooses(visitor: Visitor, scheme: str):
     other = next(name for name in SCHEMES if name != scheme)
@@ -153,21 +130,11 @@ def test_a_page_follows_the_system_until_the_reader_chooses(visitor: Visitor, sc
         assert visit.scheme() == other
 
 
-def test_a_cell_of_a_card_follows_the_name_of_its_column(visitor: Visitor):
-    with visitor.visit("setup.html", width=375) as visit:
-        cell = visit.page.locator("td[data-label=download]").first
-        shown = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
-        assert shown == '"download: "'
-        assert not visit.page.locator("thead").first.is_visible()
-
-
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 def test_the_exercise_begins_within_four_screens(visitor: Visitor, lesson: Lesson):
     with visitor.visit(f"lessons/{lesson.name}.html") as visit:
         heading = visit.page.locator("#the-exercise").bounding_box()
-        assert (
-            heading["y"] <= 4 * HEIGHTS[1440]
-        )  # the words it needs come first; a link leads to it
+        assert heading["y"] <= 4 * HEIGHTS[1440]
 
 
 # A page, the prompts of its blocks, and what is written after one of them.

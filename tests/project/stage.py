@@ -66,6 +66,13 @@ def solve(*lessons: str) -> None:
         write(progress.file_of(lesson), (CORES / f"{lesson}.py").read_bytes())
 
 
+def turn_green(*lessons: str) -> None:
+    """Let the learner have written these lessons, and have seen that their cores are green."""
+    solve(*lessons)
+    for lesson in lessons:
+        progress.remember(verdict(lesson, report("passed")), progress.hash_of(lesson))
+
+
 def play(*words: str) -> Played:
     """Type a command; a word that argparse refuses ends it as it does on a terminal."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):

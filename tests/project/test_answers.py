@@ -7,7 +7,6 @@ check`` shows.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import json
@@ -43,17 +42,11 @@ def checked(answer: Answer, judged: JudgedVerdict) -> Verdict:
     return Verdict(answer.lesson, tuple(reports), Ending(End.FINISHED), tuple(planned))
 
 
-@pytest.fixture
-def screen(monkeypatch):
+def screen(verdict: Verdict, *, stretch: bool = False) -> str:
     """What ``kata check`` shows of a verdict on 80 columns."""
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
-
-    def screen_of(verdict: Verdict, *, stretch: bool = False) -> str:
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            show(open_console(), verdict, stretch=stretch)
-        return out.getvalue()
-
-    return screen_of
+    shown = io.StringIO()
+    show(open_console(stream=shown, width=WIDTH), verdict, stretch=stretch)
+    return shown.getvalue()
 
 
 def assert_says(answer: Answer, text: str) -> None:
@@ -67,14 +60,14 @@ def assert_says(answer: Answer, text: str) -> None:
 
 
 @pytest.mark.parametrize("answer", WRONG, ids=str)
-def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer, screen):
+def test_a_wrong_answer_fails_its_test_and_the_screen_says_why(answer: Answer):
     verdict = checked(answer, judge_in_turn(answer.lesson, wrong=True)[str(answer)])
     assert verdict.of("failed"), f"{answer} passes {answer.fails}"
     assert_says(answer, screen(verdict))
 
 
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
-def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
+def test_a_right_answer_of_another_shape_is_done(answer: Answer):
     verdict = checked(answer, judge_in_turn(answer.lesson, wrong=False)[str(answer)])
     assert verdict.count(stretch=False).is_green, screen(verdict)
     # With no test of the stretch asked for, none is missing.
@@ -83,7 +76,7 @@ def test_a_right_answer_of_another_shape_is_done(answer: Answer, screen):
 
 @pytest.mark.slow  # each meets a whole suite
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
-def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, screen):
+def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer):
     verdict = checked(answer, judge(answer, marks=CORE if answer.core_only else WHOLE))
     text = screen(verdict)
     assert verdict.count(stretch=not answer.core_only).is_green, text
@@ -94,7 +87,7 @@ def test_a_right_answer_shows_nothing_red_in_the_stretch_either(answer: Answer, 
 @pytest.mark.whole  # in a process of its own: it may leave traces
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("answer", WRONG, ids=str)
-def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer, screen):
+def test_the_whole_suite_says_why_an_answer_is_wrong(answer: Answer):
     """Other tests fail as well, and some of them before the one that knows the mistake."""
 
     def told() -> tuple[str, str]:

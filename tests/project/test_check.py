@@ -7,8 +7,9 @@ import pytest
 from kata import progress
 from kata.commands import check
 from kata.commands.solution import comparable
-from kata.paths import CORES, ROOT, SOLUTIONS
-from kata.showing import show_rest, show_score
+from kata.paths import CORES, ROOT
+from kata.showing import show_rest
+from kata.stubs import stub
 from kata.terminal import open_console
 from kata.verdict import End, reason_of
 from lessons import CHAIN, FINALE
@@ -58,13 +59,10 @@ def test_a_pristine_lesson_is_todo_without_a_run(learner, monkeypatch):
     assert (played.code, played.screen.count("not started: open lessons/")) == (1, 2)
 
 
-def test_a_lesson_that_is_begun_is_not_called_not_started(learner):
-    file = learner.lessons / f"{LESSON}.py"
-    file.write_bytes(file.read_bytes() + b"BEGUN = True\n")
-    console = open_console()
-    with console.capture() as shown:
-        show_score(console, verdict(LESSON))
-    assert shown.get().split(maxsplit=2)[2].startswith("no test passes yet")
+def test_a_memory_that_cannot_be_written_costs_no_hint(learner):
+    learner.memory.write_text("a file in place of the folder")
+    progress.remember(STARRED, "hash")
+    assert play("hint", LESSON).code == 0
 
 
 def test_what_is_red_is_judged_explained_and_remembered(learner, warm):
@@ -88,12 +86,13 @@ def test_a_result_is_stale_once_the_lesson_has_changed_and_a_spoilt_one_is_none(
     assert progress.recall(LESSON) is None
 
 
-def test_a_pass_is_remembered_beyond_a_later_failure(learner):
+def test_a_pass_is_remembered_beyond_a_later_failure_and_shows_the_solution(learner):
+    assert play("solution", LESSON).code == 1
     for each in (STARRED, RED):
         progress.remember(each, "hash")
     result = progress.recall(LESSON)
     assert (result.state, result.green) == ("red", "hash")
-    assert play("solution", LESSON).code == 0
+    assert "@@" in play("solution", LESSON).screen
 
 
 @pytest.mark.parametrize("how", [End.STOPPED, End.BROKEN])
@@ -101,13 +100,6 @@ def test_a_run_that_was_stopped_leaves_the_result_before(how: End, learner):
     progress.remember(STARRED, "key")
     progress.remember(verdict(LESSON, report("failed"), how=how), "key")
     assert progress.recall(LESSON).state == "starred"
-
-
-def test_a_solution_is_shown_after_a_pass_or_on_request(learner):
-    assert play("solution", LESSON).code == 1
-    assert "@@" in play("solution", LESSON, "--show-me").screen
-    progress.remember(STARRED, "key")
-    assert "@@" in play("solution", LESSON).screen
 
 
 def test_the_difference_turns_yours_into_the_cores_reference(learner):
@@ -122,30 +114,13 @@ def test_the_difference_turns_yours_into_the_cores_reference(learner):
     assert added == comparable(reference.read_text())
 
 
-def test_the_stretch_is_shown_on_demand(learner):
-    screen = play("solution", LESSON, "--show-me", "--stretch").screen
-    assert screen.startswith(f"── solutions/stretch/{LESSON}.py ──")
-    assert (SOLUTIONS / f"{LESSON}.py").read_text().splitlines()[-1] in screen
-
-
-def test_the_solution_says_where_the_given_code_is(learner):
+def test_the_solution_shows_the_stretch_and_says_where_the_given_code_is(learner):
+    screen = play("solution", "graph", "--show-me", "--stretch").screen
+    assert screen.startswith("── solutions/stretch/graph/")
     assert "given/graph.py" in play("solution", "graph", "--show-me").screen
 
 
-def test_a_memory_that_cannot_be_written_costs_nobody_the_verdict(learner, warm):
-    learner.memory.write_text("a file in place of the folder")
-    (learner.lessons / f"{LESSON}.py").write_text(NAMES_THE_LAST)
-    assert "the last name overwrote" in play("check", LESSON).screen
-    assert play("hint", LESSON).code == 0
-
-
 # --- the finale and the chain: they wait for their lessons, then they are judged like one
-
-
-def test_the_finale_waits_for_the_last_of_its_lessons(learner):
-    solve(*FINALE.needs[:-1])
-    assert "write these first: tracer" in play("check", "finale").screen
-    assert row_of_the_finale() == ["finale", "todo"]
 
 
 def test_the_chain_runs_with_what_is_lent_and_is_done_when_all_is_yours(learner, warm):
@@ -160,11 +135,12 @@ def test_the_chain_runs_with_what_is_lent_and_is_done_when_all_is_yours(learner,
     assert (every.code, every.screen.split()[:2]) == (0, ["done", "chain"]), every.screen
 
 
-def test_eight_written_lessons_are_one_engine(learner, warm):
+def test_eight_written_lessons_are_one_engine_and_the_finale_waits_for_the_last_one(learner, warm):
     solve(*FINALE.needs)
     judged = play("check", "finale")
-    assert judged.code == 0, judged.screen
-    assert row_of_the_finale()[:2] == ["finale", "done"]
+    assert (judged.code, judged.screen.split()[:2]) == (0, ["done", "finale"]), judged.screen
+    progress.write(progress.file_of("tracer"), stub("tracer"))
+    assert "write these first: tracer" in play("check", "finale").screen
 
 
 def test_a_graph_that_stays_torch_s_is_named(learner, warm):
@@ -174,12 +150,6 @@ def test_a_graph_that_stays_torch_s_is_named(learner, warm):
     judged = play("check", "finale")
     assert judged.code == 1
     assert "a piece is yours [Graph]" in judged.screen
-
-
-def row_of_the_finale() -> list[str]:
-    """The words of its row in the overview."""
-    rows = [line.split() for line in play().screen.splitlines()]
-    return next(row for row in rows if row[:1] == [FINALE.name])
 
 
 # --- the reason for a failure, and what is said of the failures after the first
@@ -213,15 +183,15 @@ def test_a_reason_is_the_cause_or_the_error_or_the_test(text: str, reason: str):
     assert reason_of(report("failed", text)) == reason
 
 
+ANOTHER = "3 more tests are red; another cause:\n- a cause in a note that goes on\n\n"
+
+
 @pytest.mark.parametrize(
     ("others", "shown"),
     [
         ([], "\n"),
         ([COMPARED, "KeyError: 1"], "2 more tests are red\n\n"),
-        (
-            [COMPARED, "KeyError: 1", RAISED],
-            "3 more tests are red; another cause:\n- a cause in a note that goes on\n\n",
-        ),
+        ([COMPARED, "KeyError: 1", RAISED], ANOTHER),
     ],
 )
 def test_the_others_are_counted_and_one_cause_is_told_if_it_is_another(others, shown, learner):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kata import progress
 from kata.command_line import COMMANDS
 from kata.paths import ROOT
 from kata.progress import Result, Standing, next_of
@@ -16,7 +16,6 @@ from kata.verdict import Count
 from lessons import CHAIN, COURSE, FINALE, LESSONS, TOGETHER, Lesson
 from tests.project.stage import a_learner, everything_in, play, python
 
-PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 QUICK = """
 import contextlib, io, sys
 from tests.project.stage import a_learner, play
@@ -27,23 +26,13 @@ print(*(name for name in ("torch", "pytest", "hypothesis") if name in sys.module
 """
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_a_module_and_stands_on_a_page(name: str):
-    module = importlib.import_module(f"kata.commands.{name}")
-    assert name == "doctor" or callable(module.add_arguments)
-    assert callable(module.main)
-    assert any(f"kata {name}" in page.read_text() for page in PAGES)
-
-
-def test_a_module_of_commands_is_a_command():
+def test_the_commands_are_the_modules_and_those_of_the_page():
     files = {file.stem for file in (ROOT / "kata" / "commands").glob("[a-z]*.py")}
     assert files == {*COMMANDS, "overview"}
-
-
-def test_the_page_of_the_commands_knows_no_others():
     text = (ROOT / "docs" / "commands.md").read_text()
-    named = {line.split()[2] for line in text.splitlines() if line.startswith("$ kata ")}
-    assert named <= set(COMMANDS)
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("$ kata ")} <= files
+    pages = "".join(page.read_text() for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+    assert not [name for name in COMMANDS if f"kata {name}" not in pages]
 
 
 def test_commands_that_judge_nothing_import_neither_torch_nor_pytest():
@@ -110,10 +99,13 @@ def test_the_next_lesson_is_the_one_begun_or_follows_the_last_one_done(states, e
 # --- run: a script on the participant's lessons; what isn't written is lent
 
 
-def test_a_script_runs_on_the_lessons_and_the_reference_lends_the_rest(tmp_path: Path):
+def test_a_script_runs_with_torchvision_and_the_reference_lends_what_is_not_written(tmp_path: Path):
     script = tmp_path / "mine.py"
-    script.write_text("from lessons.path_of_module import PathOfModule\nprint(PathOfModule)\n")
-    done = python("-m", "kata", "run", str(script), "a", "b")
+    script.write_text(
+        "import torchvision\nfrom torchvision.models import resnet18\n"
+        "from lessons.path_of_module import PathOfModule\nprint(PathOfModule)\n"
+    )
+    done = python("-m", "kata", "run", str(script))
     assert "PathOfModule" in done.stdout, done.stderr
     assert "lent by the reference: path_of_module" in done.stderr
 
@@ -128,15 +120,6 @@ def test_what_is_written_is_the_participants_own(learner, tmp_path: Path):
     assert (played.code, played.screen) == (0, "mine ['a', 'b']\n")
 
 
-def test_a_script_imports_torchvision_beside_any_torch(tmp_path: Path):
-    script = tmp_path / "mine.py"
-    script.write_text(
-        "import torchvision\nfrom torchvision.models import resnet18\nprint('both')\n"
-    )
-    done = python("-m", "kata", "run", str(script))
-    assert (done.returncode, done.stdout) == (0, "both\n"), done.stderr
-
-
 def test_a_script_that_is_not_there_is_an_error_in_one_line(learner):
     played = play("run", "nowhere.py")
     assert (played.code, played.screen) == (1, "error: there is no file nowhere.py\n")
@@ -149,46 +132,22 @@ ANY_LESSON = st.sampled_from(NAMES)
 CONTENT = st.none() | st.binary(max_size=200)
 
 
-def work_on(lesson: str, folder: Path, content: bytes | None) -> dict[Path, bytes]:
-    """Leave the learner's work in the lesson's file; return what is there then."""
-    file = folder / f"{lesson}.py"
-    if content is None:
-        file.unlink()
-    else:
-        file.write_bytes(content)
-    return everything_in(folder)
-
-
 @settings(max_examples=50, deadline=None)
 @given(lesson=ANY_LESSON, content=CONTENT)
 def test_a_reset_lesson_is_its_stub_and_comes_back_byte_for_byte(lesson, content):
-    with a_learner(lesson) as place:
+    with a_learner(lesson, "tracer", "exec_order") as place:
+        (place.lessons / "notes.txt").write_text("mine")
         before = everything_in(place.lessons)
-        worked = work_on(lesson, place.lessons, content)
+        if content is None:
+            progress.file_of(lesson).unlink()
+        else:
+            progress.write(progress.file_of(lesson), content)
+        worked = everything_in(place.lessons)
         assert play("reset", lesson).code == 0
         assert everything_in(place.lessons) == before
-        if worked and worked != before:
+        if content is not None and worked != before:
             assert play("reset", lesson, "--undo").code == 0
             assert everything_in(place.lessons) == worked
-
-
-@settings(max_examples=30, deadline=None)
-@given(lesson=ANY_LESSON, content=CONTENT, other=st.binary())
-def test_a_reset_touches_no_file_but_the_lessons(lesson, content, other):
-    with a_learner(lesson, "tracer", "exec_order") as place:
-        work_on(lesson, place.lessons, content)
-        strangers = [each for each in everything_in(place.lessons) if each.stem != lesson]
-        strangers.append(Path("notes.txt"))
-        for path in strangers:
-            (place.lessons / path).write_bytes(other)
-        play("reset", lesson)
-        assert all((place.lessons / path).read_bytes() == other for path in strangers)
-        assert {path.name for path in place.lessons.parent.iterdir()} <= {"lessons", ".kata"}
-
-
-def test_a_pristine_lesson_is_left_alone(learner):
-    assert "nothing to do" in play("reset", "tracer").screen
-    assert not (learner.memory / "kept").exists()
 
 
 def test_undo_is_undone_by_undo(learner):
@@ -199,8 +158,3 @@ def test_undo_is_undone_by_undo(learner):
     for text in ("first = 1\n", "second = 2\n"):
         assert play("reset", "tracer", "--undo").code == 0
         assert file.read_text() == text
-
-
-def test_without_a_copy_there_is_nothing_to_undo(learner):
-    played = play("reset", "tracer", "--undo")
-    assert (played.code, "no copy of tracer is kept" in played.screen) == (1, True)

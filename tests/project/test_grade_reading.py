@@ -12,7 +12,6 @@ import pytest
 from kata.grading.report import State
 from kata.grading.session import Session
 from kata.grading.submissions import (
-    NAMES,
     GradingError,
     Submission,
     find_submissions,
@@ -50,19 +49,15 @@ def test_of_a_whole_repository_the_lessons_are_read(tmp_path: Path):
     assert read_submission(folder).files == {LESSON: b"mine"}
 
 
+STRANGE = """
+    tests/test_tracer.py conftest.py solutions/tracer.py sitecustomize.py pytest.ini
+    lessons/conftest.py lessons/__init__.py lessons/_paths.py lessons/split_module/steps.py
+""".split()
+
+
 def test_what_is_no_lesson_is_not_read(tmp_path: Path):
-    own = ["tests/test_tracer.py", "conftest.py", "solutions/tracer.py", "sitecustomize.py"]
-    strange = [
-        *own,
-        "pytest.ini",
-        "lessons/conftest.py",
-        "lessons/__init__.py",
-        "lessons/_paths.py",
-        "lessons/split_module/steps.py",
-    ]
-    folder = write(tmp_path / "Ada", {**dict.fromkeys(strange, "bad"), f"lessons/{FILE}": "mine"})
-    submission = read_submission(folder)
-    assert submission.files == {LESSON: b"mine"}
+    folder = write(tmp_path / "Ada", {**dict.fromkeys(STRANGE, "bad"), f"lessons/{FILE}": "mine"})
+    assert read_submission(folder).files == {LESSON: b"mine"}
 
 
 def test_an_archive_is_read_like_a_folder(tmp_path: Path):
@@ -88,47 +83,26 @@ def test_a_damaged_archive_is_unreadable_and_says_why(damage: str, tmp_path: Pat
     assert submission.notes
 
 
-def strange(name: str, folder: Path) -> None:
-    """One entry of a room's folder that is neither a folder nor an archive."""
-    path = folder / name
-    match name:
-        case "fifo.zip":
-            os.mkfifo(path)
-        case "linked":
-            path.symlink_to(ROOT / "solutions")
-        case "empty":
-            path.mkdir()
-        case _:
-            path.write_bytes(b"something")
-
-
-STRANGE = ["fifo.zip", "ada.tar.gz", "linked", "empty", "notes.txt"]
-
-
 def test_each_entry_has_a_row_and_none_that_cannot_be_read_is_todo(tmp_path: Path):
-    for name in STRANGE:
-        strange(name, tmp_path)
+    os.mkfifo(tmp_path / "fifo.zip")
+    (tmp_path / "linked").symlink_to(ROOT / "solutions")
+    (tmp_path / "empty").mkdir()
+    for name in ("ada.tar.gz", "notes.txt"):
+        (tmp_path / name).write_bytes(b"something")
     submissions = find_submissions(tmp_path)
-    assert sorted(each.name for each in submissions) == sorted(
-        name.removesuffix(".zip") for name in STRANGE
-    )
+    names = [each.name for each in submissions]
+    assert names == ["ada.tar.gz", "empty", "fifo", "linked", "notes.txt"]
     people = Session(submissions).summary().people
     assert {grade.state for person in people for grade in person.grades} == {State.UNREADABLE}
 
 
-def test_a_link_is_left_out(tmp_path: Path):
-    folder = write(tmp_path / "Ada", {"tracer.py": "mine"})
+def test_a_link_and_a_huge_file_are_left_out(tmp_path: Path):
+    folder = write(tmp_path / "Ada", {"proxy.py": "#" * 600_000, "tracer.py": "mine"})
     (folder / FILE).symlink_to(ROOT / "solutions" / FILE)
     submission = read_submission(folder)
     assert set(submission.files) == {"tracer"}
     assert "it is a link" in submission.notes[0]
-
-
-def test_a_huge_file_is_left_out(tmp_path: Path):
-    folder = write(tmp_path / "Ada", {FILE: "#" * 600_000, "tracer.py": "mine"})
-    submission = read_submission(folder)
-    assert set(submission.files) == {"tracer"}
-    assert "larger than 512 KiB" in submission.notes[0]
+    assert "larger than 512 KiB" in submission.notes[1]
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
@@ -136,8 +110,7 @@ def test_a_stub_is_untouched_whatever_its_line_ends(ends: str, tmp_path: Path):
     text = stubs()[FILE].replace("\n", ends)
     (tmp_path / "Ada").mkdir()
     (tmp_path / "Ada" / FILE).write_bytes(text.encode())
-    submission = read_submission(tmp_path / "Ada")
-    assert not any(submission.is_touched(lesson) for lesson in NAMES)
+    assert not read_submission(tmp_path / "Ada").is_touched(LESSON)
 
 
 def test_a_folder_without_submissions_is_refused(tmp_path: Path):

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 
 from kata.paths import CORES, ROOT, SOLUTIONS, STUBS, lesson_files
 from lessons import LESSONS
 from tests.project.limits import LINES_OF_THE_RUNNER, LONGEST_SUITE, NODES_OF_A_CORE
 
-# What torch has for all lessons but five, file by file below the package.
-TORCH = """
-    fx/proxy.py fx/node.py fx/graph.py fx/graph_module.py fx/_lazy_graph_module.py
-    fx/_symbolic_trace.py fx/interpreter.py fx/passes/shape_prop.py fx/subgraph_rewriter.py
-    fx/passes/utils/matcher_utils.py fx/experimental/optimization.py fx/passes/split_module.py
-    distributed/fsdp/_trace_utils.py export/unflatten.py
-""".split()
-NOT_IN_TORCH = {"custom_tracers", "inlining", "inversion", "capture", "backend"}
 FIRST_STATEMENT = 66
 LONGEST_BODY = 25
 MOST_GIVEN = 0.43
@@ -39,7 +28,6 @@ PIECES = set(
     """.split()
 )
 
-LAYERS = CORES, SOLUTIONS
 NAMES = [lesson.name for lesson in LESSONS]
 every_core = pytest.mark.parametrize("lesson", NAMES)
 
@@ -53,25 +41,12 @@ def test_a_core_is_no_larger_than_its_limit(lesson: str):
     assert nodes(core_of(lesson)) <= NODES_OF_A_CORE[lesson]
 
 
-def test_core_and_stretch_together_are_no_larger_than_what_torch_has():
-    lessons = [name for name in NAMES if name not in NOT_IN_TORCH]
-    files = [file for name in lessons for folder in LAYERS for file in lesson_files(folder, name)]
-    torchs = [Path(torch.__file__).parent / file for file in TORCH]
-    assert size_of(files) <= size_of(torchs)
-
-
-def size_of(files: list[Path]) -> int:
-    return sum(nodes(file.read_text(encoding="utf-8")) for file in files)
-
-
 @every_core
-def test_the_code_of_a_core_begins_on_the_first_screen(lesson: str):
-    assert first_statement(core_of(lesson)) < FIRST_STATEMENT
-
-
-@every_core
-def test_no_body_of_a_core_is_long(lesson: str):
-    lengths = [(function.name, length) for function, length in bodies(core_of(lesson))]
+def test_the_code_of_a_core_begins_on_the_first_screen_and_no_body_is_long(lesson: str):
+    source = core_of(lesson)
+    starts = [without_docstring(function)[:1] for function in functions(source)]
+    assert min(body[0].lineno for body in starts if body) < FIRST_STATEMENT
+    lengths = [(function.name, length) for function, length in bodies(source)]
     assert not [(name, length) for name, length in lengths if length > LONGEST_BODY]
 
 
@@ -83,21 +58,13 @@ def test_the_core_of_a_suite_is_short_and_asks_for_nothing_more(lesson: str):
 
 
 @every_core
-def test_a_long_lesson_is_written_in_steps(lesson: str):
+def test_most_of_a_stub_is_left_to_write_and_a_long_one_in_steps(lesson: str):
     (minutes,) = [each.minutes for each in LESSONS if each.name == lesson]
-    steps = [function for function in functions(stub_of(lesson)) if is_step(function)]
+    stub = (STUBS / f"{lesson}.py").read_text(encoding="utf-8")
+    given = [length for function, length in bodies(stub) if not is_step(function)]
+    assert sum(given) <= MOST_GIVEN * len(code_lines(stub))
+    steps = [function for function in functions(stub) if is_step(function)]
     assert len(steps) >= (LEAST_STEPS if minutes > SHORT_LESSON else 1)
-
-
-@every_core
-def test_most_of_a_stub_is_left_to_write(lesson: str):
-    stub = stub_of(lesson)
-    given = sum(length for function, length in bodies(stub) if not is_step(function))
-    assert given <= MOST_GIVEN * len(code_lines(stub))
-
-
-def stub_of(lesson: str) -> str:
-    return (STUBS / f"{lesson}.py").read_text(encoding="utf-8")
 
 
 def is_step(function: ast.FunctionDef) -> bool:
@@ -160,9 +127,11 @@ def test_a_core_imports_no_piece_from_torch_fx_that_a_lesson_writes(lesson: str)
 
 
 @every_core
-def test_a_stretch_stands_on_its_core(lesson: str):
-    files = list(lesson_files(SOLUTIONS, lesson))
+def test_a_stretch_stands_on_the_public_names_of_its_core(lesson: str):
+    files = lesson_files(SOLUTIONS, lesson)
     assert lesson in {module for file in files for module in imported(file)}
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert not [name for text in texts for name in re.findall(r"\bcore\._[a-z]\w*", text)]
 
 
 @every_core
@@ -173,25 +142,6 @@ def test_a_stretch_takes_of_another_lesson_what_its_stretch_changes_from_there(l
             if module in NAMES and module != lesson:
                 stretch = import_module(f"solutions.stretch.{module}")
                 assert name and not hasattr(stretch, name), f"{file.name}: {name} from {module}"
-
-
-@every_core
-def test_a_stretch_uses_public_names_of_its_core_only(lesson: str):
-    for file in lesson_files(SOLUTIONS, lesson):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        private = {f"{node.value.id}.{node.attr}" for node in ast.walk(tree) if is_private(node)}
-        assert not private, file
-
-
-def is_private(node: ast.AST) -> bool:
-    """Return whether a node reads a private name of the core: `core._name`."""
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "core"
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
-    )
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -226,15 +176,6 @@ def test_the_runner_grows_no_further():
 
 # How large code is: nodes of the syntax tree, which formatting doesn't change, and lines.
 
-TRIVIA = frozenset({
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-})  # fmt: skip
 WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef)
 NO_NODES = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 IMPORTS = (ast.Import, ast.ImportFrom)
@@ -271,12 +212,6 @@ def functions(source: str) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
 
 
-def first_statement(source: str) -> int:
-    """The line on which the code begins: the first statement of a function or method."""
-    bodies = (without_docstring(function) for function in functions(source))
-    return min((body[0].lineno for body in bodies if body), default=0)
-
-
 def bodies(source: str) -> Iterator[tuple[ast.FunctionDef, int]]:
     """Each function, and how many lines of code its body has."""
     code = code_lines(source)
@@ -290,17 +225,9 @@ def span(body: list[ast.stmt]) -> range:
 
 def code_lines(source: str) -> set[int]:
     """The lines that hold code: no docstrings, no comments, no blank lines."""
-    found: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in TRIVIA:
-            found.update(range(token.start[0], token.end[0] + 1))
-    return found - docstring_lines(source)
-
-
-def docstring_lines(source: str) -> set[int]:
-    return {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None
-        for line in span(node.body[:1])
-    }
+    lines = enumerate(map(str.strip, source.splitlines()), start=1)
+    code = {number for number, line in lines if line and line[0] != "#"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            code.difference_update(span(node.body[:1]))
+    return code

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kata import progress
-from tests.project.stage import play, report, solve, verdict
+from kata.stubs import stub
+from tests.project.stage import play, solve, turn_green
 from tests.suite.answers import run_suite
 
 CORE = "tests/test_path_of_module.py"
-
-
-def turn_green(lesson: str) -> None:
-    solve(lesson)
-    progress.remember(verdict(lesson, report("passed")), progress.hash_of(lesson))
 
 
 def change(lesson: str, line: str) -> None:
@@ -45,10 +41,8 @@ def test_pytest_leaves_a_star_as_it_was(learner):
 
 def test_pytest_and_check_lend_what_is_written_and_was_never_green(learner, warm):
     solve("code", "interpreter")
-    assert (
-        "code"
-        in run_suite("tests/test_interpreter.py", "--step=1").terminal.partition("lent by")[2]
-    )
+    shown = run_suite("tests/test_interpreter.py", "--step=1").terminal
+    assert "code" in shown.partition("lent by")[2]
     assert "lent by the reference: code" in play("check", "interpreter", "--step", "1").screen
 
 
@@ -68,3 +62,8 @@ def test_the_screen_says_of_a_lent_lesson_that_it_was_green_and_has_changed(lear
     screen = play("check", "interpreter", "--step", "1").screen
     assert "lent by the reference: code" in screen
     assert "changed since it was green: code; `kata check` judges it" in screen
+
+
+def test_a_lesson_that_python_cannot_read_is_lent_to_others():
+    sources = {"graph": b"mine = 1\n", "code": b"def broken(:\n", "proxy": stub("proxy")}
+    assert progress.written(sources) == ("graph",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,32 +12,16 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 
-from solutions import backend, graph, inlining, interpreter, inversion, rewriting, split_module
+from solutions import backend, graph
 from solutions import tracer as core
 from solutions.stretch import engine
-from solutions.stretch import inlining as inlining_stretch
-from solutions.stretch import interpreter as interpreter_stretch
-from solutions.stretch import inversion as inversion_stretch
-from solutions.stretch import rewriting as rewriting_stretch
-from solutions.stretch import split_module as split_module_stretch
 
 fx.wrap("len")
 
+LESSONS = ("inlining", "interpreter", "inversion", "rewriting", "split_module")
 LAYERS = {
-    "core": SimpleNamespace(
-        inlining=inlining,
-        interpreter=interpreter,
-        inversion=inversion,
-        rewriting=rewriting,
-        split_module=split_module,
-    ),
-    "stretch": SimpleNamespace(
-        inlining=inlining_stretch,
-        interpreter=interpreter_stretch,
-        inversion=inversion_stretch,
-        rewriting=rewriting_stretch,
-        split_module=split_module_stretch,
-    ),
+    layer: SimpleNamespace(**{name: import_module(f"{package}.{name}") for name in LESSONS})
+    for layer, package in {"core": "solutions", "stretch": "solutions.stretch"}.items()
 }
 
 # The whole reference makes torch's graphs, so its transforms are not asked to edit the core's.
@@ -140,16 +125,6 @@ def test_a_buffer_that_is_not_saved_stays_out_of_the_state(
     assert not TRANSFORMS[transform](LAYERS[layer], gm).state_dict()
 
 
-@pytest.mark.parametrize(("layer", "trace"), PAIRS)
-def test_a_module_is_inlined_into_a_graph_of_ours_and_of_torch(layer: str, trace: Any) -> None:
-    gm, x = trace(Scaled()), torch.rand(3)
-    assert LAYERS[layer].inlining.inline_module(gm, "activation") is gm
-    of_torch = trace is fx.symbolic_trace
-    assert {type(node) for node in gm.graph.nodes} == {fx.Node if of_torch else graph.Node}
-    assert "call_module" not in [node.op for node in gm.graph.nodes]
-    torch.testing.assert_close(gm(x), Scaled()(x))
-
-
 @pytest.mark.parametrize("trace", [core.symbolic_trace, fx.symbolic_trace])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_traced_module_is_a_model_to_invert_and_to_fuse(layer: str, trace: Any) -> None:
@@ -175,9 +150,6 @@ def test_the_reference_s_own_engine_has_the_options_of_torch() -> None:
     assert "math_sqrt" in traced.code
     x = torch.rand(4, 2)
     torch.testing.assert_close(traced(x), scaled_rows(x))
-
-
-def test_the_reference_s_own_engine_takes_concrete_arguments() -> None:
-    traced = engine.symbolic_trace(lambda x, parts: x + parts["a"], {"parts": {"a": fx.PH}})
-    assert [node.name for node in traced.graph.nodes] == ["x", "parts_1", "add", "output"]
-    assert traced(1, {"a": 2}) == 3
+    added = engine.symbolic_trace(lambda x, parts: x + parts["a"], {"parts": {"a": fx.PH}})
+    assert [node.name for node in added.graph.nodes] == ["x", "parts_1", "add", "output"]
+    assert added(1, {"a": 2}) == 3

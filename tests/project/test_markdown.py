@@ -27,36 +27,20 @@ def test_a_quotation_names_what_the_reference_has(page, reference):
 
 
 def test_a_quotation_is_the_code_without_docstring_and_remarks():
+    assert "# y = x + c" in quote("inversion.py: UNDONE_BY")
     code = quote("tracer.py: Tracer.__init__, Tracer.call_module")
     assert code.startswith("def __init__(") and "\n\n\ndef call_module(\n" in code
     assert "given" not in code and '"""' not in code
 
 
-def test_a_table_is_quoted_with_its_comments():
-    assert "# y = x + c" in quote("inversion.py: UNDONE_BY")
-
-
 @pytest.mark.parametrize(
     "reference", ["nowhere.py: f", "create_arg.py: nothing", "create_arg.py: CreateArg.nothing"]
 )
-def test_a_name_that_is_not_there_is_refused(reference):
+def test_a_name_that_is_not_there_ends_the_build(reference):
     with pytest.raises(UnknownNameError):
         quote(reference)
-
-
-def test_a_wrong_quotation_ends_the_build():
-    with pytest.raises(SuperFencesException, match="nothing"):
-        quoted("create_arg.py: nothing")
-    assert "solutions/create_arg.py" in quoted("create_arg.py: CreateArg.create_arg")
-
-
-def quoted(reference: str) -> str:
-    custom = {"name": "solution", "class": "solution", "format": solution_fence}
-    return markdown.markdown(
-        f"```solution\n{reference}\n```\n",
-        extensions=["pymdownx.highlight", "pymdownx.superfences"],
-        extension_configs={"pymdownx.superfences": {"custom_fences": [custom]}},
-    )
+    with pytest.raises(SuperFencesException):
+        solution_fence(reference, "solution", "solution", {}, None)
 
 
 # --- what the site's own extension does
@@ -105,16 +89,11 @@ TABLE = """
 """
 
 
-def test_a_cell_knows_its_column():
-    html = rendered(TABLE)
-    assert '<td data-label="in torch">an error</td>' in html
-    assert '<td data-label="here">names <em>both</em></td>' in html
-
-
-def test_a_heading_without_a_text_is_an_ordinary_cell():
+def test_a_cell_knows_its_column_and_a_heading_without_a_text_is_an_ordinary_cell():
     html = rendered(TABLE)
     assert html.count("<th>") == 2
-    assert '<td data-label="">a cycle</td>' in html
+    assert '<td data-label="in torch">an error</td>' in html
+    assert '<td data-label="here">names <em>both</em></td>' in html
 
 
 def test_a_long_name_may_be_broken_after_a_dot_and_nowhere_else():

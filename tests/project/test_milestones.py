@@ -15,17 +15,10 @@ from kata.progress import milestone
 from kata.terminal import open_console
 from kata.verdict import Verdict
 from lessons import CHAIN
-from tests.project.stage import play, python, report, solve, verdict
+from tests.project.stage import play, python, report, solve, turn_green, verdict
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PROCESSES = "train"  # torchrun starts it: see the stretch's tests of schedule
-
-
-def turn_green(*lessons: str) -> None:
-    """Write these lessons, and remember that their cores were green."""
-    solve(*lessons)
-    for lesson in lessons:
-        progress.remember(verdict(lesson, report("passed")), progress.hash_of(lesson))
 
 
 def test_an_example_is_named_after_a_lesson():
@@ -33,26 +26,15 @@ def test_an_example_is_named_after_a_lesson():
 
 
 def test_a_milestone_says_which_pieces_of_its_script_are_lent(learner):
+    assert milestone("path_of_module") == ""  # it has no script
     turn_green("code")
-    assert milestone("code").endswith(
-        "`kata run examples/code.py` (lent by the reference: proxy, graph)"
-    )
+    run = "To see it: `kata run examples/code.py`"
+    assert milestone("code").endswith(f"{run} (lent by the reference: proxy, graph)")
     turn_green("proxy", "graph")
     assert milestone("code").startswith("Your proxy, graph and code turn a function into a graph")
-    assert milestone("code").endswith("To see it: `kata run examples/code.py`")
-
-
-def test_a_lesson_that_was_green_and_has_changed_is_not_the_learners(learner):
-    turn_green("proxy", "graph", "code")
-    progress.file_of("graph").write_text("mine = 1\n")
-    assert milestone("code").endswith("(lent by the reference: graph)")
-
-
-def test_a_milestone_names_what_its_lessons_import_too(learner):
-    turn_green("proxy")
-    assert milestone("path_of_module") == ""  # it has no script
-    turn_green("interpreter")
-    assert milestone("interpreter").endswith("(lent by the reference: graph, code)")
+    assert milestone("code").endswith(run)
+    progress.file_of("graph").write_text("changed = 1\n")
+    assert milestone("code").endswith(f"{run} (lent by the reference: graph)")
 
 
 def test_check_shows_the_milestone_of_a_green_core(learner, warm):

@@ -35,19 +35,10 @@ def test_the_notebook_is_fresh():
     assert text == notebook.notebook(notebook.address_in(text)), "run `nox -s notebook`"
 
 
-def test_an_address_that_was_written_is_kept():
-    text = notebook.notebook("https://example.org/fx-kata")
-    assert notebook.address_in(text) == "https://example.org/fx-kata"
-
-
 def test_every_hint_of_the_page_is_there_and_closed():
     shown = "\n".join(cells("markdown"))
     for title, _ in LessonPage.of(notebook.LESSON.name).hints:
         assert f"<details><summary>{title}</summary>" in shown
-
-
-def test_no_link_leads_to_another_page():
-    assert not [text for text in cells("markdown") if ".md)" in text]
 
 
 def executed(folder: Path, text: str) -> str:

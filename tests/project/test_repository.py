@@ -47,9 +47,6 @@ ARROWS = {
 }
 
 
-GIVEN = [file for file in sorted((ROOT / "given").glob("*.py")) if file.stem != "__init__"]
-
-
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_has_every_file_and_its_line_in_every_table(lesson: str):
     missing = [each.format(lesson) for each in FILES if not is_there(ROOT / each.format(lesson))]
@@ -70,17 +67,10 @@ def is_there(path: Path) -> bool:
 @pytest.mark.parametrize("pattern", [*FILES, "given/{}.py"])
 def test_no_folder_holds_what_is_no_lesson(pattern: str):
     folder, prefix = (ROOT / pattern).parent, (ROOT / pattern).stem.format("")
-    found = {path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*") if is_file(path)}
-    strangers = {name for name in found - set(NAMES) - NO_LESSONS if not name.startswith("_")}
-    assert not strangers
-
-
-def is_file(path: Path) -> bool:
-    return path.suffix in (".py", ".md") or (path / "__init__.py").exists()
-
-
-def test_names_have_no_digits():
-    assert not [name for name in NAMES if re.search(r"\d", name)]
+    files = [path for path in folder.glob(f"{prefix}*") if path.suffix in (".py", ".md")]
+    found = {path.stem.removeprefix(prefix) for path in files}
+    assert not {name for name in found - {*NAMES} - NO_LESSONS if not name.startswith("_")}
+    assert not [name for name in found if re.search(r"\d", name)]
 
 
 def test_a_lesson_stands_on_earlier_ones_only():
@@ -101,7 +91,7 @@ def test_imports_run_one_way(folder: str):
         assert not foreign, f"{file.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
-@pytest.mark.parametrize("file", GIVEN, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", (ROOT / "given").glob("*.py"), ids=lambda file: file.stem)
 def test_what_is_given_says_what_it_does_and_knows_torch_only(file: Path):
     statements = ast.parse(file.read_text(encoding="utf-8")).body
     definitions = [each for each in statements if isinstance(each, ast.FunctionDef | ast.ClassDef)]

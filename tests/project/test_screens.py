@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from kata import progress
-from kata.commands import check, hint, overview
+from kata.commands import check
 from kata.progress import Workspace
 from kata.verdict import End, Ending, Report, Verdict
+from lessons import COURSE
 from tests.project.stage import play
 from tests.suite.answers import judge_folder
 from tests.suite.expect import WIDTH
@@ -66,14 +67,6 @@ DONE = Verdict("placeholders", (report("a"),), Ending(End.FINISHED), planned=(1,
 TODO = Verdict("inversion", (), Ending(End.FINISHED))
 
 
-@pytest.fixture
-def verdicts(monkeypatch, tmp_path: Path) -> None:
-    """The same page and the same verdicts on every machine."""
-    write_files("hint", tmp_path)
-    monkeypatch.setattr(hint, "PAGES", tmp_path)
-    monkeypatch.setattr(check, "verdicts", lambda *asked: iter([RED, HUNG, DONE, TODO]))
-
-
 def edit(place: Workspace, name: str, text: str = "mine = 1\n") -> None:
     with (place.lessons / name).open("a") as file:
         file.write(text)
@@ -88,31 +81,15 @@ def half_way(place: Workspace) -> None:
     edit(place, "create_arg.py")
 
 
-def everything_done(place: Workspace) -> None:
-    for row in overview.standings():
-        edit(place, f"{row.lesson.name}.py")
-        verdict = Verdict(row.lesson.name, DONE.reports, DONE.ending, DONE.planned)
-        progress.remember(verdict, progress.hash_of(row.lesson.name))
-
-
-def reset_once(place: Workspace) -> None:
-    edit(place, f"{LESSON}.py")
-    play("reset", LESSON)
-
-
 def nothing(place: Workspace) -> None:
     """The learner has just begun."""
 
 
 SCENES: dict[str, tuple[Callable[[Workspace], None], list[str]]] = {
-    "overview_at_first": (nothing, []),
     "overview_half_way": (half_way, []),
-    "overview_at_the_end": (everything_done, []),
     "check": (nothing, ["check"]),
-    "hint": (nothing, ["hint", LESSON]),
     "reset": (lambda place: edit(place, f"{LESSON}.py"), ["reset", LESSON]),
     "reset_of_a_stub": (nothing, ["reset", LESSON]),
-    "reset_undo": (reset_once, ["reset", LESSON, "--undo"]),
     "reset_undo_of_nothing": (nothing, ["reset", LESSON, "--undo"]),
     "solution_before_a_pass": (nothing, ["solution", LESSON]),
 }
@@ -140,9 +117,8 @@ def assert_golden(seen: str, scene: str) -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_a_command_has_the_golden_screen_which_fits_the_terminal(
-    scene: str, verdicts, learner, monkeypatch
-):
+def test_a_command_has_the_golden_screen_which_fits_the_terminal(scene: str, learner, monkeypatch):
+    monkeypatch.setattr(check, "verdicts", lambda *asked: iter([RED, HUNG, DONE, TODO]))
     prepare, words = SCENES[scene]
     prepare(learner)
     seen = play(*words).screen
@@ -152,6 +128,15 @@ def test_a_command_has_the_golden_screen_which_fits_the_terminal(
     wide = [line for line in play(*words).screen.splitlines() if len(line) > 60]
     # A path, or a line of code that would no longer be one.
     assert all("/" in line or ": ..." in line for line in wide), wide
+
+
+def test_at_the_end_the_overview_asks_for_the_stars(learner):
+    for lesson in COURSE:
+        edit(learner, f"{lesson.name}.py")
+        verdict = Verdict(lesson.name, DONE.reports, DONE.ending, DONE.planned)
+        progress.remember(verdict, progress.hash_of(lesson.name))
+    *_, last = play().screen.split("\n\n")
+    assert last.startswith("All lessons are done. `kata check --stretch` asks for what is left")
 
 
 @pytest.mark.parametrize("outcome", ["failed", "todo"])
@@ -170,7 +155,6 @@ def test_a_done_lesson_has_one_line_about_its_stretch(outcome, learner, monkeypa
 PATH, ARG = "tests/test_path_of_module.py::test_", "tests/test_create_arg.py::test_"
 TWO = [f"{PATH}the_root_is_the_empty_string", f"{PATH}a_foreign_module_is_refused"]
 RUNS = {
-    "not_started": TWO,
     "wrong_value": [
         f"{PATH}the_root_is_the_empty_string",
         f"{PATH}the_first_of_two_names_is_the_path",
@@ -178,7 +162,6 @@ RUNS = {
         f"{PATH}a_module_tree_with_a_cycle_ends",
     ],
     "wrong_graph": [f"{ARG}a_trace_with_it_is_the_trace_of_torch[NestedContainers]"],
-    "own_exception": TWO,
     "syntax_error": TWO,
     "infinite_recursion": [
         f"{ARG}a_plain_value_stays_itself[on_tracer_base-1]",

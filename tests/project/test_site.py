@@ -6,7 +6,7 @@ import importlib.util
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,26 +44,18 @@ def page(lesson) -> LessonPage:
 
 
 @every_lesson
-def test_a_page_has_the_lessons_title_and_all_sections_in_order(lesson, page):
+def test_a_page_has_the_lessons_title_and_all_sections_in_order_and_none_is_empty(lesson, page):
     assert page.title == lesson.title
     assert list(page.sections) == SECTIONS
+    pairs = re.findall(r"^(#+) .*\n+(#+) ", page.text, re.MULTILINE)
+    assert all(len(inner) > len(outer) for outer, inner in pairs)
 
 
 @every_lesson
-def test_no_heading_is_empty_where_the_markdown_is_read(page):
-    deeper = re.findall(r"^(#+) .*\n+(#+) ", page.text, re.MULTILINE)
-    assert all(len(inner) > len(outer) for outer, inner in deeper)
-
-
-@every_lesson
-def test_a_page_opens_with_what_you_write(page):
-    """In sixty words at most, and before that nothing but the question that it answers."""
+def test_a_page_says_in_few_words_what_you_write_and_why_torch_needs_it(page):
+    """Before that, there is nothing but the question that it answers."""
     assert re.match(r"([^.?!]*\? )?You write ", re.sub(r"`[^`]*`", "name", page.goal)), page.goal
     assert len(page.goal.split()) <= 60
-
-
-@every_lesson
-def test_a_page_says_why_torch_needs_it_in_at_most_a_hundred_and_sixty_words(page):
     assert 60 <= len(page.sections["Why torch needs it"].split()) <= 160  # with its case
 
 
@@ -79,7 +71,6 @@ def test_the_stretch_is_folded_and_comes_after_what_you_can_do_now(page):
     says, _, stretch = page.sections["What you can do now"].partition('??? note "Stretch: ')
     assert 10 <= len(says.split()) <= 60
     assert f"`pytest tests/stretch/test_{page.name}.py`" in stretch
-    assert "stretch:**" not in page.text.lower()
 
 
 @every_lesson
@@ -91,32 +82,34 @@ def test_a_page_gives_the_commands_and_what_the_first_one_says_before_you_start(
 
 
 @every_lesson
-def test_a_page_shows_the_files_of_its_lesson_folded_up(lesson, page):
+def test_the_exercise_has_a_mistake_the_first_function_and_all_files(lesson, page):
     shown = signposted(f"# {lesson.title}\n{page.text}")
+    assert f"## The exercise\n\n```strip\n{lesson.name}\n```\n" in shown
+    unfolded = shown.partition("### The files")[2].partition("??? example")[0]
+    assert unfolded.count("raise NotImplementedError(") == 1
     labels = re.findall(r'^    \?\?\? \w+ "Show (.+)"$', shown, re.MULTILINE)
     files = [*lesson_files(CORES, lesson.name), *lesson_files(SOLUTIONS, lesson.name)]
     given = ["what is given"] * (ROOT / f"given/{lesson.name}.py").exists()
-    shown_of_reference = (f"`{file.relative_to(CORES).as_posix()}`" for file in files)
-    expected = ["the stub", *given, *shown_of_reference]
+    reference = (f"`{file.relative_to(CORES).as_posix()}`" for file in files)
+    expected = ["the stub", *given, *reference]
     assert labels[: len(expected)] == expected
     assert set(labels[len(expected) :]) <= {"`stretch/_paths.py`", "`stretch/_aliasing.py`"}
 
 
 @every_lesson
-def test_each_page_of_a_lesson_has_a_title_of_its_own_with_the_lessons_number(lesson):
+def test_each_page_of_a_lesson_begins_with_its_number_title_and_name(lesson):
     number = LESSONS.index(lesson) + 1
-    titles = [title_of(f"{folder}/{lesson.name}.md") for folder in KINDS]
-    assert titles == [
-        f"# {number} · {lesson.title}",
-        f"# Solution {number} · {lesson.title}",
-        f"# API {number} · `{lesson.name}`",
-    ]
-
-
-def title_of(path: str) -> str:
-    """The title of a page as the site shows it."""
-    text = api.pages().get(path) or (ROOT / "docs" / path).read_text(encoding="utf-8")
-    return signposted(FRONT_MATTER.sub("", text)).partition("\n")[0]
+    titles = {
+        "lessons": f"# {number} · {lesson.title}",
+        "solutions": f"# Solution {number} · {lesson.title}",
+        "api": f"# API {number} · `{lesson.name}`",
+    }
+    for folder in KINDS:
+        path = f"{folder}/{lesson.name}.md"
+        text = api.pages().get(path) or (ROOT / "docs" / path).read_text(encoding="utf-8")
+        title, _, below, *_ = signposted(FRONT_MATTER.sub("", text)).splitlines()
+        assert title == titles[folder]
+        assert below.startswith(f"`{lesson.name}` · ")
 
 
 @every_lesson
@@ -125,10 +118,7 @@ def test_a_lesson_begins_with_what_it_takes_and_ends_with_the_way_on(lesson, pag
     assert f"of {len(LESSONS)} · {lesson.minutes} minutes" in lines[2]
     assert all(f"]({name}.md)" in lines[2] for name in lesson.needs)
     holes = (STUBS / f"{lesson.name}.py").read_text().count("raise NotImplementedError(")
-    assert (
-        f" · {holes} function{'s' * (holes > 1)} · [go to the exercise](#the-exercise)" in lines[2]
-    )
-    assert "solution" not in lines[2]
+    assert f" · {holes} function{'s' * (holes > 1)} · [go to the exercise]" in lines[2]
     assert f"](../solutions/{lesson.name}.md)" in lines[-1]
 
 
@@ -138,13 +128,9 @@ def test_a_name_in_torch_is_linked_to_its_lines_at_the_tag_that_is_pinned():
     lines = r"#L\d+-L\d+" if installed("torch") else ""
     name = r"\[`[\w.]+`\]\(" + place + lines + r"\)"
     assert re.fullmatch(rf"\| `torch/fx/proxy.py` \| {name}, {name} \| both \|", linked(row))
-
-
-def test_a_name_that_the_pinned_torch_has_not_ends_the_build():
-    if installed("torch") is None:
-        pytest.skip("another torch than the pinned one")
-    with pytest.raises(UnknownPlaceError, match="defines no Proxies"):
-        linked("| `torch/fx/proxy.py` | `Proxies` | none |")
+    if installed("torch"):
+        with pytest.raises(UnknownPlaceError, match="defines no Proxies"):
+            linked(row.replace("`Proxy`", "`Proxies`"))
 
 
 def test_every_page_describes_itself_and_no_other():
@@ -164,23 +150,19 @@ def description_of(path: Path) -> str:
 
 
 @every_lesson
-def test_at_least_three_hints_are_numbered_and_closed(page):
-    numbers = [re.match(r"Hint (\d+)(?: \(step \d+\))?: .", title) for title, _ in page.hints]
-    assert [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 3
-    assert all(len(text.split()) >= 20 for _, text in page.hints)
-
-
-@every_lesson
 def test_a_page_warns_of_traps(page):
     assert page.sections["Traps"].count("\n### ") >= 3
 
 
 @every_lesson
 def test_every_place_in_the_real_torch_exists_where_the_page_says(page):
-    missing = [f"{file}: {name}" for file, name in page.places if name not in names_in(file)]
     assert len(page.places) >= 4
-    assert not missing
+    assert missing(page.places) == []
+
+
+def missing(places: Iterable[tuple[str, str]]) -> list[str]:
+    """The places in torch, each a file and a name, that don't exist."""
+    return [f"{file}: {name}" for file, name in places if name not in names_in(file)]
 
 
 def names_in(file: str) -> set[str]:
@@ -196,32 +178,24 @@ def settings() -> dict:
     return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
-def navigation() -> list:
-    return settings()["nav"]
-
-
 @pytest.mark.parametrize(
     ("path", "group"),
     [("index.md", "home"), ("lessons/graph.md", "lessons"), ("setup.md", "pages")],
 )
 def test_a_published_page_says_what_a_link_to_it_shows(path: str, group: str):
-    file = SimpleNamespace(src_uri=path)
-    page = SimpleNamespace(file=file, canonical_url="https://a/b.html")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=path), canonical_url="https://a/b.html")
     page.title, page.meta = "A title", {"description": "What it is about."}
-    head = head_of(page, SimpleNamespace(site_name="fx-kata", site_url="https://a/"))
+    templates = {
+        "base.html": "{% block extrahead %}{% endblock %}",
+        "main": (ROOT / "tools/pages/theme/main.html").read_text(encoding="utf-8"),
+    }
+    environment = jinja2.Environment(loader=jinja2.DictLoader(templates))
+    environment.filters["url"] = lambda path: path
+    config = SimpleNamespace(site_name="fx-kata", site_url="https://a/")
+    head = environment.get_template("main").render(page=page, config=config)
     assert 'property="og:title" content="A title"' in head
     assert 'property="og:description" content="What it is about."' in head
     assert f'property="og:image" content="https://a/assets/preview-{group}.png"' in head
-    assert 'name="theme-color"' in head and 'rel="apple-touch-icon"' in head
-
-
-def head_of(page: SimpleNamespace, config: SimpleNamespace) -> str:
-    """What our template adds to the head of a page."""
-    text = (ROOT / "tools/pages/theme/main.html").read_text(encoding="utf-8")
-    base = "{% block extrahead %}{% endblock %}"
-    environment = jinja2.Environment(loader=jinja2.DictLoader({"base.html": base, "main": text}))
-    environment.filters["url"] = lambda path: path
-    return environment.get_template("main").render(page=page, config=config)
 
 
 @pytest.mark.parametrize("group", previews.GROUPS)
@@ -246,18 +220,16 @@ def pages_in(entries: object) -> Iterator[str]:
             yield from pages_in(entry)
 
 
-def test_every_page_is_reached_from_the_navigation_once():
+def test_every_page_is_in_the_navigation_once_and_the_lessons_are_in_order():
     files = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
-    assert Counter(pages_in(navigation())) == Counter([*files, *api.pages()])
+    shown = list(pages_in(settings()["nav"]))
+    assert Counter(shown) == Counter([*files, *api.pages()])
+    for folder in KINDS:
+        wanted = [f"{folder}/{lesson.name}.md" for lesson in LESSONS]
+        assert [page for page in shown if page in wanted] == wanted
 
 
-@pytest.mark.parametrize("folder", KINDS)
-def test_the_navigation_lists_the_lessons_in_order(folder: str):
-    wanted = [f"{folder}/{lesson.name}.md" for lesson in LESSONS]
-    assert [page for page in pages_in(navigation()) if page in wanted] == wanted
-
-
-def test_the_home_page_lists_the_lessons_in_order():
+def test_the_home_page_lists_the_lessons_in_order_and_the_hours_of_each_part():
     rows = re.findall(
         r"- (\d+) · \[(.*?)\]\(lessons/(\w+)\.md\) <small>`\3` · (\d+) min", home.path()
     )
@@ -265,19 +237,11 @@ def test_the_home_page_lists_the_lessons_in_order():
         (str(number), lesson.title, lesson.name, str(lesson.minutes))
         for number, lesson in enumerate(LESSONS, start=1)
     ]
-
-
-@every_lesson
-def test_the_line_below_a_title_begins_with_the_name_that_commands_and_files_have(lesson):
-    for folder, kind in KINDS.items():
-        below = signposted(f"{kind.heading.format(lesson)}\n").splitlines()[2]
-        assert below.startswith(f"`{lesson.name}` · "), folder
-
-
-def test_the_navigation_has_the_name_of_a_lesson_below_its_title():
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="lessons/graph.md"), meta={})
-    api.on_page_markdown("", page)
-    assert page.meta["subtitle"] == "graph"
+    heads = re.findall(r"^-   ### (.*)\n\n    about (\d+) hours", home.path(), re.MULTILINE)
+    minutes = Counter[str]()
+    for lesson in LESSONS:
+        minutes[lesson.part.capitalize()] += lesson.minutes
+    assert heads == [(part, f"{total / 60:.0f}") for part, total in minutes.items()]
 
 
 @every_lesson
@@ -287,57 +251,12 @@ def test_a_solution_begins_with_what_all_of_it_does(lesson):
     assert f"It shows how to {lesson.summary}." in opening
 
 
-@every_lesson
-def test_the_exercise_begins_with_a_mistake_its_cause_and_green(lesson, page):
-    shown = signposted(page.text)
-    assert f"## The exercise\n\n```strip\n{lesson.name}\n```\n" in shown
-
-
-@every_lesson
-def test_a_page_shows_the_first_function_to_write_unfolded(lesson, page):
-    files = signposted(page.text).partition("### The files")[2]
-    shown = files.partition("??? example")[0]
-    assert shown.count("raise NotImplementedError(") == 1
-    assert '"""' in shown
-
-
-def test_the_home_page_promises_no_first_test_in_the_minutes_of_a_whole_lesson():
-    assert home.facts().startswith("First green test in minutes · first lesson in ")
-
-
-def test_the_home_page_leads_instructors_to_their_page_and_others_to_the_box():
-    page = (ROOT / "docs/index.md").read_text()
-    assert "](instructors.md)" in page
-    assert page.index("recorded_gate") < page.index("<!-- box: link -->")
-
-
-def test_ten_minutes_is_the_second_page():
-    assert list(pages_in(navigation()))[:2] == ["index.md", "ten_minutes.md"]
-
-
-def test_the_home_page_has_a_band_for_each_part_with_its_hours():
-    heads = re.findall(r"^-   ### (.*)\n\n    about (\d+) hours", home.path(), re.MULTILINE)
-    minutes = Counter[str]()
-    for lesson in LESSONS:
-        minutes[lesson.part.capitalize()] += lesson.minutes
-    assert [(part, int(hours)) for part, hours in heads] == [
-        (part, round(total / 60)) for part, total in minutes.items()
-    ]
-    assert set(home.BANDS) == {lesson.part for lesson in LESSONS}
-
-
 def test_the_home_page_starts_with_a_clone_where_its_address_is_known(monkeypatch):
     monkeypatch.delenv("REPO_URL", raising=False)
     assert "git clone" not in home.start()
     assert home.start().startswith("In your copy of the repository:")
     monkeypatch.setenv("REPO_URL", "https://example.org/fx-kata")
-    commands = [line for line in home.start().splitlines() if line.startswith("$ ")]
-    assert commands == [
-        "$ git clone https://example.org/fx-kata fx-kata",
-        "$ cd fx-kata",
-        "$ pip install nox",
-        "$ nox -s kata",
-    ]
+    assert "$ git clone https://example.org/fx-kata fx-kata\n$ cd fx-kata\n" in home.start()
 
 
 def test_the_plans_of_a_workshop_go_by_the_minutes_of_the_lessons_and_end_before_six():
@@ -348,7 +267,6 @@ def test_the_plans_of_a_workshop_go_by_the_minutes_of_the_lessons_and_end_before
     ends = re.findall(r"^\| (\d+):\d\d \|  \| end \|$", page, re.MULTILINE)
     assert len(ends) == 3
     assert all(int(hour) < 18 for hour in ends)
-    assert "| 60 | lunch |" in page
 
 
 def test_every_comment_of_a_page_becomes_its_piece():
@@ -361,9 +279,6 @@ def test_the_page_about_performance_begins_with_a_bar_for_each_lesson():
     assert {name for name, *_ in rows} == {lesson.name for lesson in LESSONS} | {"finale"}
     for _, width, ratio in rows:
         assert int(width) == pytest.approx(100 * float(ratio) / performance.HIGHEST, abs=1)
-    page = home.with_pieces((ROOT / "docs/performance.md").read_text())
-    assert page.index('class="bars"') < page.index("## How it is measured") < page.index("???")
-    assert "missed**" not in page
 
 
 def test_the_chain_shows_what_the_first_command_prints():
@@ -373,9 +288,8 @@ def test_the_chain_shows_what_the_first_command_prints():
 
 
 def test_what_the_build_imports_of_ours_needs_no_torch():
-    modules = "tools.pages." + ", tools.pages.".join(
-        ("api", "differences", "extension", "quoting", "graph_fence")
-    )
+    names = ("api", "differences", "extension", "quoting", "graph_fence")
+    modules = ", ".join(f"tools.pages.{name}" for name in names)
     without = "import sys; sys.modules.update(torch=None, torchvision=None)"
     done = python("-c", f"{without}; import {modules}")
     assert done.returncode == 0, done.stderr
@@ -411,5 +325,5 @@ def test_every_counterpart_exists_in_torch(lesson):
     table = section(lesson.name, "In torch")
     places = list(places_in(table))
     assert len(places) >= 3
-    assert not [f"{file}: {name}" for file, name in places if name not in names_in(file)]
+    assert missing(places) == []
     assert all(TOLD.fullmatch(row) for row in table.splitlines() if row.startswith("| `"))

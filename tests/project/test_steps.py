@@ -111,58 +111,40 @@ def test_each_step_has_functions_of_its_own(lesson: str):
     assert set(written) == steps_of(lesson).keys()
 
 
-# Step 4 of `graph`, with helpers that are named like the core's and do something else.
-INSERTING = {
+# Step 4 of `graph`, with a helper that is named like one of the core's and does something else.
+WRITTEN = {
     "inserting_before": "return self._inserting(n, before=True)",
     "inserting_after": "return self._inserting(n, before=False)",
     "erase_node": """if to_erase.users:
             raise RuntimeError(f"{to_erase} is used by {[*to_erase.users]}")
         to_erase.set_arguments((), {})
-        if to_erase.prev.next is to_erase:
-            to_erase.prev.next, to_erase.next.prev = to_erase.next, to_erase.prev""",
-}
-HELPERS = """
+        to_erase._unlink()
+
     @contextlib.contextmanager
     def _inserting(self, node, *, before):
         insert, self._insert = self._insert, node.prepend if before else node.append
         try:
             yield
         finally:
-            self._insert = insert
-"""
+            self._insert = insert""",
+}
 
 
-def stub_with(functions: dict[str, str], helpers: str = "") -> str:
-    """The stub of `graph` in which these methods are written."""
-    text = (
-        stub("graph").decode().replace("import builtins", "import builtins\nimport contextlib", 1)
-    )
-    for name, body in functions.items():
-        todo = re.search(rf"def {name}\(.*?(raise NotImplementedError\(.*?\)\n)", text, re.DOTALL)
-        text = text[: todo.start(1)] + f"{body}\n{helpers}" + text[todo.end(1) :]
-        helpers = ""
-    return text
-
-
-def test_a_step_is_judged_while_the_others_are_stubs_and_the_screen_says_what_is_lent(
-    learner, warm
-):
-    progress.write(progress.file_of("graph"), stub_with(INSERTING, HELPERS).encode())
+def test_a_step_is_judged_while_the_others_are_stubs_and_its_own_lines_are_shown(learner, warm):
+    text = "import contextlib\n" + stub("graph").decode().replace("from __future__", "# ")
+    for name, body in WRITTEN.items():
+        text = text.replace(f'raise NotImplementedError("graph: Graph.{name}")', body)
+    progress.write(progress.file_of("graph"), text.encode())
     played = play("check", "graph", "--step", "4")
     assert (played.code, played.screen.split()[:4]) == (0, "green graph step 4:".split())
     assert "of other steps, the reference's: Namespace.create_name," in played.screen
     assert "erase_node" not in played.screen
-
-
-def test_an_error_in_a_written_step_names_the_line_of_the_learner(learner, warm):
-    wrong = {**INSERTING, "erase_node": "self.nodes.remove(to_erase)"}
-    text = stub_with(wrong, HELPERS)
-    line = text[: text.index(wrong["erase_node"])].count("\n") + 1
-    progress.write(progress.file_of("graph"), text.encode())
-    played = play("check", "graph", "--step", "4")
-    assert played.code == 1
-    assert f"lessons/graph.py:{line}, in erase_node" in played.screen
-    assert "solutions/" not in played.screen
+    unlink = "to_erase._unlink()"
+    progress.write(progress.file_of("graph"), text.replace(unlink, "self.unlink()").encode())
+    screen = play("check", "graph", "--step", "4").screen
+    line = text[: text.index(unlink)].count("\n") + 1
+    assert f"lessons/graph.py:{line}, in erase_node" in screen
+    assert "solutions/" not in screen
 
 
 every_step = pytest.mark.parametrize(
@@ -170,22 +152,24 @@ every_step = pytest.mark.parametrize(
 )
 
 
+def judged(lesson: str, number: int, lessons: Path, *, is_written: bool) -> list[str]:
+    """Return what waits when a step alone is written, or all but it; nothing may be red."""
+    steps = steps_of_functions(lesson)
+    missing = [name for name, own in steps.items() if (number in own) is not is_written]
+    (lessons / f"{lesson}.py").write_text(core_without(lesson, missing))
+    words = (f"tests/test_{lesson}.py", f"--step={number}", "-m", "not slow")
+    verdict = judge_folder(lessons, *words)
+    assert not verdict.texts()
+    return [each.nodeid for each in verdict.reports if getattr(each, "todo", False)]
+
+
 @pytest.mark.slow
 @every_step
 def test_a_step_is_green_where_it_alone_is_written(lesson: str, number: int, lessons: Path):
-    others = [name for name, own in steps_of_functions(lesson).items() if number not in own]
-    (lessons / f"{lesson}.py").write_text(core_without(lesson, others))
-    judged = judge_folder(lessons, f"tests/test_{lesson}.py", f"--step={number}", "-m", "not slow")
-    assert not judged.texts()
-    waiting = [each.nodeid for each in judged.reports if getattr(each, "todo", False)]
-    assert not waiting
+    assert not judged(lesson, number, lessons, is_written=True)
 
 
 @pytest.mark.slow
 @every_step
 def test_a_step_is_todo_where_it_alone_is_missing(lesson: str, number: int, lessons: Path):
-    own = [name for name, steps in steps_of_functions(lesson).items() if number in steps]
-    (lessons / f"{lesson}.py").write_text(core_without(lesson, own))
-    judged = judge_folder(lessons, f"tests/test_{lesson}.py", f"--step={number}", "-m", "not slow")
-    assert not judged.texts()
-    assert any(getattr(each, "todo", False) for each in judged.reports)
+    assert judged(lesson, number, lessons, is_written=False)

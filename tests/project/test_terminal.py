@@ -41,12 +41,9 @@ def test_a_terminal_has_colours_unless_you_want_none(monkeypatch, capsys):
     assert capsys.readouterr().out == "why\n"
 
 
-def test_control_characters_of_the_judged_code_are_shown_not_obeyed():
-    assert harmless("a\x1b[2J\rb\tc\n") == "a\\x1b[2J\\rb\tc\n"
-
-
-def test_a_line_is_clipped_with_an_ellipsis_or_filled():
+def test_control_characters_are_shown_not_obeyed_and_a_long_line_is_clipped():
     assert (clipped("abcdef", 4), clipped("ab", 4, fill="-")) == ("abc…", "ab--")
+    assert harmless("a\x1b[2J\rb\tc\n") == "a\\x1b[2J\\rb\tc\n"
 
 
 @given(st.text(st.sampled_from("ab `-"), max_size=200), st.integers(10, 60))

@@ -32,7 +32,7 @@ def assign(x):
 
 
 class Holder(nn.Module):
-    """Keeps a module and a parameter where torch doesn't look for them."""
+    """Calls a function; keeps a module and a parameter where torch doesn't look for them."""
 
     def __init__(self, use: Callable):
         super().__init__()
@@ -72,16 +72,6 @@ def cycle():
     split_module(traced, nn.Module(), lambda node: next(parts))
 
 
-class Branch(nn.Module):
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
-
-
-class Reshape(nn.Module):
-    def forward(self, x):
-        return x.reshape(2, 2)
-
-
 def specialized():
     double = fx.symbolic_trace(lambda x, twice: x * 2 if twice else x, {"twice": True})
     double(torch.ones(1), False)
@@ -118,8 +108,8 @@ GRAPHS = [
     cycle,
 ]
 EXPORTS = [
-    lambda: export(Branch()),
-    lambda: export(Reshape(), dynamic_shapes=BATCH),
+    lambda: export(Holder(lambda self, x: x if x.sum() > 0 else -x)),
+    lambda: export(Holder(lambda self, x: x.reshape(2, 2)), dynamic_shapes=BATCH),
     lambda: export(nn.Linear(2, 2)).module()(torch.ones(3, 2)),
     lambda: torch.export.unflatten(export(nn.Linear(2, 2)))(torch.ones(3, 2)),
     lambda: export(nn.Linear(2, 2))(torch.ones(2, 2)),

@@ -146,55 +146,36 @@ def test_ctrl_c_while_the_watch_is_on(moment: str, lessons: Path):
 # --- what counts as a save
 
 
-class Folder:
-    """A folder of lessons that is watched."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
-        self.tracer = self.path / "tracer.py"
-        self.tracer.write_text("one")
-        self.saves = Saves(self.path)
-        # The listener takes a moment to begin: the first save that it hears of says that it has.
-        number = 0
-        while not self.saves.poll():
-            number += 1
-            self.tracer.write_text(f"one {number}")
-            time.sleep(0.1)
-        self.until_quiet()
-
-    def until_quiet(self) -> set[str]:
-        """All saves that are reported until it has been quiet for a while."""
-        told: list[set[str]] = [self.saves.poll()]
-        while time.sleep(0.2) or (told[-1:] != [set()]) or len(told) < 4:
-            told.append(self.saves.poll())
-        return set().union(*told)
-
-    def told(self) -> list[str]:
-        """Each lesson, as often as it is reported."""
-        found = []
-        for _ in range(20):
-            time.sleep(0.05)
-            found += sorted(self.saves.poll())
-        return found
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    folder = Folder(tmp_path)
-    yield folder
-    folder.saves.close()
+def saves(tmp_path: Path) -> Iterator[Saves]:
+    """The saves in a folder that is watched, from when it is."""
+    saves, file = Saves(tmp_path.resolve()), tmp_path / "tracer.py"
+    # The listener takes a moment to begin: the first save that it hears of says that it has.
+    while not saves.poll():
+        file.write_text(f"one {time.monotonic()}")
+        time.sleep(0.1)
+    told(saves)
+    yield saves
+    saves.close()
 
 
-def test_a_save_is_reported_once_even_without_a_change(folder: Folder):
-    folder.tracer.write_text("two")
-    assert folder.told() == ["tracer"]
-    folder.tracer.write_text("two")
-    assert folder.told() == ["tracer"]
+def told(saves: Saves) -> list[str]:
+    """Each lesson, as often as it is reported within a second."""
+    found = []
+    for _ in range(20):
+        time.sleep(0.05)
+        found += sorted(saves.poll())
+    return found
 
 
-def test_a_save_by_rename_is_one_save(folder: Folder):
-    aside = folder.path / "tracer.py~"
-    folder.tracer.rename(aside)
-    folder.tracer.write_text("two")
+def test_a_save_is_reported_once_even_without_a_change(saves: Saves, tmp_path: Path):
+    for _ in range(2):
+        (tmp_path / "tracer.py").write_text("two")
+        assert told(saves) == ["tracer"]
+
+
+def test_a_save_by_rename_is_one_save(saves: Saves, tmp_path: Path):
+    aside = (tmp_path / "tracer.py").rename(tmp_path / "tracer.py~")
+    (tmp_path / "tracer.py").write_text("two")
     aside.unlink()
-    assert folder.told() == ["tracer"]
+    assert told(saves) == ["tracer"]
