@@ -68,12 +68,12 @@ def row(node: Node, meta: tuple[str, ...], constants: dict[str, str]) -> Row:
         args=map_aggregate(node.args, by_name),
         kwargs=map_aggregate(node.kwargs, by_name),
         type=node.type,
-        meta={key: plain(node.meta.get(key)) for key in meta},
+        meta={key: ordered(node.meta.get(key)) for key in meta},
     )
 
 
-def plain(value: object) -> object:
-    """An ordered mapping as its list of items, so that order is compared too."""
+def ordered(value: object) -> object:
+    """A mapping as its list of items, so that their order is compared too."""
     return list(value.items()) if isinstance(value, dict) else value
 
 
@@ -106,16 +106,12 @@ def same_value(our: Any, their: Any) -> bool:
     if isinstance(our, list | tuple):
         return len(our) == len(their) and all(map(same_value, our, their))
     if isinstance(our, slice):
-        return same_value(ends(our), ends(their))
+        return same_value((our.start, our.stop, our.step), (their.start, their.stop, their.step))
     return our is their or bool(our == their) or (is_nan(our) and is_nan(their))
 
 
 def is_nan(value: object) -> bool:
     return isinstance(value, float | complex) and cmath.isnan(value)
-
-
-def ends(value: slice) -> tuple[object, object, object]:
-    return value.start, value.stop, value.step
 
 
 def short(value: object, width: int = 30) -> str:

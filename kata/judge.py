@@ -72,7 +72,7 @@ class Request:
         step: The number of the step whose tests alone run; 0 for all of them.
         seconds: How long a test, or the import of the lesson, may compute or wait.
         total: How long the whole run may compute; ``None`` for as long as its tests do.
-        memory: How many bytes the run may take beyond what torch takes; 0 for no limit.
+        memory: How many bytes the run may take beyond what torch takes.
         kernels: A folder for what it compiles, shared with other runs of the same person; ``None``
             for one of its own.
     """
@@ -92,16 +92,11 @@ class Request:
 class Judge:
     """Runs the suite on lessons, one run at a time.
 
-    It starts to warm up when it is made, and imports neither torch nor the lessons itself.
-
-    Args:
-        fork: Whether runs are forked from the warm process. On macOS, system libraries may crash in
-            a forked child, and Windows has no fork.
-
-    Attributes:
-        kernels: A folder that runs of one person may share for what they compile.
+    It starts to warm up when it is made, and imports neither torch nor the lessons itself. Runs of
+    one person may share its folder ``kernels`` for what they compile.
     """
 
+    # On macOS, system libraries may crash in a forked child, and Windows has no fork.
     def __init__(self, *, fork: bool = sys.platform == "linux" and hasattr(os, "fork")) -> None:
         self.fork = fork
         self.temporary = tempfile.TemporaryDirectory(prefix="kata-", ignore_cleanup_errors=True)
@@ -172,14 +167,12 @@ class WarmProcess:
         self.pid: int | None = None
         self.code: int | None = None
         path = os.pathsep.join(filter(None, (str(suite), os.environ.get("PYTHONPATH"))))
-        inherited = {
-            name: each for name, each in os.environ.items() if not name.startswith(STRANGE)
-        }
+        known = {name: each for name, each in os.environ.items() if not name.startswith(STRANGE)}
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kata.worker", *["--once"] * (not fork)],
                 cwd=suite,
-                env={**dict.fromkeys(THREADS, "1"), **inherited, "PYTHONPATH": path},
+                env={**dict.fromkeys(THREADS, "1"), **known, "PYTHONPATH": path},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -438,7 +431,7 @@ class Run:
             (code is None, End.CRASHED, "the code killed the process that runs the tests"),
             (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
             (code == -9, End.MEMORY, KILLED),
-            ((code or 0) < 0, End.CRASHED, f"Python crashed ({signal_name(-(code or 0))})"),
+            ((code or 0) < 0, End.CRASHED, f"Python crashed: {signal.strsignal(-(code or 1))}"),
             (True, End.EXITED, f"the code ended Python itself (os._exit, exit code {code})"),
         )
         how, sentence = next((how, sentence) for holds, how, sentence in table if holds)
@@ -468,13 +461,6 @@ class Run:
                 source = linecache.getline(str(file), line).strip()
                 return f"lessons/{file.name}:{line}, in {frame['function']}\n      {source}"
         return ""
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def tail(file: Path) -> str:

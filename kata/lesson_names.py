@@ -17,11 +17,7 @@ class UsageError(Exception):
 
 
 def lesson_name(text: str, known: tuple[str, ...] = NAMES) -> str:
-    """The lesson that a word means: its name, or its file, as a shell completes it.
-
-    Raises:
-        ArgumentTypeError: No lesson is called so; the message has the nearest names.
-    """
+    """The lesson that a word means: its name, or its file, as a shell completes it."""
     name = text.rstrip("/").rsplit("/", 1)[-1].removesuffix(".py").removeprefix("test_")
     if name not in known:
         message = f"no lesson is called {text!r}{near(name, known)}"
@@ -41,11 +37,7 @@ def add_step(parser: argparse.ArgumentParser, words: str = "this step's tests al
 
 
 def check_step(lessons: Collection[str], step: int) -> None:
-    """Refuse a step that isn't one of the one lesson given.
-
-    Raises:
-        UsageError: There is no such step, or not one lesson.
-    """
+    """Refuse a step that isn't one of the one lesson given."""
     if step:
         if len(lessons) != 1:
             raise UsageError("--step needs one lesson: `kata check graph --step 2`")

@@ -26,12 +26,7 @@ NAMES = tuple(lesson.name for lesson in LESSONS)
 
 @dataclass(frozen=True)
 class Workspace:
-    """A learner's folders.
-
-    Attributes:
-        lessons: The files the learner writes.
-        memory: What the runner keeps: a copy per lesson, hints shown, results. git ignores it.
-    """
+    """A learner's folders: the lessons, and what the runner keeps."""
 
     lessons: Path
     memory: Path
@@ -155,10 +150,6 @@ class Result:
     """What a run said, in short.
 
     Attributes:
-        lesson: The lesson's name.
-        state: ``todo``, ``started``, ``red``, ``done`` or ``starred``.
-        core: How many tests of the core passed.
-        stretch: How many of the others.
         judged: The hash of the code that was judged.
         green: The hash of the code when its core was last green; empty if it never was.
     """
@@ -177,12 +168,7 @@ class Result:
 
 
 def remember(verdict: Verdict, code: str) -> None:
-    """Keep what a run said, if it was of all the lesson's tests.
-
-    Args:
-        verdict: What it said.
-        code: The hash of what was judged: the file may have been saved again since.
-    """
+    """Keep what a run of all the lesson's tests said, with the hash of the code that was judged."""
     if verdict.ending.how in NO_RESULT or verdict.step:
         return
     core = verdict.count(stretch=False)

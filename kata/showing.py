@@ -26,14 +26,7 @@ NOT_ENOUGH = "the core is green; --stretch asks for the stretch too: it is red"
 
 
 def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone: str = "") -> None:
-    """Print the lesson's state and, if it isn't green, why.
-
-    Args:
-        console: Where to print.
-        verdict: What the run said.
-        stretch: Whether the stretch was asked for.
-        milestone: What to say of a lesson whose core is green.
-    """
+    """Print the lesson's state, and why it isn't green; or the milestone that it has reached."""
     if verdict.state in PASSED and verdict.is_finished and not (stretch or verdict.step):
         show_green(console, verdict, milestone)
     else:
@@ -128,13 +121,9 @@ def headline(console: Console, text: str, style: str) -> None:
 def show_score(
     console: Console, verdict: Verdict, *, stretch: bool = False, green: str = ""
 ) -> None:
-    """The lesson's state, name and counts, and what is to be noted.
+    """Print the lesson's state, name and counts, and what is to be noted.
 
-    Args:
-        console: Where to print.
-        verdict: What the run said.
-        stretch: Whether the stretch was asked for.
-        green: What to say of a green lesson of which only a part was run.
+    Of a lesson of which only a part was run, ``green`` is said in the place of ``done``.
     """
     state = (verdict.state in PASSED and green) or verdict.state
     show_labelled(console, state, score(verdict), style=state)

@@ -44,15 +44,7 @@ def is_stub(lesson: str, data: bytes) -> bool:
 # Cutting takes a while, and the same text gives the same stub.
 @cache
 def stub_of(source: str, lesson: str) -> str:
-    """Cut the stub of one module from the solution's source.
-
-    Args:
-        source: Text of a module in ``solutions/``.
-        lesson: The lesson's name; every ``NotImplementedError`` of the stub begins with it.
-
-    Returns:
-        The text of the module in ``lessons/``.
-    """
+    """Cut the stub of one lesson, whose name is in its errors, from the solution's source."""
     solution = Solution(source, lesson)
     kept = [part for statement in solution.tree.body for part in solution.cut(statement)]
     return Source("\n".join(kept) + "\n").without_unused()

@@ -41,13 +41,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def open_console(
     *, stderr: bool = False, stream: TextIO | None = None, width: int | None = None
 ) -> Console:
-    """Return a console that fits the terminal: its width, its colours, its characters.
-
-    Args:
-        stderr: Write to standard error.
-        stream: Write there instead.
-        width: The columns, where they are known.
-    """
+    """Return a console that fits the terminal: its width, its colours, its characters."""
     stream = stream or (sys.stderr if stderr else sys.stdout)
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")  # a character that the terminal lacks is a `?`

@@ -43,8 +43,6 @@ class Report:
     """What one test said.
 
     Attributes:
-        nodeid: Pytest's name for the test.
-        sentence: The test's name as the sentence it is.
         outcome: ``passed``, ``failed``, ``todo`` or ``skipped``.
         is_stretch: Whether the test asks for more than the core.
         text: The explanation of a failure, the reason for a skip, the task of a todo.
@@ -96,8 +94,7 @@ class Ending:
     """How a run ended.
 
     Attributes:
-        how: The kind of end.
-        sentence: What happened, in one sentence; empty for a run that finished.
+        sentence: What happened; empty for a run that finished.
         during: The sentence of the test in which it ended; empty for the import of the lesson.
         place: Where the judged code was, and below it that line; empty if it isn't known.
     """
@@ -125,9 +122,7 @@ class Verdict:
     """All that a run said.
 
     Attributes:
-        lesson: The lesson's name.
         reports: One per test that ended, in the order in which they ran.
-        ending: How the run ended.
         planned: How many tests were to run, of the core and of the stretch.
         lent: The pieces that came from the reference.
         borrowed: What in the lesson is the reference's own, or torch's.

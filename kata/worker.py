@@ -163,17 +163,13 @@ def without_terminal(*_: object, **__: object) -> NoReturn:
 
 
 def limit(memory: int) -> None:
-    """Limit this process, and all that it starts.
-
-    Args:
-        memory: Bytes that it may take beyond what it takes now; 0 for no limit.
-    """
+    """Limit this process, and all that it starts, to so many bytes more than it takes now."""
     if resource is None:
         return
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_FSIZE, FILE_BYTES)
     mapped = Path("/proc/self/statm")  # Linux alone: torch maps gigabytes
-    if memory and mapped.exists():
+    if mapped.exists():
         taken = int(mapped.read_text().split()[0]) * resource.getpagesize()
         lower(resource.RLIMIT_AS, taken + memory)
 

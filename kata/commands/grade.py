@@ -9,37 +9,25 @@ from pathlib import Path
 from rich.console import Console
 
 from kata.grading.container import Container
-from kata.grading.report import EARLY, GREEN, Limits, State, Summary, to_csv, to_html, to_json
+from kata.grading.report import EARLY, GREEN, State, Summary, to_csv, to_html, to_json
 from kata.grading.session import Session
 from kata.grading.submissions import find_submissions
 from kata.lesson_names import NAMES, lesson_name
 from kata.terminal import open_console
 
-LIMITS = Limits()
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("folder", metavar="DIR", type=Path, help="holds a folder or zip per person")
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        type=Path,
-        default=Path("report.html"),
-        help="where to write the page, or a table if it ends in .csv (default: report.html)",
-    )
-    parser.add_argument(
-        "--lesson", metavar="LESSON", action="append", type=lesson_name, help="this lesson alone"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=LIMITS.seconds, help="for one test (default: 10)"
-    )
+    out, words = Path("report.html"), "where to write the page, or a table if it ends in .csv"
+    parser.add_argument("--out", metavar="FILE", type=Path, default=out, help=words)
+    words = "this lesson alone"
+    parser.add_argument("--lesson", metavar="LESSON", action="append", type=lesson_name, help=words)
+    words = "for one test (default: 10)"
+    parser.add_argument("--seconds", type=float, default=10.0, help=words)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
-    parser.add_argument(
-        "--container",
-        action="store_true",
-        help="judge each submission in a container of its own (podman or docker)",
-    )
+    words = "judge each submission in a container of its own (podman or docker)"
+    parser.add_argument("--container", action="store_true", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON, and write no page")
 
 
@@ -63,14 +51,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def begun(arguments: argparse.Namespace) -> Session:
-    limits = Limits(arguments.seconds)
-    return Session(
-        find_submissions(arguments.folder),
-        tuple(name for name in NAMES if name in (arguments.lesson or NAMES)),
-        limits,
-        max(1, arguments.jobs),
-        Container(limits) if arguments.container else None,
-    )
+    lessons = tuple(name for name in NAMES if name in (arguments.lesson or NAMES))
+    container = Container(arguments.seconds) if arguments.container else None
+    submissions = find_submissions(arguments.folder)
+    return Session(submissions, lessons, arguments.seconds, max(1, arguments.jobs), container)
 
 
 def judge(session: Session, console: Console) -> None:

@@ -73,11 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def show(model: str, impl: str, *, compare: bool) -> Shown:
-    """Trace a model and list what is to be drawn.
-
-    Raises:
-        GraphError: The model isn't there, or it cannot be traced.
-    """
+    """Trace a model and list what is to be drawn."""
     ours, lent = trace(build(model), impl)
     whose = WHOSE["full" if "tracer" in lent else impl]
     title = f"{model}: traced by {whose}"
@@ -119,11 +115,7 @@ def marked(graph: Any, position: int, heading: str) -> Panel:
 
 
 def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
-    """Trace a model; return its graph, and the lessons that were lent for it.
-
-    Raises:
-        GraphError: The lesson is half-written, it fails, or the model cannot be traced.
-    """
+    """Trace a model; return its graph, and the lessons that were lent for it."""
     lent: list[str] = []
     try:
         if impl == "lessons":
@@ -168,15 +160,7 @@ def words_of(error: Exception) -> str:
 
 
 def build(name: str) -> nn.Module:
-    """Make the model, in eval mode.
-
-    Args:
-        name: A classification model of torchvision, or one of the reader's own:
-            ``file.py:name`` or ``package.module:name``, of a class, a function or a model.
-
-    Raises:
-        GraphError: There is no such model, or it cannot be made without arguments.
-    """
+    """Make a model of torchvision, or one's own, in eval mode."""
     try:
         model = imported(name) if ":" in name else torchvision_model(name)
     except GraphError:

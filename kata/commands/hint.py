@@ -26,17 +26,10 @@ LAST = """That was the last hint. What helps next:
 
 
 class Hint(NamedTuple):
-    """One hint.
+    """One hint of a page."""
 
-    Attributes:
-        level: Its number on the page, counted from 1.
-        step: The step that it is about; 0 for the whole lesson.
-        title: Its title.
-        text: Its text, in Markdown.
-    """
-
-    level: int
-    step: int
+    level: int  # its number on the page
+    step: int  # 0 for the whole lesson
     title: str
     text: str
 

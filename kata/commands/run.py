@@ -40,7 +40,8 @@ def main(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"there is no file {file}")
     sys.argv = [str(file), *arguments.arguments]
     sys.path.insert(0, os.fspath(file.resolve().parent))
-    with Torchvision(), lending(progress.HERE.lessons, yours=yours_in(file)) as finder:
+    sys.meta_path.insert(0, Torchvision())
+    with lending(progress.HERE.lessons, yours=yours_in(file)) as finder:
         try:
             runpy.run_path(str(file), run_name="__main__")
         finally:
@@ -64,20 +65,12 @@ def yours_in(file: Path) -> set[str]:
 class Torchvision(MetaPathFinder, Loader):
     """Let the script's ``import torchvision`` work with any build of torch, as in the tests."""
 
-    def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
-
-    def __exit__(self, *error: object) -> None:
-        with contextlib.suppress(ValueError):  # it was asked, and is gone
-            sys.meta_path.remove(self)
-
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        # If the script imports `torchvision_compat` itself, the question comes from there.
+        # What `torchvision_compat` imports, it wants as it is.
         asked = fullname == "torchvision" and "kata.torchvision_compat" not in sys.modules
         return spec_from_loader(fullname, self) if asked else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        self.__exit__()
         from kata.torchvision_compat import torchvision
 
         return torchvision

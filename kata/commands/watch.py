@@ -34,12 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_lesson(parser, nargs="?", help="the lesson to watch (default: whichever is saved)")
     add_step(parser)
-    parser.add_argument(
-        "--lessons",
-        metavar="DIR",
-        type=Path,
-        help="the folder of the lessons, if not lessons/; results are kept next to it",
-    )
+    words = "the folder of the lessons, if not lessons/; results are kept next to it"
+    parser.add_argument("--lessons", metavar="DIR", type=Path, help=words)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -57,9 +53,6 @@ class Watch:
     """A watch: the run in progress, and the lessons to judge after it.
 
     Args:
-        judge: Runs the tests.
-        console: Shows what they say: on a terminal, each verdict begins at its top.
-        saves: Tells which lessons are saved.
         lesson: The only lesson to judge; ``None`` for every one that is saved.
         step: The number of the step whose tests alone run; 0 for all of them.
     """
@@ -143,12 +136,7 @@ class Watch:
         self.failed_before[verdict.lesson] = tuple(dict.fromkeys((*failed, *earlier)))[:REMEMBERED]
 
     def show(self, verdict: Verdict, *, is_news: bool) -> None:
-        """Show a verdict, apart from the failure that is shown already.
-
-        Args:
-            verdict: The verdict.
-            is_news: Whether the core turned green in this run.
-        """
+        """Show a verdict, apart from the failure that is shown already."""
         if self.shown is None:
             self.clear()
         if is_news:

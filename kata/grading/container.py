@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from kata.grading.report import Failure, Grade, Limits, State
+from kata.grading.report import TOTAL, Failure, Grade, State
 from kata.grading.submissions import GradingError, Submission
 from kata.paths import ROOT
 from kata.progress import write
@@ -25,10 +25,11 @@ COPY constraints.txt pyproject.toml README.md LICENSE /kata/
 COPY kata /kata/kata
 RUN pip install --no-cache-dir --constraint /kata/constraints.txt /kata
 """
-# What torch needs in addition, in GiB, and how long a container takes to start, in seconds.
-TORCHS, STARTING = 4, 120
+# How long a container takes to start, in seconds.
+STARTING = 120
 CLOSED = (
     "--rm",
+    "--memory=8g",  # half of it for torch
     "--network=none",
     "--read-only",
     "--tmpfs=/tmp",
@@ -45,17 +46,17 @@ class Container:
     """How submissions are judged in containers.
 
     Args:
-        limits: Those of a run inside.
+        seconds: How long a test inside may compute or wait.
 
     Raises:
         GradingError: There is neither podman nor docker, or the image cannot be built.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, seconds: float = 10.0) -> None:
         engine = next(filter(None, map(shutil.which, ENGINES)), None)
         if engine is None:
             raise GradingError(f"--container needs {' or '.join(ENGINES)}, and neither is there")
-        self.engine, self.limits = engine, limits
+        self.engine, self.seconds = engine, seconds
         if self.call("image", "inspect", IMAGE).returncode:
             built = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
             if built.returncode:
@@ -72,7 +73,7 @@ class Container:
             for lesson, source in submission.files.items():
                 write(Path(folder, PERSON, f"{lesson}.py"), source)
             try:
-                seconds = STARTING + self.limits.total * len(lessons) * 2
+                seconds = STARTING + TOTAL * len(lessons) * 2
                 done = self.call(*self.command(name, folder, lessons), seconds=seconds)
             except subprocess.TimeoutExpired:
                 self.call("kill", name)
@@ -85,18 +86,11 @@ class Container:
             raise RuntimeError(f"the container said: {last}") from error
 
     def command(self, name: str, folder: str, lessons: list[str]) -> list[str]:
-        inside = [word for lesson in lessons for word in ("--lesson", lesson)]
-        inside += ["--seconds", f"{self.limits.seconds:g}"]
-        return [
-            "run",
-            *CLOSED,
-            f"--name={name}",
-            f"--memory={self.limits.memory + TORCHS:g}g",
-            f"--volume={folder}:/handed-in:ro",
-            IMAGE,
-            *("python", "-m", "kata", "grade", "/handed-in", "--json", "--jobs", "1"),
-            *inside,
-        ]
+        grade = ["python", "-m", "kata", "grade", "/handed-in", "--json", "--jobs", "1"]
+        grade += ["--seconds", f"{self.seconds:g}"]
+        grade += [word for lesson in lessons for word in ("--lesson", lesson)]
+        mount = f"--volume={folder}:/handed-in:ro"
+        return ["run", *CLOSED, f"--name={name}", mount, IMAGE, *grade]
 
     def call(
         self, *words: str, text: str | None = None, seconds: float | None = None

@@ -15,6 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kata.verdict import Count, End, Verdict, reason_of
 from lessons import LESSONS, Lesson
 
+# How many seconds all tests of a lesson may compute.
+TOTAL = 120.0
 COMMON = 3
 NONE = Count()
 # How much of a text that a submission brings is kept.
@@ -48,15 +50,6 @@ CUT_SHORT = {
     End.BROKEN: State.NOT_JUDGED,
     End.STOPPED: State.NOT_JUDGED,
 }
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may take: seconds for a test or the import, seconds in all, GiB beyond torch's."""
-
-    seconds: float = 10.0
-    total: float = 120.0
-    memory: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -182,13 +175,8 @@ def to_json(summary: Summary) -> str:
 
 def to_html(summary: Summary) -> str:
     """The report as one page that needs nothing else; all that was handed in is escaped in it."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html").render(summary=summary)
 
 

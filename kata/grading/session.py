@@ -15,9 +15,18 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 
 from kata.grading.container import Container
-from kata.grading.report import GREEN, Grade, Limits, Person, State, Summary, grade_of, not_judged
+from kata.grading.report import (
+    GREEN,
+    TOTAL,
+    Grade,
+    Person,
+    State,
+    Summary,
+    grade_of,
+    not_judged,
+)
 from kata.grading.submissions import Submission, flags_of
-from kata.judge import GIGABYTE, Judge, Request
+from kata.judge import Judge, Request
 from kata.lesson_names import NAMES
 
 # Judges some lessons of a submission.
@@ -30,7 +39,7 @@ class Session:
     Args:
         submissions: The submissions, one per participant.
         lessons: The names of the lessons to grade.
-        limits: Of each run.
+        seconds: How long a test may compute or wait.
         jobs: How many runs at a time, each with a judge of its own.
         container: How each submission is judged in a container; ``None`` for processes.
     """
@@ -39,13 +48,13 @@ class Session:
         self,
         submissions: list[Submission],
         lessons: tuple[str, ...] = NAMES,
-        limits: Limits | None = None,
+        seconds: float = 10.0,
         jobs: int = 2,
         container: Container | None = None,
     ) -> None:
         self.submissions = submissions
         self.lessons = lessons
-        self.limits = limits or Limits()
+        self.seconds = seconds
         self.jobs = jobs
         self.container = container
         self.began = time.monotonic()
@@ -99,14 +108,8 @@ class Session:
         return in_processes
 
     def request(self, submission: Submission, lesson: str, green: tuple[str, ...]) -> Request:
-        return Request(
-            lesson,
-            {name: submission.files[name] for name in (lesson, *green)},
-            green,
-            seconds=self.limits.seconds,
-            total=self.limits.total,
-            memory=int(self.limits.memory * GIGABYTE),
-        )
+        sources = {name: submission.files[name] for name in (lesson, *green)}
+        return Request(lesson, sources, green, seconds=self.seconds, total=TOTAL)
 
     def grades_of(self, number: int, lessons: list[str], judging: Judging) -> list[Grade]:
         """One person's grades of some lessons; an error here affects only these grades."""
@@ -116,11 +119,9 @@ class Session:
             return [not_judged(lesson, error) for lesson in lessons]
 
     def summary(self) -> Summary:
-        return Summary(
-            people=tuple(map(self.person, range(len(self.submissions)))),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - self.began, 1),
-        )
+        people = tuple(map(self.person, range(len(self.submissions))))
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        return Summary(people, made, round(time.monotonic() - self.began, 1))
 
     def person(self, number: int) -> Person:
         submission = self.submissions[number]

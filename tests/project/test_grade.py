@@ -21,7 +21,6 @@ from kata.grading.report import (
     EARLY,
     Failure,
     Grade,
-    Limits,
     Person,
     State,
     Summary,
@@ -129,8 +128,7 @@ def test_a_container_judges_one_submission_with_the_suite_read_only(tmp_path: Pa
     engine.chmod(0o755)
     monkeypatch.setenv("PATH", str(engine.parent), prepend=os.pathsep)
     hand_in(tmp_path / "people", "ada", solved(*ONE))
-    container = Container(Limits())
-    session = Session(find_submissions(tmp_path / "people"), ONE, container=container)
+    session = Session(find_submissions(tmp_path / "people"), ONE, container=Container())
     assert states(session) == {"ada": "done"}
 
 

@@ -137,7 +137,7 @@ def test_a_crash_is_told_with_its_line(judge: Judge, lessons: Path):
     ending = judged(judge, lessons).ending
     assert ending.how is End.CRASHED
     assert ending.place.startswith("lessons/path_of_module.py:4, ")
-    assert "SIGSEGV" in ending.sentence
+    assert "Segmentation fault" in ending.sentence
 
 
 def test_a_kill_that_nobody_sent_is_taken_for_want_of_memory(judge: Judge, lessons: Path):

@@ -135,20 +135,10 @@ class Verdict:
         return [str(report.longrepr) for report in self.reports if report.failed]
 
     def count(self, outcome: str) -> int:
-        if outcome == "todo":
-            return sum(getattr(report, "todo", False) for report in self.reports)
-        return sum(
-            report.outcome == outcome and not getattr(report, "todo", False)
-            for report in self.reports
+        outcomes = (
+            "todo" if getattr(report, "todo", False) else report.outcome for report in self.reports
         )
-
-
-def test_name(report: pytest.TestReport) -> str:
-    """The test function's name, without its parameters."""
-    return report.nodeid.split("::")[-1].split("[")[0]
-
-
-test_name.__test__ = False  # type: ignore[attr-defined]
+        return sum(each == outcome for each in outcomes)
 
 
 WHOLE = "not slow"

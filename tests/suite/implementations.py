@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, TracebackType
@@ -16,7 +16,7 @@ import torch.fx
 from kata.lending import PACKAGE, LessonFinder, only_these_modules
 from kata.paths import CORES, ROOT, SOLUTIONS
 from kata.stubs import is_stub
-from lessons import FINALE
+from lessons import FINALE, TOGETHER
 
 
 def reference_of(lesson: str) -> ModuleType:
@@ -131,19 +131,69 @@ def learners(
 
     For a step, what other steps left unwritten in the lesson itself is lent, too.
     """
-    finder = LessonFinder(lesson, folder, yours, step)
-    implementation = Implementation(lesson, folder, finder=finder)
-    with only_these_modules(PACKAGE, {}) as modules, finder.installed():
+    implementation = Implementation(
+        lesson, folder, finder=LessonFinder(lesson, folder, yours, step)
+    )
+    with importing(implementation):
+        implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
+        if lesson not in FINALE.needs:
+            implementation.engine = importlib.import_module(f"{PACKAGE}.tracer")
+    return implementation
+
+
+@contextlib.contextmanager
+def importing(implementation: Implementation) -> Iterator[None]:
+    """Let the block import the learner's modules; they are kept, and so is their error."""
+    assert implementation.finder is not None
+    with only_these_modules(PACKAGE, {}) as modules, implementation.finder.installed():
         try:
-            implementation.module = importlib.import_module(f"{PACKAGE}.{lesson}")
+            yield
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a lesson may end Python, or skip its test
             implementation.error, implementation.traceback = error, error.__traceback__
-        if implementation.error is None and lesson not in FINALE.needs:
-            implementation.engine = importlib.import_module(f"{PACKAGE}.tracer")
         implementation.modules = modules()
+
+
+# --- several lessons: the pieces import one another, so only their names are put together
+
+
+def cores_together(name: str) -> Implementation:
+    """The cores of the finale or the chain."""
+    return Implementation(name, CORES, joined(map(core_of, TOGETHER[name].needs)))
+
+
+def whole_engine() -> Implementation:
+    """The whole reference's own engine; what its module leaves out is in the lessons' own."""
+    pieces = joined(map(reference_of, FINALE.needs))
+    # Imported late: learners are judged without `solutions`.
+    vars(pieces).update(vars(star_import(importlib.import_module("solutions.stretch.engine"))))
+    return Implementation(FINALE.name, SOLUTIONS, pieces)
+
+
+def learners_together(name: str, folder: Path, yours: Collection[str]) -> Implementation:
+    """The lessons in ``folder``: the finale waits for all of them, the chain is lent the others."""
+    implementation = Implementation(name, folder, finder=LessonFinder("", folder, yours))
+    needs = TOGETHER[name].needs
+    missing = [each for each in needs if each not in yours]
+    if missing and name == FINALE.name:
+        words = f"{name}: write {', '.join(missing)} first"
+        implementation.error = NotImplementedError(words)
+        return implementation
+    with importing(implementation):
+        pieces = (importlib.import_module(f"{PACKAGE}.{each}") for each in needs)
+        implementation.module = joined(pieces)
     return implementation
+
+
+def joined(pieces: Iterable[ModuleType]) -> ModuleType:
+    """Return a module with the classes and functions that the pieces define themselves."""
+    together = ModuleType(FINALE.name)
+    for piece in pieces:
+        for name, value in vars(piece).items():
+            if getattr(value, "__module__", "").startswith(piece.__name__):
+                setattr(together, name, value)
+    return together
 
 
 def fresh_reference(lesson: str, *, core: bool = False) -> Implementation:

@@ -28,15 +28,18 @@ from kata.paths import ROOT
 from kata.steps import steps_of
 from lessons import CHAIN, COURSE, TOGETHER
 from tests import zoo
-from tests.suite import engine, together
+from tests.suite import engine
 from tests.suite.expect import Words, mismatch
 from tests.suite.explain import explain, is_skip_of_the_suite, unwritten_name
 from tests.suite.implementations import (
     Implementation,
     core,
+    cores_together,
     learners,
+    learners_together,
     reference,
     torch_itself,
+    whole_engine,
 )
 from tests.suite.todo import is_todo, line_of
 from tests.suite.versions import skip_what_is_newer
@@ -69,19 +72,13 @@ class NetworkError(RuntimeError):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--impl``, ``--lessons``, ``--step``, ``--shuffle``, and the runner's ``--order``."""
     group = parser.getgroup("fx-kata")
-    group.addoption(
-        "--impl",
-        choices=("lessons", "core", "full", "torch"),
-        default="lessons",
-        help="whose code runs: your lessons (the default), the reference (its cores, or whole), "
-        "or torch itself",
-    )
-    words = "where the lessons are, if not in lessons/: all that are written there are used"
-    group.addoption("--lessons", metavar="DIR", help=words)
+    words = "whose code runs: your lessons, the reference (its cores, or whole), or torch itself"
+    impls = ("lessons", "core", "full", "torch")
+    group.addoption("--impl", choices=impls, default="lessons", help=words)
+    group.addoption("--lessons", metavar="DIR", help="where the lessons are, if not in lessons/")
     words = "run only the tests of this step"
     group.addoption("--step", metavar="N", type=int, default=0, help=words)
-    words = "run the tests in a random order; the same seed gives the same order"
-    group.addoption("--shuffle", metavar="SEED", type=int, help=words)
+    group.addoption("--shuffle", metavar="SEED", type=int, help="run in this random order")
     group.addoption("--order", metavar="JSON", help="what `kata` asks of a run")
 
 
@@ -122,11 +119,11 @@ class Subject:
 
     def pieces(self, name: str) -> Implementation:
         if self.impl != "lessons":
-            return together.core(name) if self.impl == "core" else together.engine()
+            return cores_together(name) if self.impl == "core" else whole_engine()
         yours = self.yours
         if yours is None:
             yours = progress.written(progress.sources_in(self.folder))
-        return together.learners(name, self.folder, yours)
+        return learners_together(name, self.folder, yours)
 
 
 def subject_of(config: pytest.Config) -> Subject:
@@ -159,12 +156,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The maintainer's own tests (of runner, site and repository) run only with `--impl full`."""
-    project = collection_path == PROJECT or PROJECT in collection_path.parents
     impl = config.getoption("--impl")
-    if project:
-        return True if impl != "full" else None
-    stretch = collection_path == STRETCH or STRETCH in collection_path.parents
-    return True if stretch and impl == "core" else None
+    is_project = collection_path.is_relative_to(PROJECT) and impl != "full"
+    is_stretch = collection_path.is_relative_to(STRETCH) and impl == "core"
+    return True if is_project or is_stretch else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -197,7 +192,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_what_needs("gpu", torch.cuda.is_available(), "CUDA", items)
     skip_what_needs("compiler", has_compiler(), "a C compiler: CC, cc, gcc or clang", items)
     if config.stash[SUBJECT].is_learners and not config.option.markexpr:
-        config.stash[LEFT_OUT] = leave_out_slow(items)
+        quick = [item for item in items if not item.get_closest_marker("slow")]
+        config.stash[LEFT_OUT], items[:] = len(items) - len(quick), quick
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
 
@@ -222,7 +218,7 @@ def is_asked(item: pytest.Item, impl: str) -> bool:
     if lesson in TOGETHER:  # the chain of the whole reference would make torch's objects
         return impl in ("core", "lessons") or (impl == "full" and lesson != CHAIN.name)
     if impl == "core":
-        return lesson_of(item) is not None
+        return lesson is not None
     return impl != "lessons" or item.get_closest_marker("unasked") is None
 
 
@@ -238,14 +234,6 @@ def is_beyond_torch(item: pytest.Item) -> bool:
     """Return whether torch is judged, and known to fail this test."""
     is_beyond = item.get_closest_marker("beyond") is not None
     return is_beyond and item.config.getoption("--impl") == "torch"
-
-
-def leave_out_slow(items: list[pytest.Item]) -> int:
-    """Drop the slow tests, and return how many these are."""
-    quick = [item for item in items if not item.get_closest_marker("slow")]
-    left_out = len(items) - len(quick)
-    items[:] = quick
-    return left_out
 
 
 def lesson_of(item: pytest.Item) -> str | None:
@@ -290,12 +278,16 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
     # Up to torch 2.13 the flag is a global, like the patcher; later it is local to the thread.
     flags = vars(getattr(state, "_is_fx_tracing_tls", state))
     copies = [(each, dict(each)) for each in (vars(state), flags, vars(math), namespace)]
-    with kept(nn.Module, *UNPATCHED):
-        try:
-            yield
-        finally:
-            for each, copy in copies:
-                restore(each, copy)
+    try:
+        yield
+    finally:
+        for each, before in copies:
+            for name in [name for name in each if name not in before]:
+                del each[name]
+            each.update(before)
+        for name, method in UNPATCHED.items():
+            if getattr(nn.Module, name) is not method:  # to set a method takes long
+                setattr(nn.Module, name, method)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -345,27 +337,6 @@ def nothing_is_patched() -> None:
         )
 
 
-@contextlib.contextmanager
-def kept(owner: type, *names: str) -> Iterator[None]:
-    """Restore these attributes afterwards, where they have changed.
-
-    Setting a method is slow: Python then drops its method caches of all subclasses.
-    """
-    before = {name: getattr(owner, name) for name in names}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if getattr(owner, name, None) is not value:
-                setattr(owner, name, value)
-
-
-def restore(namespace: dict[str, Any], before: dict[str, Any]) -> None:
-    for name in [name for name in namespace if name not in before]:
-        del namespace[name]
-    namespace.update(before)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -376,8 +347,7 @@ def pytest_runtest_makereport(
     ends = [(*place, text[-LONGEST_TEXT:]) for *place, text in item._report_sections]
     item._report_sections[:] = ends
     report.sections = [(title, text[-LONGEST_TEXT:]) for title, text in report.sections]
-    lesson = lesson_of(item)
-    report.lesson = lesson
+    report.lesson = lesson = lesson_of(item)
     report.is_stretch = any(item.iter_markers("stretch")) or any(item.iter_markers("beyond"))
     if lesson is None or call.excinfo is None:
         return report
