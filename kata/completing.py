@@ -9,6 +9,7 @@ numbers: the learner's in the learner's file, the reference's in the core's.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from functools import cached_property
 from types import CodeType
@@ -22,18 +23,10 @@ SUFFIX = "_of_the_reference"
 
 
 class Completion:
-    """A lesson's file, completed for one step.
-
-    Args:
-        lesson: The lesson's name.
-        source: What the learner's file holds.
-        step: The number of the step that is judged: its functions are never lent.
+    """A lesson's file, completed for one step, whose functions are never lent.
 
     Attributes:
         lent: The functions that are the reference's, by their qualified names, in the file's order.
-
-    Raises:
-        SyntaxError: Python can't read the file.
     """
 
     def __init__(self, lesson: str, source: bytes, step: int) -> None:
@@ -82,11 +75,8 @@ class Completion:
     def taken(self) -> set[str]:
         """The names of helpers that the learner has for something else."""
         own = dict(definitions(self.tree.body))
-        return {
-            name
-            for name, each in self.helpers.items()
-            if name in own and ast.dump(own[name]) != ast.dump(each)
-        }
+        dumps = {name: ast.dump(each) for name, each in self.helpers.items()}
+        return {name for name, dump in dumps.items() if name in own and ast.dump(own[name]) != dump}
 
     def renamed(self, name: str) -> str:
         return f"{name}{SUFFIX}" if name in self.taken else name
@@ -111,10 +101,7 @@ class Completion:
         imports = [each for each in self.core.body if isinstance(each, ast.Import | ast.ImportFrom)]
         for statement in imports:
             statement.names = [each for each in statement.names if bound_name(each) not in own]
-        at = next(
-            (at for at, each in enumerate(self.tree.body) if not is_beginning(each)),
-            len(self.tree.body),
-        )
+        at = sum(itertools.takewhile(bool, map(is_beginning, self.tree.body)))
         self.tree.body[at:at] = [each for each in imports if each.names]
 
 

@@ -431,7 +431,11 @@ class Run:
             (code is None, End.CRASHED, "the code killed the process that runs the tests"),
             (code == OUT_OF_MEMORY, End.MEMORY, "it asked for more memory than a run may have"),
             (code == -9, End.MEMORY, KILLED),
-            ((code or 0) < 0, End.CRASHED, f"Python crashed: {signal.strsignal(-(code or 1))}"),
+            (
+                (code or 0) < 0,
+                End.CRASHED,
+                f"Python crashed: {signal.strsignal(max(1, -(code or 0)))}",
+            ),
             (True, End.EXITED, f"the code ended Python itself (os._exit, exit code {code})"),
         )
         how, sentence = next((how, sentence) for holds, how, sentence in table if holds)

@@ -55,17 +55,14 @@ def present_modules(package: str) -> dict[str, ModuleType]:
 def replace_modules(
     package: str, present: dict[str, ModuleType], wanted: dict[str, ModuleType]
 ) -> None:
+    attributes = vars(sys.modules[package])
     for name in present:
         del sys.modules[name]
-    for name in present:
-        owner, _, last = name.rpartition(".")
-        if owner == package:
-            vars(sys.modules[package]).pop(last, None)
+        attributes.pop(name.removeprefix(f"{package}."), None)
     for name, module in wanted.items():
         sys.modules[name] = module
-        owner, _, last = name.rpartition(".")
-        if owner == package:
-            setattr(sys.modules[package], last, module)
+        if name.rpartition(".")[0] == package:
+            attributes[name.removeprefix(f"{package}.")] = module
 
 
 @contextlib.contextmanager
@@ -84,10 +81,6 @@ class LessonFinder(MetaPathFinder):
         folder: The learner's folder.
         yours: The siblings that are the learner's.
         step: The step for which the lesson that is judged is completed; 0 for none.
-
-    Attributes:
-        lent: The lessons that come from the reference.
-        completed: The functions of the judged lesson that do.
     """
 
     def __init__(self, own: str, folder: Path, yours: Collection[str] = (), step: int = 0) -> None:
@@ -95,8 +88,8 @@ class LessonFinder(MetaPathFinder):
         self.folder = folder
         self.yours = yours
         self.step = step
-        self.lent: list[str] = []
-        self.completed: list[str] = []
+        self.lent: list[str] = []  # lessons
+        self.completed: list[str] = []  # functions of the judged lesson
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None

@@ -31,7 +31,7 @@ def show(console: Console, verdict: Verdict, *, stretch: bool = False, milestone
         show_green(console, verdict, milestone)
     else:
         show_failures(console, verdict)
-        show_score(console, verdict, stretch=stretch, green="green" if verdict.step else "")
+        show_score(console, verdict, stretch=stretch)
 
 
 def show_green(console: Console, verdict: Verdict, milestone: str) -> None:
@@ -125,6 +125,7 @@ def show_score(
 
     Of a lesson of which only a part was run, ``green`` is said in the place of ``done``.
     """
+    green = green or "green" * bool(verdict.step)
     state = (verdict.state in PASSED and green) or verdict.state
     show_labelled(console, state, score(verdict), style=state)
     for line in notes(verdict, stretch=stretch):

@@ -29,20 +29,19 @@ from kata.terminal import harmless, open_console
 
 WHOSE = {"lessons": "your tracer", "full": "the reference", "torch": "torch"}
 MARK = "first difference"
-# Lines in these folders are not the reader's own.
-LIBRARIES = (Path(torch.__file__).parent, Path(argparse.__file__).parent)
-OTHERS = (*LIBRARIES, ROOT / "kata", ROOT / "given", ROOT / "solutions")
-
-
-class GraphError(UsageError):
-    """A graph that cannot be shown; the message says why, and what to do."""
+# Lines in the libraries and in these folders are not the reader's own.
+OTHERS = (
+    Path(torch.__file__).parent,
+    Path(argparse.__file__).parent,
+    *(ROOT / folder for folder in ("kata", "given", "solutions")),
+)
 
 
 class Shown(NamedTuple):
     """The picture, the lines that say what it is, and whether there is no difference in it."""
 
     picture: Picture
-    says: tuple[str, ...]
+    says: list[str]
     same: bool = True
 
 
@@ -82,13 +81,14 @@ def show(model: str, impl: str, *, compare: bool) -> Shown:
         shown = compared(title, ours, theirs, whose)
     else:
         shown = alone(title, f"{title}, {len(ours.nodes)} nodes", ours)
-    notes = (f"lent by the reference: {', '.join(lent)}",) if lent else ()
-    return shown._replace(says=(*shown.says, *notes))
+    if lent:
+        shown.says.append(f"lent by the reference: {', '.join(lent)}")
+    return shown
 
 
 def alone(title: str, says: str, graph: Any) -> Shown:
     description = f"{says}. The list runs downwards, each top-level module has a column."
-    return Shown(Picture(title, description, (panel(graph),)), (says,))
+    return Shown(Picture(title, description, (panel(graph),)), [says])
 
 
 def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
@@ -102,7 +102,7 @@ def compared(title: str, ours: Any, theirs: Any, whose: str) -> Shown:
     says = f"{title}: differs from torch's graph from node {position} on"
     panels = (marked(ours, position, whose), marked(theirs, position, "torch"))
     picture = Picture(title, f"{says}.", panels)
-    return Shown(picture, (says, f"  {whose}: {our}", f"  torch: {their}"), same=False)
+    return Shown(picture, [says, f"  {whose}: {our}", f"  torch: {their}"], same=False)
 
 
 def marked(graph: Any, position: int, heading: str) -> Panel:
@@ -129,29 +129,24 @@ def trace(model: nn.Module, impl: str) -> tuple[Any, list[str]]:
         else:
             graph = torch.fx.Tracer().trace(model)
     except NotImplementedError as error:
-        raise GraphError(f"not written yet: {error}; --impl full shows the reference's") from error
+        raise UsageError(f"not written yet: {error}; --impl full shows the reference's") from error
     except Exception as error:
         is_refused = impl != "lessons" or type(error).__name__ == "TraceError"
         what = "this model cannot be traced:" if is_refused else "your tracer raised"
-        raise GraphError(f"{what} {words_of(error)}{place(error)}") from error
+        raise UsageError(f"{what} {words_of(error)}{place(error)}") from error
     if not hasattr(graph, "nodes"):
-        raise GraphError(f"lessons/tracer.py returned no graph but {graph!r}")
+        raise UsageError(f"lessons/tracer.py returned no graph but {graph!r}")
     return graph, lent
 
 
 def place(error: Exception) -> str:
     """The last lines of the lessons and of the model that an error came through."""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if is_own(each.filename)]
-    last = {each.filename: each for each in frames}  # one per file
+    last = {Path(each.filename): each for each in traceback.extract_tb(error.__traceback__)}
     return "".join(
-        f"\n  {progress.shown(Path(name))}:{each.lineno}: {each.line}"
-        for name, each in last.items()
+        f"\n  {progress.shown(file)}:{each.lineno}: {each.line}"
+        for file, each in last.items()
+        if file.is_file() and not any(map(file.is_relative_to, OTHERS))
     )
-
-
-def is_own(filename: str) -> bool:
-    file = Path(filename)
-    return file.is_file() and not any(map(file.is_relative_to, OTHERS))
 
 
 def words_of(error: Exception) -> str:
@@ -163,12 +158,12 @@ def build(name: str) -> nn.Module:
     """Make a model of torchvision, or one's own, in eval mode."""
     try:
         model = imported(name) if ":" in name else torchvision_model(name)
-    except GraphError:
+    except UsageError:
         raise
     except Exception as error:
-        raise GraphError(f"{name} cannot be made: {words_of(error)}") from error
+        raise UsageError(f"{name} cannot be made: {words_of(error)}") from error
     if not isinstance(model, nn.Module):
-        raise GraphError(f"{name} isn't an nn.Module but a {type(model).__name__}")
+        raise UsageError(f"{name} isn't an nn.Module but a {type(model).__name__}")
     return model.eval()
 
 
@@ -177,7 +172,7 @@ def torchvision_model(name: str) -> nn.Module:
 
     models = torchvision.models.list_models(module=torchvision.models)
     if name not in models:
-        raise GraphError(
+        raise UsageError(
             f"torchvision has no classification model `{name}`{near(name, models)}; "
             "one of your own is file.py:Class or package.module:Class"
         )

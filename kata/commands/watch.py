@@ -145,7 +145,7 @@ class Watch:
             if verdict.first_failure and self.shown is None:
                 show_failure(self.console, verdict.lesson, verdict.first_failure)
             show_rest(self.console, verdict)
-            show_score(self.console, verdict, green="green" if verdict.step else "")
+            show_score(self.console, verdict)
         self.console.print(KEYS, style="quiet")
 
     def clear(self) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kata.grading.report import TOTAL, Failure, Grade, State
-from kata.grading.submissions import GradingError, Submission
+from kata.grading.submissions import Submission
+from kata.lesson_names import UsageError
 from kata.paths import ROOT
 from kata.progress import write
 from kata.verdict import Count
@@ -49,18 +50,18 @@ class Container:
         seconds: How long a test inside may compute or wait.
 
     Raises:
-        GradingError: There is neither podman nor docker, or the image cannot be built.
+        UsageError: There is neither podman nor docker, or the image cannot be built.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
         engine = next(filter(None, map(shutil.which, ENGINES)), None)
         if engine is None:
-            raise GradingError(f"--container needs {' or '.join(ENGINES)}, and neither is there")
+            raise UsageError(f"--container needs {' or '.join(ENGINES)}, and neither is there")
         self.engine, self.seconds = engine, seconds
         if self.call("image", "inspect", IMAGE).returncode:
             built = self.call("build", "--tag", IMAGE, "--file", "-", str(ROOT), text=RECIPE)
             if built.returncode:
-                raise GradingError(f"no image {IMAGE} can be built:\n{built.stderr.strip()}")
+                raise UsageError(f"no image {IMAGE} can be built:\n{built.stderr.strip()}")
 
     def grades(self, submission: Submission, lessons: list[str]) -> list[Grade]:
         """Judge these lessons of a submission.

@@ -43,10 +43,6 @@ Opener = Callable[[], IO[bytes]]
 Members = dict[PurePosixPath, Opener]
 
 
-class GradingError(UsageError):
-    """Nothing can be graded; the message says what is missing and what to do."""
-
-
 class UnreadableError(Exception):
     """A submission, or a file in it, cannot be read; the message says why."""
 
@@ -73,17 +69,13 @@ class Submission:
 
 
 def find_submissions(folder: Path) -> list[Submission]:
-    """Read every submission in the folder, in the order of their names.
-
-    Raises:
-        GradingError: There is no such folder, or nothing in it.
-    """
+    """Read every submission in the folder, in the order of their names."""
     if not folder.is_dir():
-        raise GradingError(f"{folder} isn't a folder: name one with a folder per person")
+        raise UsageError(f"{folder} isn't a folder: name one with a folder per person")
     entries = sorted(folder.resolve().iterdir(), key=lambda path: path.name.casefold())
     found = [read_submission(path) for path in entries if not path.name.startswith((".", "__"))]
     if not found:
-        raise GradingError(f"{folder} is empty: it should hold one folder (or zip) per person")
+        raise UsageError(f"{folder} is empty: it should hold one folder (or zip) per person")
     return found
 
 

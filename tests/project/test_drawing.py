@@ -16,7 +16,7 @@ from pymdownx.superfences import SuperFencesException
 
 from drawing import Link, Node, Panel, Picture, draw, load, parse, table
 from drawing.edges import LANE
-from drawing.figure import STYLE, aligned, figure
+from drawing.figure import STYLE, figure
 from drawing.picture import OPCODES, Moment
 from drawing.sizes import column_of
 from kata.paths import ROOT
@@ -74,9 +74,8 @@ def edges(svg: ET.Element) -> dict[str, ET.Element]:
 
 def lane(path: ET.Element) -> tuple[float, float, float]:
     """Return where the vertical part of a lane is: x, its upper and its lower end."""
-    start, out, corner, down = re.match(
-        r"M\S+ ([\d.]+)H([\d.]+)q([\d.]+) .*?V([\d.]+)", path.get("d")
-    ).groups()
+    shape = r"M\S+ ([\d.]+)H([\d.]+)q([\d.]+) .*?V([\d.]+)"
+    start, out, corner, down = re.match(shape, path.get("d")).groups()
     return float(out) + float(corner), float(start), float(down) + float(corner)
 
 
@@ -108,26 +107,20 @@ def test_a_top_level_module_has_a_column_of_its_own(panel):
 
 @some
 @given(panels())
-def test_lanes_of_different_values_keep_their_distance(panel):
+def test_a_lane_keeps_its_distance_from_those_of_other_values_and_crosses_no_text(panel):
+    svg = drawn(picture_of(panel))
     lanes = [
         (names.split()[0], *lane(path))
-        for names, path in edges(drawn(picture_of(panel))).items()
+        for names, path in edges(svg).items()
         if path.get("class").startswith("lane")
     ]
     for (source, x, top, bottom), (other, x2, top2, bottom2) in combinations(lanes, 2):
         apart = bottom <= top2 or bottom2 <= top
         assert source == other or apart or abs(x - x2) >= LANE - 0.01
-
-
-@some
-@given(panels())
-def test_a_lane_crosses_no_text(panel):
-    svg = drawn(picture_of(panel))
-    lanes = [lane(path) for path in edges(svg).values() if path.get("class").startswith("lane")]
     for text in (*texts(svg, "name"), *texts(svg, "mark")):
         y, start = float(text.get("y")) - 4, float(text.get("x"))
         end = start + 12 * 0.61 * len(text.text)
-        assert not [x for x, top, bottom in lanes if top <= y <= bottom and start < x < end]
+        assert not [x for _, x, top, bottom in lanes if top <= y <= bottom and start < x < end]
 
 
 @some
@@ -285,13 +278,6 @@ def test_every_step_of_a_change_is_drawn_for_the_script_with_what_became_what():
     assert [step.get("data-moves") for step in drawings] == ["[]", '[["relu", "tanh"]]']
     shown = [[g.get("data-node") for g in step.iter() if g.get("data-node")] for step in drawings]
     assert shown == [["x", "relu"], ["x", "tanh"]]
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if load(name, PICTURES).changes])
-def test_the_first_row_of_a_change_stays_in_its_place(name: str):
-    picture = load(name, PICTURES)
-    places = {placed.left + placed.layout.places[0].x for placed in aligned(picture)}
-    assert len(places) == 1
 
 
 BARS = Panel(

@@ -12,12 +12,12 @@ import pytest
 from kata.grading.report import State
 from kata.grading.session import Session
 from kata.grading.submissions import (
-    GradingError,
     Submission,
     find_submissions,
     flags_of,
     read_submission,
 )
+from kata.lesson_names import UsageError
 from kata.paths import ROOT
 from kata.stubs import stubs
 from tests.project.stage import a_learner, play
@@ -114,7 +114,7 @@ def test_a_stub_is_untouched_whatever_its_line_ends(ends: str, tmp_path: Path):
 
 
 def test_a_folder_without_submissions_is_refused(tmp_path: Path):
-    with pytest.raises(GradingError, match="is empty"):
+    with pytest.raises(UsageError, match="is empty"):
         find_submissions(tmp_path)
     with a_learner("path_of_module"):
         played = play("grade", str(tmp_path / "nowhere"))

@@ -40,10 +40,6 @@ def judge(no_fork) -> Iterator[Judge]:
         yield judge
 
 
-def test_python_has_no_fork_here(no_fork):
-    assert python("-c", "import os; print(hasattr(os, 'fork'))").stdout == "False\n"
-
-
 def test_a_run_is_a_process_of_its_own(judge: Judge, lessons: Path):
     for source, how, state in ((ENDS, End.EXITED, "red"), (STARRED, End.FINISHED, "starred")):
         (lessons / f"{LESSON}.py").write_text(source)
