@@ -87,14 +87,15 @@ def test_a_cause_without_a_predicate_is_found():
 
 def bare_causes(tree: ast.Module) -> Iterator[int]:
     """The lines in which a comparison is given a cause that nothing has to show."""
-    bare = (ast.Constant, ast.JoinedStr, ast.BinOp)
-    assigned = [each for each in ast.walk(tree) if isinstance(each, ast.Assign)]
-    named = {ast.unparse(each.targets[0]) for each in assigned if isinstance(each.value, bare)}
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") not in WITHOUT_PREDICATE:
-            for keyword in [each for each in call.keywords if each.arg == "cause"]:
-                if isinstance(keyword.value, bare) or ast.unparse(keyword.value) in named:
-                    yield call.lineno
+    named = {}
+    for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
+        if isinstance(node, ast.Assign):
+            named[ast.unparse(node.targets[0])] = node.value
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") not in WITHOUT_PREDICATE:
+            causes = [each.value for each in node.keywords if each.arg == "cause"]
+            values = [named.get(ast.unparse(each), each) for each in causes]
+            if any(isinstance(each, ast.Constant | ast.JoinedStr | ast.BinOp) for each in values):
+                yield node.lineno
 
 
 @pytest.mark.parametrize("owner", ["lessons.tracer", "torch.fx"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import subprocess
 import sys
 
@@ -72,9 +71,3 @@ def test_a_reader_that_has_seen_enough_reads_no_error():
     command = f"{sys.executable} -m kata | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, check=True)
     assert done.stderr == b""
-
-
-def test_consoles_are_made_in_one_place():
-    made = re.compile(r"\bConsole\(\s*file|\\x1b\[|\\033\[")
-    files = [path for path in (ROOT / "kata").rglob("*.py") if made.search(path.read_text())]
-    assert files == [ROOT / "kata" / "terminal.py"]

@@ -91,17 +91,6 @@ def test_a_save_during_a_run_drops_the_run(watch: Terminal, lessons: Path):
 
 
 @pytest.mark.slow
-def test_an_infinite_loop_is_reported_and_the_next_save_is_judged(watch: Terminal, lessons: Path):
-    file = lessons / "path_of_module.py"
-    watch.until("not started")
-    save(file, LOOPS_FOREVER)
-    shown = watch.until("path_of_module: time limit", "Ctrl-C: quit")
-    assert "lessons/path_of_module.py:4" in shown or "path_of_module.py:5" in shown
-    save(file, STARRED)
-    watch.until("starred   path_of_module", "Ctrl-C: quit")
-
-
-@pytest.mark.slow
 def test_the_end_of_the_terminal_ends_the_watch_and_its_worker(lessons: Path):
     with terminal([*WATCH, "--lessons", str(lessons)], ROOT) as watch:
         watch.until("not started")

@@ -82,10 +82,9 @@ def lines_about(error: BaseException, folder: Path) -> Iterator[str]:
 
 def about_recursion(error: RecursionError, folder: Path) -> Iterator[str]:
     yield f"infinite recursion: {error}"
-    for frame, _ in Counter(
-        place(frame, folder) for frame in own_frames(error, folder)
-    ).most_common(FRAMES):
-        yield f"  {frame}, again and again"
+    places = Counter(place(frame, folder) for frame in own_frames(error, folder))
+    for each, _ in places.most_common(FRAMES):
+        yield f"  {each}, again and again"
     cause = "a method calls itself with the same value, or never reaches its simplest case"
     yield labelled("likely cause", cause)
     hint = "find the value that comes round again; delegate to super() where you mean the base"
@@ -169,7 +168,7 @@ def line_of_the_test(error: BaseException) -> str:
 
 
 def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
-    words = import_message(error) if isinstance(error, ImportError) else text_of(error)
+    words = import_message(error) if isinstance(error, ImportError) else str(error)[:LONGEST_TEXT]
     words = "reading from stdin" if is_reading(error) else words.replace(str(folder), "lessons")
     message = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # A name that the code doesn't define has that cause alone, wherever a test meets it.
@@ -177,15 +176,6 @@ def message_lines(error: BaseException, folder: Path) -> Iterator[str]:
     for line in [*message.splitlines(), *notes]:
         words = ADDRESS.sub("", line)  # another one in each run, and no help
         yield from textwrap.wrap(words, WIDTH, subsequent_indent="  ") or [""]
-
-
-def text_of(error: BaseException) -> str:
-    """An error's text, cut, and also where the code's own class can't say it."""
-    try:
-        text = str(error)
-    except Exception as fault:
-        return f"(its text can't be had: {type(fault).__name__} in __str__)"
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def own_frames(error: BaseException, folder: Path) -> list[traceback.FrameSummary]:
@@ -244,8 +234,7 @@ def pointed_at(error: SyntaxError) -> Iterator[str]:
 
 def import_message(error: ImportError) -> str:
     """Return what Python says, without the file in which it looked."""
-    message = str(error)
-    return FILE.sub("", message) if ASKED.match(message) else message
+    return FILE.sub("", str(error)) if ASKED.match(str(error)) else str(error)
 
 
 def about_import(error: ImportError) -> Iterator[str]:
