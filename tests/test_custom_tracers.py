@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.models.custom_tracers import (
     Annotated,
-    Between,
-    Fails,
     Scaled,
     Survives,
     all_tagged,
@@ -20,7 +18,7 @@ from tests.models.custom_tracers import (
     plain,
     traced_paths,
 )
-from tests.suite import equal, holds, is_value, refuses, same_graph, same_numbers
+from tests.suite import equal, holds, is_value, same_graph, same_numbers
 from tests.suite.engine import graph_module
 
 TABLE = Path(__file__).parent / "data" / "resnet18_modules.txt"
@@ -67,20 +65,6 @@ def test_other_modules_are_recorded_as_usual(lesson):
     )
 
 
-def calls_modules_but_no_relu(model: nn.Module) -> bool:
-    called = [node for node in plain(model).nodes if node.op == "call_module"]
-    return bool(called) and not any(isinstance(each, nn.ReLU) for each in model.modules())
-
-
-WITHOUT_RELU = [name for name in zoo.SMALL if calls_modules_but_no_relu(zoo.SMALL[name]().model)]
-
-
-@pytest.mark.parametrize("name", WITHOUT_RELU)
-def test_a_model_without_relu_has_the_same_graph(lesson, name):
-    graph = lesson.LowerReluTracer().trace(zoo.SMALL[name]().model)
-    same_graph(graph, plain(zoo.SMALL[name]().model), hint=LEAF_HINT)
-
-
 def test_resnet18_without_relu_modules_computes_the_same(lesson):
     specimen = zoo.resnet18()
     graph = lesson.LowerReluTracer().trace(specimen.model)
@@ -93,16 +77,18 @@ def test_resnet18_without_relu_modules_computes_the_same(lesson):
 
 
 @pytest.mark.parametrize("name", zoo.SMALL)
-def test_every_node_has_the_tag(lesson, name):
-    all_tagged(lesson.TaggingTracer().trace(zoo.SMALL[name]().model), "foo")
-
-
-def test_the_tag_can_be_chosen(lesson):
-    all_tagged(lesson.TaggingTracer(tag="encoder").trace(Scaled(nn.ReLU())), "encoder")
+def test_every_node_has_the_tag_and_nothing_else_is_changed(lesson, name):
+    graph = lesson.TaggingTracer().trace(zoo.SMALL[name]().model)
+    all_tagged(graph, "foo")
+    same_graph(
+        graph,
+        plain(zoo.SMALL[name]().model),
+        hint="pass on every argument, the name and the annotation too, then set the tag",
+    )
 
 
 def test_two_tagging_tracers_keep_their_own_tags(lesson):
-    one, other = lesson.TaggingTracer("one"), lesson.TaggingTracer("other")
+    one, other = lesson.TaggingTracer("one"), lesson.TaggingTracer(tag="other")
     other.trace(Scaled(nn.ReLU()))
     tags = {getattr(node, "tag", None) for node in one.trace(Scaled(nn.ReLU())).nodes}
     equal(
@@ -127,48 +113,9 @@ def test_annotations_are_kept(lesson):
     )
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
-def test_tagging_does_not_change_the_graph(lesson, name):
-    same_graph(
-        lesson.TaggingTracer().trace(zoo.SMALL[name]().model),
-        plain(zoo.SMALL[name]().model),
-        hint="pass on every argument, the name and the annotation too, then set the tag",
-    )
-
-
 # --- step 3: ModulePathTracer ---------------------------------------------------------------------
 
 PATHS_HINT = "set the path before the call, and restore the caller's after it"
-UNSET = (
-    lambda found: not any(found),
-    "every node has the root's path: the current path never changes",
-)
-
-
-def test_placeholders_belong_to_the_root_and_the_output_has_no_entry(lesson):
-    found = traced_paths(lesson, Scaled(nn.ReLU()))
-    equal(
-        (found["x"], found["output"]),
-        ("", None),
-        cause=(is_value(("", "")), "the output has a path, though no proxy was made for it"),
-        hint="record the path where proxies are created, not where nodes are created",
-    )
-
-
-def test_functions_between_modules_belong_to_the_root(lesson):
-    found = traced_paths(lesson, Between())
-    equal(
-        [found[name] for name in ("first", "relu", "tanh", "second")],
-        ["first", "", "", "second"],
-        cause=[
-            UNSET,
-            (
-                is_value(["first", "first", "first", "second"]),
-                "the path isn't restored after a call",
-            ),
-        ],
-        hint=PATHS_HINT,
-    )
 
 
 def test_an_operation_after_a_call_belongs_to_the_caller_again(lesson):
@@ -177,23 +124,22 @@ def test_an_operation_after_a_call_belongs_to_the_caller_again(lesson):
         [found[name] for name in ("exp", "exp_1", "child_child", "neg", "neg_1")],
         ["", "child", "child.child", "child", ""],
         cause=[
-            UNSET,
-            (
-                lambda found: found[3] == found[2],
-                "after a call, the callee's path is still the current one",
-            ),
-            (
-                lambda found: found[3] == "",
-                "after a call, the root's path is restored, not the caller's",
-            ),
+            (lambda found: not any(found), "the current path never changes"),
+            (lambda found: found[3] == found[2], "after a call, the callee's path is still there"),
+            (lambda found: found[3] == "", "after a call, the root's path is restored"),
         ],
         hint="save the current path before the call, and restore that one after it",
     )
 
 
-def test_a_parameter_that_is_read_belongs_to_the_module_that_reads_it(lesson):
+def test_inputs_and_parameters_have_a_path_and_the_output_has_no_entry(lesson):
     found = traced_paths(lesson, Scaled(Scaled(nn.ReLU())))
-    equal([found["child_weight"], found["weight"]], ["child", ""], cause=UNSET, hint=PATHS_HINT)
+    equal(
+        [found[name] for name in ("x", "child_weight", "weight", "output")],
+        ["", "child", "", None],
+        cause=(lambda found: found[3] == "", "the output has a path, though it isn't a proxy's"),
+        hint="record the path where proxies are created, not where nodes are created",
+    )
 
 
 def test_a_shared_module_has_its_first_name_at_each_call(lesson):
@@ -203,7 +149,6 @@ def test_a_shared_module_has_its_first_name_at_each_call(lesson):
         [found["exp"], found["exp_1"]],
         ["0", "0"],
         cause=[
-            UNSET,
             (lambda found: "1.0" in found, "a later name of the module was used"),
             (
                 lambda found: "0@1" in found,
@@ -226,42 +171,28 @@ def test_recording_paths_does_not_change_the_graph(lesson, name):
 
 def test_two_tracers_share_nothing(lesson):
     first, second = lesson.ModulePathTracer(), lesson.ModulePathTracer()
-    graph, other = first.trace(Scaled(nn.ReLU())), second.trace(Scaled(nn.ReLU()))
-    ours, theirs = first.node_to_originating_module, second.node_to_originating_module
+    first.trace(Scaled(nn.ReLU()))
+    graph = second.trace(Scaled(nn.ReLU()))
+    shared = first.node_to_originating_module is second.node_to_originating_module
     holds(
-        not any(node in theirs for node in graph.nodes)
-        and not any(node in ours for node in other.nodes),
+        not any(node in first.node_to_originating_module for node in graph.nodes),
         "each tracer to know only the nodes of its own trace",
-        cause=(
-            ours is theirs,
-            "the dictionary belongs to the class, so all tracers write to it",
-        ),
+        cause=(shared, "the dictionary belongs to the class, so all tracers write to it"),
         hint="create it in `__init__`",
     )
+
+
+def test_a_model_that_catches_an_error_keeps_its_paths(lesson):
+    found = traced_paths(lesson, Survives())
+    skipped = (is_value("child"), "an exception skipped the line that restores the path")
+    equal(found["exp"], "", cause=skipped, hint="restore it in a `finally`")
 
 
 def test_one_tracer_can_trace_twice(lesson):
     tracer = lesson.ModulePathTracer()
     tracer.trace(Scaled(nn.ReLU()))
     found = paths(tracer, tracer.trace(nn.Sequential(nn.Sequential(nn.Tanh()))))
-    equal([found["input_1"], found["_0_0"]], ["", "0.0"], cause=UNSET, hint=PATHS_HINT)
-
-
-SKIPPED = "an exception skipped the line that restores the path"
-
-
-def test_a_model_that_catches_an_error_keeps_its_paths(lesson):
-    found = traced_paths(lesson, Survives())
-    cause = (is_value("child"), SKIPPED)
-    equal(found["exp"], "", cause=cause, hint="restore it in a `finally`")
-
-
-def test_the_path_is_restored_when_a_forward_fails(lesson):
-    tracer = lesson.ModulePathTracer()
-    with refuses(LookupError, "on purpose", cause="the model's own error must be raised"):
-        tracer.trace(nn.Sequential(Fails()))
-    path = tracer.current_module_qualified_name
-    equal(path, "", cause=(is_value("0"), SKIPPED), hint="restore it in a `finally`")
+    equal([found["input_1"], found["_0_0"]], ["", "0.0"])
 
 
 def test_resnet18_has_the_paths_of_the_table(lesson):

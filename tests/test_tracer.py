@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
+from contextlib import nullcontext
 from inspect import getattr_static
 
 import pytest
@@ -13,19 +14,12 @@ from torch.fx import Graph, Proxy
 
 from tests import zoo
 from tests.models.tracer import (
-    META,
-    RESTORE,
-    RESTORE_HINT,
-    ComputesWithABuffer,
     DependsOnItsMode,
-    Failing,
-    Twins,
     call_targets,
     in_progress,
     is_leaf,
     module_stacks,
     operations,
-    raises,
     restored,
     same_trace,
 )
@@ -52,29 +46,18 @@ def test_a_module_is_a_leaf_if_its_class_was_written_in_torch_nn(lesson):
     )
 
 
-def test_a_sequential_is_not_a_leaf(lesson):
+def test_of_the_modules_with_children_a_sequential_is_not_a_leaf(lesson):
     derived = type("Fused", (nn.Sequential,), {"__module__": "torch.ao.nn.intrinsic"})()
-    modules = (nn.ReLU(), nn.Sequential(), derived)
+    modules = (nn.TransformerEncoderLayer(4, 2), nn.Sequential(nn.ReLU()), derived)
     equal(
         [lesson.Tracer().is_leaf_module(m, "0") for m in modules],
         [True, False, False],
         cause=[
+            (lambda got: not got[0], "a module of torch.nn that has submodules isn't a leaf"),
             (lambda got: got[1], "`nn.Sequential` was a leaf, like the rest of torch.nn"),
-            (lambda got: got[0] and got[2], "a subclass of `nn.Sequential` in torch.ao was a leaf"),
+            (lambda got: got[2], "a subclass of `nn.Sequential` in torch.ao was a leaf"),
         ],
-        hint="it only calls other modules, so trace through it, and through its subclasses",
-    )
-
-
-def test_a_leaf_may_have_children(lesson):
-    equal(
-        lesson.Tracer().is_leaf_module(nn.TransformerEncoderLayer(4, 2), "layer"),
-        True,
-        cause=(
-            is_value(False),
-            "a module of torch.nn that has submodules isn't a leaf",
-        ),
-        hint="look at where the class was written, not at the module's children",
+        hint="where was the class written? `nn.Sequential` only calls others, and so do subclasses",
     )
 
 
@@ -157,32 +140,22 @@ def test_in_the_block_reading_an_attribute_calls_getattr(patching):
     )
 
 
-def test_after_the_block_everything_is_restored(patching):
-    with patching().patched_modules():
-        inside = [restored(), torch_says()]
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_after_the_block_everything_is_restored(patching, error):
+    with refuses(error, cause="the error was swallowed") if error else nullcontext():
+        with patching().patched_modules():
+            inside = [restored(), torch_says()]
+            if error:
+                raise error
     equal(
         [*inside, restored(), torch_says()],
         [False, True, True, False],
         cause=[
             (lambda got: not got[1], "torch's flag wasn't set"),
-            (lambda got: not got[2], RESTORE),
+            (lambda got: not got[2], "`nn.Module` is still patched"),
             (lambda got: got[3], "torch's flag wasn't restored"),
         ],
-    )
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_after_an_error_in_the_block_everything_is_restored(patching, error):
-    with refuses(error, cause="the error was swallowed"), patching().patched_modules():
-        raise error
-    equal(
-        [restored(), torch_says()],
-        [True, False],
-        cause=[
-            (lambda got: not got[0], "after an error, `nn.Module` isn't restored"),
-            (lambda got: got[1], "after an error, torch's flag isn't restored"),
-        ],
-        hint=RESTORE_HINT,
+        hint="restore in the `finally` of a context manager",
     )
 
 
@@ -210,10 +183,10 @@ def test_after_an_inner_block_the_outer_one_goes_on(patching):
         [seen, flag, restored(), torch_says()],
         [both, True, True, False],
         cause=[
-            (lambda _: seen == both[:3], "after the inner block the outer tracer saw no more"),
-            (lambda _: ("outer", "call") in seen[:3], "the outer tracer saw a call of the inner"),
-            (lambda _: ("outer", "weight") in seen[:3], "the outer tracer saw a read of the inner"),
-            (lambda got: not got[1], "after the inner block torch's flag was off"),
+            (seen == both[:3], "the inner trace restored the originals: the outer one saw no more"),
+            (("outer", "call") in seen[:3], "the outer tracer saw a call of the inner"),
+            (("outer", "weight") in seen[:3], "the outer tracer saw a read of the inner"),
+            (not flag, "after the inner block torch's flag was off"),
         ],
         hint="run the saved originals; restore what was there before the block",
     )
@@ -284,39 +257,31 @@ def test_a_node_carries_the_module_call_that_recorded_it(lesson):
         [("0", nn.Sequential), {"0": ("0", nn.Sequential)}],
         cause=[
             (lambda got: got[0] == ("", None), "the scope wasn't set for the call"),
-            (lambda got: "nn_module_stack" not in inside.meta, "the node has no module stack"),
-            (lambda got: got[1] == {}, "the node holds the tracer's own stack, which changes"),
-            (
-                lambda got: type(got[1]["0"][1]) is str,
-                "the entry has the class's name, not the class",
-            ),
+            (lambda got: got[1] == {}, "the node has no module stack, or shares the tracer's"),
+            (lambda got: type(got[1]["0"][1]) is str, "the entry has the class's name"),
         ],
         hint="`call_module` sets scope and stack; `create_node` stores a copy of the stack",
     )
 
 
-def test_call_module_works_without_a_trace(lesson):
+def test_the_call_of_a_leaf_is_a_node_and_the_answer_is_its_proxy(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.ReLU())
     x = standing_at(tracer, model)
     answer = tracer.call_module(
         model, lambda x: tracer.call_module(model[0], model[0], (x,), {}), (x,), {}
     )
     *_, node = tracer.graph.nodes
+    equal(
+        [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
+        ["call_module", "0", (x.node,), ["", "0"]],
+        cause=(lambda got: got[3] == [""], "the node was made before the leaf's own entry"),
+        hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
+    )
     holds(
         getattr(answer, "node", None) is node,
         "the proxy of the leaf's node",
         got=answer,
-        cause=(lambda got: got is node, "the node was returned, and not its proxy"),
         hint="`self.create_proxy` makes the node and returns its proxy",
-    )
-    equal(
-        [node.op, node.target, node.args, list(node.meta["nn_module_stack"])],
-        ["call_module", "0", (x.node,), ["", "0"]],
-        cause=(
-            lambda got: got[0] == "call_module" and got[3] == [""],
-            "the node was made before the leaf's own entry",
-        ),
-        hint="`call_module` may use attributes set in `__init__`, `root` and `graph`",
     )
 
 
@@ -358,10 +323,7 @@ def test_each_call_of_a_module_has_a_key_of_its_own(lesson):
         cause=[
             (lambda got: [*got[0][1]] == ["0"], "the second call has the key of the first"),
             (lambda got: [*got[0][1]] == ["0@2"], "the second call has the key `@2`, and not `@1`"),
-            (lambda got: got[0][1]["0@1"][0] == "0@1", "the path in the entry has the key's `@1`"),
-            (lambda got: got[1][1][0] == "0@1", "the target has the key's `@1`"),
-            (lambda got: asked[1] == "0@1", "`is_leaf_module` was asked about the key"),
-            (lambda got: got[1][1][1] == "0@1", "the path in the scope has the key's `@1`"),
+            (lambda got: "0@1" in str(got[1:]), "the path was replaced by the key with its `@1`"),
         ],
         hint="only the key has the count: everything else has the path",
     )
@@ -391,18 +353,15 @@ def test_after_a_call_the_outer_one_is_in_progress_again(lesson):
 def test_after_an_error_in_a_call_it_is_not_in_progress(lesson):
     tracer, model = lesson.Tracer(), nn.Sequential(nn.Sequential())
     standing_at(tracer, model)
-    with refuses(ValueError, cause="the error in `forward` was swallowed"):
-        tracer.call_module(model[0], raises, (), {})
+    with refuses(TypeError, cause="the error in `forward` was swallowed"):
+        tracer.call_module(model[0], len, (), {})
     scope, stack = in_progress(tracer)
     if lesson.Tracer is torch.fx.Tracer:
         stack = []  # torch restores the scope alone, as the page shows
     equal(
         [scope, stack],
         [("", None), []],
-        cause=[
-            (lambda got: got[0] != ("", None), "after an error the scope wasn't restored"),
-            (lambda got: got[1] == ["0"], "after an error the entry of the call is still there"),
-        ],
+        cause=(scope != ("", None), "after an error the scope wasn't restored"),
         hint="restore both in a `finally`",
     )
 
@@ -454,13 +413,7 @@ def test_a_buffer_becomes_a_proxy_if_the_tracer_is_asked(lesson):
         ],
         hint="look at `self.proxy_buffer_attributes`",
     )
-
-
-def test_a_buffer_that_is_none_stays_none(lesson):
-    model, tracer = nn.BatchNorm1d(2, track_running_stats=False), lesson.Tracer()
-    standing_at(tracer, model)
-    tracer.proxy_buffer_attributes = True
-    equal(tracer.getattr("running_mean", None, {}), None, hint="only a tensor becomes a proxy")
+    equal(tracer.getattr("nothing", None, {}), None, hint="only a tensor becomes a proxy")
 
 
 # --- step 6: trace --------------------------------------------------------------------------------
@@ -519,13 +472,7 @@ def test_the_graph_is_made_by_new_graph(lesson):
             return made[-1]
 
     graph = Making().trace(lambda x: x)
-    holds(
-        [graph] == made,
-        "the graph that `self.new_graph()` returned",
-        got=made,
-        cause=(made == [], "`new_graph` wasn't called"),
-        hint="a subclass may override `new_graph`, so call it",
-    )
+    holds([graph] == made, "the graph that `self.new_graph()` returned", got=made)
 
 
 def test_the_output_holds_nodes(lesson):
@@ -535,8 +482,8 @@ def test_the_output_holds_nodes(lesson):
         repr(output.args),
         "([x, {'constant': _tensor_constant0}],)",
         cause=(
-            lambda got: "Proxy(" in got or "tensor(" in got,
-            "the result is in the output node unchanged, but a proxy or a tensor isn't a node",
+            lambda got: "(" in got[1:],
+            "a proxy or a tensor isn't a node, and is in the output",
         ),
         hint="the argument of the output node is `self.create_arg(result)`",
     )
@@ -554,20 +501,6 @@ def test_the_annotation_of_the_result_is_on_the_output(lesson):
         cause=(is_value(None), "the return annotation wasn't passed to the output node"),
         hint="pass it as `type_expr=` of the output node",
     )
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x if x.sum() > 0 else -x, lambda x: [y for y in x], lambda x: torch.add(*x)],
-    ids=["if", "for", "star"],
-)
-def test_control_flow_on_a_proxy_is_refused(lesson, function):
-    with refuses(
-        ValueError,
-        cause="a proxy has no value yet: neither a branch nor a loop can depend on it",
-        hint="`TracerBase` refuses this by itself; don't catch it",
-    ):
-        lesson.Tracer().trace(function)
 
 
 def test_of_a_module_the_forward_of_its_class_is_run(lesson):
@@ -589,57 +522,20 @@ def test_of_a_module_the_forward_of_its_class_is_run(lesson):
     equal(asked, [(nn.Sequential.forward, True)], cause=cause, hint=hint)
 
 
-def test_a_module_of_torch_is_one_node(lesson):
-    equal(
-        call_targets(lesson.Tracer().trace(zoo.SMALL["LeafCalls"]().model)),
-        ["linear", "relu"],
-        cause=(
-            lambda got: not all(isinstance(target, str) for target in got),
-            "modules of torch.nn were traced through",
-        ),
-        hint="run it in `self.patched_modules()`; `is_leaf_module` decides what is one node",
-    )
-
-
-def test_a_sequential_is_traced_through(lesson):
-    equal(
-        call_targets(lesson.Tracer().trace(nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())))),
-        ["0", "1.0"],
-        cause=(lambda got: "1" in got, "`nn.Sequential` was recorded as one call"),
-        hint="if the module isn't a leaf, call `forward(*args, **kwargs)`",
-    )
-
-
-def test_a_class_of_yours_is_traced_through_even_if_it_derives_from_a_leaf(lesson):
+def test_leaves_are_recorded_and_all_other_modules_are_traced_through(lesson):
     class OwnLinear(nn.Linear):
         def forward(self, x):
             return super().forward(x).relu()
 
     same_trace(
         lesson,
-        lambda: nn.Sequential(OwnLinear(2, 2)),
-        cause=(
-            lambda graph: "call_module" in operations(graph),
-            "your class was one call, because of its base class or because it has no children",
-        ),
-        hint="look at `m.__module__`",
-    )
-
-
-def test_hooks_of_a_module_run_while_it_is_traced_through(lesson):
-    def build() -> nn.Module:
-        model = nn.Sequential(nn.Sequential(nn.ReLU()))
-        model[0].register_forward_hook(lambda module, args, output: output + 1)
-        return model
-
-    same_trace(
-        lesson,
-        build,
-        cause=(
-            lambda graph: call_targets(graph) == ["0.0"],
-            "the module's `forward` was called directly, which skips its hooks",
-        ),
-        hint="call the unpatched `nn.Module.__call__`, which runs the hooks",
+        lambda: nn.Sequential(OwnLinear(2, 2), nn.Sequential(nn.Tanh())),
+        cause=[
+            (lambda graph: "0" in call_targets(graph), "your class was one call, as its base is"),
+            (lambda graph: "1" in call_targets(graph), "`nn.Sequential` was recorded as one call"),
+            (lambda graph: "1.0" not in call_targets(graph), "a module of torch.nn isn't a node"),
+        ],
+        hint="run it in `self.patched_modules()`; `is_leaf_module` decides what is one node",
     )
 
 
@@ -653,31 +549,14 @@ def test_a_module_that_the_root_does_not_contain_is_refused(lesson):
         lesson.Tracer().trace(lambda x: outside(x))
 
 
-def test_the_module_stack_is_written_on_each_node(lesson):
-    graph = lesson.Tracer().trace(zoo.SMALL["SharedModules"]().model)
-    equal(
-        module_stacks(graph),
-        module_stacks(torch.fx.Tracer().trace(zoo.SMALL["SharedModules"]().model)),
-        cause=(
-            lambda got: not any("@" in key for stack in got for key in stack),
-            "the second call of a module needs its own key, `path@1`",
-        ),
-        hint="`num_calls` counts how often each path has been called",
-    )
-
-
 def test_the_scope_of_each_node_is_stored_by_its_name(lesson):
     tracer, expected = lesson.Tracer(), torch.fx.Tracer()
-    tracer.trace(zoo.SMALL["DeepNesting"]().model)
-    expected.trace(zoo.SMALL["DeepNesting"]().model)
+    for each in (tracer, expected):
+        each.trace(zoo.SMALL["DeepNesting"]().model)
     equal(
         dict(tracer.node_name_to_scope),
         dict(expected.node_name_to_scope),
-        cause=[
-            (lambda got: "output" not in got, "the output node wasn't made by `self.create_node`"),
-            (lambda got: {*got.values()} == {("", None)}, "the scope wasn't set for a call"),
-            (lambda got: got["output"] != ("", None), "the scope wasn't restored after a call"),
-        ],
+        cause=(lambda got: "output" not in got, "`self.create_node` didn't make the output node"),
         hint="`self.scope = Scope(path, type(m))` during the call",
     )
 
@@ -696,45 +575,13 @@ def test_calls_are_counted_over_all_traces_of_a_tracer(lesson):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_model_is_traced_in_its_current_mode(lesson, training):
-    same_trace(
-        lesson,
-        lambda: DependsOnItsMode().train(training),
-        cause=(
-            lambda graph: {"training": not training}.items() <= [*graph.nodes][1].kwargs.items(),
-            "the trace changed the model's mode",
-        ),
-        hint="don't change `training`: the mode is the caller's choice",
-    )
+    def graph(tracer: torch.fx.Tracer) -> Graph:
+        return tracer.trace(DependsOnItsMode().train(training))
 
-
-def test_parameters_with_equal_numbers_are_told_apart(lesson):
-    same_trace(
-        lesson,
-        Twins,
-        cause=(
-            lambda graph: [node.target for node in graph.find_nodes(op="get_attr")] == ["first"],
-            "the parameter was looked up by its values, so a different one was found",
-        ),
-        hint="compare with `is`, not with `==`",
-    )
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_operations_on_a_buffer_are_recorded_only_if_the_tracer_is_asked(lesson, asked):
-    def graph(base: type) -> Graph:
-        options = {"proxy_buffer_attributes": True} if asked else {}
-        return type("Asking", (base,), options)().trace(ComputesWithABuffer())
-
-    recorded = (lambda graph: "sum" in call_targets(graph), "buffers became proxies when read")
-    lost = (
-        lambda graph: "sum" not in call_targets(graph),
-        "an operation on a buffer ran during the trace",
-    )
     same_graph(
-        graph(lesson.Tracer),
-        graph(torch.fx.Tracer),
-        cause=lost if asked else recorded,
-        hint="`getattr` returns a proxy for a buffer only if `proxy_buffer_attributes` is set",
+        graph(lesson.Tracer()),
+        graph(torch.fx.Tracer()),
+        hint="don't change `training`: the mode is the caller's choice",
     )
 
 
@@ -759,13 +606,10 @@ def test_a_traced_small_model_computes_the_same(lesson, name):
 def test_a_traced_function_with_a_constant_computes_the_same(lesson):
     constant = torch.tensor([1.0, 2.0])
     bare = (lambda error: "'function' object" in str(error), "the root was the function itself")
+    hint = "make the module from `tracer.root`, which has the constants"
     with noting(cause=bare, on=(AttributeError,)):
         actual = lesson.symbolic_trace(lambda x: x + constant)(torch.ones(2))
-    same_numbers(
-        actual,
-        torch.ones(2) + constant,
-        hint="make the module from `tracer.root`, which has the constants",
-    )
+    same_numbers(actual, torch.ones(2) + constant, hint=hint)
 
 
 def named(x):
@@ -800,72 +644,13 @@ def test_the_result_has_the_models_own_parameters(lesson):
     )
 
 
-def test_a_graph_module_can_be_traced_again(lesson):
-    first = lesson.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
-    same_graph(
-        lesson.Tracer().trace(first),
-        torch.fx.Tracer().trace(first),
-        meta=META,
-        hint="generated code is traced like any other: take `forward` from `type(root)`",
-    )
-
-
-def test_the_graph_of_resnet18_is_the_same_as_torchs(lesson):
+def test_resnet18_has_the_graph_of_torch_and_computes_the_same(lesson):
     specimen = zoo.resnet18()
-    graph = lesson.Tracer().trace(specimen.model)
-    same_graph(graph, torch.fx.Tracer().trace(specimen.model), meta=META)
-
-
-def test_traced_resnet18_computes_the_same(lesson):
-    specimen = zoo.resnet18()
-    same_numbers(
-        lesson.symbolic_trace(specimen.model)(*specimen.inputs),
-        specimen.eager(),
-        hint="compare the graphs first: `pytest tests/test_tracer.py -k graph`",
-    )
+    same_trace(lesson, lambda: specimen.model)
+    same_numbers(lesson.symbolic_trace(specimen.model)(*specimen.inputs), specimen.eager())
 
 
 # --- the whole: a subclass decides ----------------------------------------------------------------
-
-
-def test_a_subclass_decides_what_is_a_leaf(lesson):
-    asked = []
-
-    class Whole(lesson.Tracer):
-        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-            asked.append(module_qualified_name)
-            return module_qualified_name in ("block.inner", "0")
-
-    equal(
-        call_targets(Whole().trace(zoo.SMALL["DeepNesting"]().model))[:1],
-        ["block.inner"],
-        cause=[
-            (lambda _: not asked, "`is_leaf_module` isn't called"),
-            (lambda _: "block.inner" not in asked, "`is_leaf_module` isn't called with the path"),
-        ],
-        hint="call `self.is_leaf_module(m, self.path_of_module(m))` in `call_module`",
-    )
-
-
-def test_a_subclass_sees_every_call_of_a_module(lesson):
-    calls = []
-
-    class Watching(lesson.Tracer):
-        def call_module(self, m, forward, args, kwargs):
-            calls.append((self.path_of_module(m), len(args), sorted(kwargs)))
-            return super().call_module(m, forward, args, kwargs)
-
-    Watching().trace(zoo.SMALL["KeywordArguments"]().model)
-    equal(
-        calls,
-        [("bilinear", 0, ["input1", "input2"])],
-        cause=[
-            (is_value([]), "calls bypass `call_module`"),
-            (lambda got: got[0][0] == "", "the root's own call is among them"),
-            (lambda got: not got[0][2], "keyword arguments are lost"),
-        ],
-        hint="the patched `nn.Module.__call__` calls `self.call_module(m, forward, args, kwargs)`",
-    )
 
 
 def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
@@ -896,87 +681,31 @@ def test_a_subclass_changes_nodes_proxies_and_arguments(lesson):
 # --- the whole: nothing remains patched -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("inside"), TypeError("inside"), KeyboardInterrupt()], ids=repr
-)
-def test_after_an_error_in_forward_everything_is_restored(lesson, error):
-    with refuses(type(error), cause="the error in forward was swallowed"):
-        lesson.Tracer().trace(Failing(error))
-    equal(
-        [restored(), torch_says()],
-        [True, False],
-        cause=[
-            (lambda got: not got[0], RESTORE),
-            (lambda got: got[1], "torch's flag stays on after an error"),
-        ],
-        hint=RESTORE_HINT,
-    )
-
-
-def test_a_trace_inside_a_trace_leaves_the_outer_one_running(lesson):
-    inner = []
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.relu = nn.ReLU()
-
-        def forward(self, x):
-            inner.append(lesson.Tracer().trace(nn.Sequential(nn.Tanh())))
-            inner.append(torch_says())
-            return self.relu(x)
-
-    graph = lesson.Tracer().trace(Model())
-    equal(
-        [call_targets(inner[0]), call_targets(graph), inner[1], restored()],
-        [["0"], ["relu"], True, True],
-        cause=[
-            (
-                lambda got: got[0] == ["0"] and got[1] != ["relu"],
-                "the inner trace restored the originals, so the outer one records no more modules",
-            ),
-            (lambda got: not got[2], "torch's flag isn't set after the inner trace"),
-        ],
-        hint="restore what was there before: it may be another trace's patch",
-    )
-
-
 @pytest.mark.parametrize("name", ["Buffers", "Constants", "ParametersWithoutForward"])
 def test_one_tracer_traces_many_models(lesson, name):
-    expected = torch.fx.Tracer().trace(zoo.SMALL[name]().model)
-    same_graph(lesson.Tracer().trace(zoo.SMALL[name]().model), expected)
     tracer = lesson.Tracer()
-    tracer.trace(zoo.SMALL["Constants"]().model)
-    tracer.trace(zoo.SMALL["ParametersWithoutForward"]().model)
+    for other in ("Constants", "ParametersWithoutForward"):
+        tracer.trace(zoo.SMALL[other]().model)
     same_graph(
         tracer.trace(zoo.SMALL[name]().model),
-        expected,
-        cause=(
-            True,
-            "something is left from an earlier trace: a new tracer records the right graph",
-        ),
-        hint="create the state of a trace at its start",
+        torch.fx.Tracer().trace(zoo.SMALL[name]().model),
+        hint="create the state of a trace at its start: is something left from an earlier one?",
     )
 
 
 def test_two_tracers_share_nothing(lesson):
-    first, second, expected = lesson.Tracer(), lesson.Tracer(), torch.fx.Tracer()
-    first.trace(zoo.SMALL["SharedModules"]().model)
-    shared = [name for name in STATE if getattr(first, name, 1) is getattr(second, name, 2)]
-    cause = (bool(shared), f"both tracers share `{[*shared, '-'][0]}`: it belongs to the class")
-    hint = "create the state of a tracer in `__init__`"
-    same_graph(
-        second.trace(zoo.SMALL["DeepNesting"]().model),
-        expected.trace(zoo.SMALL["DeepNesting"]().model),
-        meta=META,
-        cause=cause,
-        hint=hint,
+    tracers = lesson.Tracer(), lesson.Tracer()
+    for tracer in tracers:
+        tracer.trace(zoo.SMALL["SharedModules"]().model)
+    names = ("node_name_to_scope", "module_stack", "num_calls")
+    first, second = ([id(getattr(tracer, name)) for name in names] for tracer in tracers)
+    holds(
+        not {*first} & {*second},
+        "a table of scopes, a module stack and a count of calls for each tracer",
+        hint="create the state of a tracer in `__init__`, and not in the class",
     )
-    states = [dict(tracer.node_name_to_scope) for tracer in (second, expected)]
-    equal(*states, cause=cause, hint=hint)
 
 
-STATE = ("node_name_to_scope", "module_stack", "num_calls", "scope")
 ENGINE = ("trace", "is_leaf_module", "call_module", "getattr")
 
 

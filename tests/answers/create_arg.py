@@ -125,7 +125,7 @@ def the_index_is_built_once_and_for_all(lesson):
 
 
 @wrong(
-    "test_a_parameter_that_was_replaced_is_refused",
+    "test_a_parameter_that_was_replaced_or_lost_its_owner_is_refused",
     says="a path that leads to another parameter by now",
 )
 def the_index_never_forgets(lesson):

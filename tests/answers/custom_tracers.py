@@ -48,18 +48,8 @@ def puts_the_roots_path_back(lesson):
         return result
 
 
-@wrong("test_a_shared_module_has_its_first_name_at_each_call", says="ask `path_of_module`")
-def takes_the_last_name(lesson):
-    """Looks the path up in an index that the last registered name wins."""
-
-    @on(lesson.ModulePathTracer)
-    def path_of_module(self, mod):
-        names = self.root.named_modules(remove_duplicate=False)
-        return next(name for name, module in reversed(list(names)) if module is mod)
-
-
 @wrong(
-    "test_placeholders_belong_to_the_root_and_the_output_has_no_entry",
+    "test_inputs_and_parameters_have_a_path_and_the_output_has_no_entry",
     says="record the path where proxies are created",
 )
 def notes_every_node(lesson):
@@ -114,7 +104,10 @@ def drops_the_annotation(lesson):
         return original(self, kind, target, args, kwargs, name)
 
 
-@wrong("test_every_node_has_the_tag", says="every node passes through `create_node`")
+@wrong(
+    "test_every_node_has_the_tag_and_nothing_else_is_changed",
+    says="every node passes through `create_node`",
+)
 def tags_proxies_only(lesson):
     """Puts the tag on in ``create_proxy``: the output and constants go without."""
 
@@ -131,9 +124,8 @@ def tags_proxies_only(lesson):
 
 
 @wrong(
-    "test_functions_between_modules_belong_to_the_root",
+    "test_an_operation_after_a_call_belongs_to_the_caller_again",
     says="the keys of the table are the names of the nodes",
-    never="doesn't set the current path",
 )
 def keys_by_name(lesson):
     """Notes the path under the node's name, where the node itself is asked for."""

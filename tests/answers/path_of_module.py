@@ -51,8 +51,8 @@ def modules_are_compared_by_class(lesson):
 
 
 @wrong(
-    "test_a_module_that_equals_another_is_not_that_module",
-    says="modules that are equal were taken for one: they were compared with `==`",
+    "test_two_modules_of_one_class_are_told_apart",
+    says="compare with `is`, or index by `id(module)`",
 )
 def modules_are_compared_with_equality(lesson):
     """Uses ``==``, which asks the module's class, and that may say yes to anything."""

@@ -49,14 +49,14 @@ class Model(nn.Module):
         return x
 
 
-def plugged(lesson) -> torch.fx.Tracer:
-    """Return torch's ``Tracer`` with the lesson's class as its first base."""
-    return type("Plugged", (own(lesson.CreateArg, "create_arg"), torch.fx.Tracer), {})()
+def plugged(lesson, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
+    """Return a tracer with the lesson's class as its first base."""
+    return type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})()
 
 
 def tracer_at(lesson, root: nn.Module, base: type[TracerBase] = torch.fx.Tracer) -> TracerBase:
     """Return a tracer with the lesson's class as its first base, at the beginning of a trace."""
-    return standing(type("Plugged", (own(lesson.CreateArg, "create_arg"), base), {})(), root)
+    return standing(plugged(lesson, base), root)
 
 
 def standing(tracer: TracerBase, root: nn.Module) -> TracerBase:
@@ -112,7 +112,7 @@ def kept_on_the_root(tracer, value: object, name: str, hint: str = "") -> None:
         ],
         hint=hint,
     )
-    holds(path.startswith(name), f"a name that begins with `{name}`", got=path, hint=hint)
+    holds(path.startswith(name), f"a name that begins with `{name}`", got=path)
 
 
 def proxy(tracer, name: str = "x"):
@@ -131,9 +131,12 @@ class Unknown:
     """A class that the tracer doesn't know."""
 
 
-class ManyTensors(nn.Module):
+class HoldsMany(nn.Module):
+    """Has as many parameters, buffers and modules as it is told to."""
+
     def __init__(self, size: int):
         super().__init__()
-        self.weights = nn.ParameterList(torch.zeros(1) for _ in range(size))
         for number in range(size):
+            self.register_parameter(f"weight{number}", nn.Parameter(torch.zeros(1)))
             self.register_buffer(f"buffer{number}", torch.zeros(1))
+            self.register_module(f"module{number}", nn.Identity())

@@ -71,11 +71,6 @@ def type_of_output(graph: Graph) -> object:
     return graph.output_node().type
 
 
-def untyped(graph: Graph) -> bool:
-    """Return whether no placeholder has a type."""
-    return all(annotation is None for *_, annotation in placeholders(graph))
-
-
 def code(graph: Graph) -> str:
     return graph.python_code("self").src
 
@@ -94,11 +89,3 @@ def twice(function: Callable) -> Callable:
         return function(*args, **kwargs) * 2
 
     return wrapper
-
-
-def branching(x, flag, scale=2):
-    return x * scale if flag else x - scale
-
-
-def nested(x):
-    return x["left"] + x["both"][0] * x["both"][1]

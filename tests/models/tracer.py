@@ -15,8 +15,6 @@ from tests.suite.expect import Cause
 
 META = ("nn_module_stack",)
 ORIGINAL_CALL, ORIGINAL_GETATTR = nn.Module.__call__, nn.Module.__getattr__
-RESTORE = "`nn.Module` is still patched"
-RESTORE_HINT = "patch in a context manager and restore in its `finally`"
 
 
 def same_trace(
@@ -59,10 +57,6 @@ def in_progress(tracer: torch.fx.Tracer) -> list[object]:
     return [(tracer.scope.module_path, tracer.scope.module_type), list(tracer.module_stack)]
 
 
-def raises() -> None:
-    raise ValueError
-
-
 def restored() -> bool:
     return nn.Module.__call__ is ORIGINAL_CALL and nn.Module.__getattr__ is ORIGINAL_GETATTR
 
@@ -73,48 +67,9 @@ class DependsOnItsMode(nn.Module):
         return x * 2 if torch.is_grad_enabled() else x
 
 
-class Twins(nn.Module):
-    """Two parameters with the same numbers."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Parameter(torch.ones(2))
-        self.second = nn.Parameter(torch.ones(2))
-
-    def forward(self, x):
-        return x * self.first + self.second
-
-
-class ComputesWithABuffer(nn.Module):
-    """Does something to a buffer before a proxy meets it."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.rand(2))
-
-    def forward(self, x):
-        return (self.mean.sum() + x, self.mean)
-
-
 class Failing(nn.Module):
-    """Raises in the middle of its forward, two modules deep."""
-
-    def __init__(self, error: BaseException):
-        super().__init__()
-        self.error = error
-        self.inner = nn.Sequential(nn.ReLU(), Raising(error))
-
     def forward(self, x):
-        return self.inner(x * 2)
-
-
-class Raising(nn.Module):
-    def __init__(self, error: BaseException):
-        super().__init__()
-        self.error = error
-
-    def forward(self, x):
-        raise self.error
+        raise ValueError
 
 
 class Waiting(nn.Module):

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_structure
 
 from tests import zoo
 from tests.models.create_arg import (
-    ManyTensors,
+    HoldsMany,
     Model,
     is_refused,
     kept_on_the_root,
@@ -44,58 +44,43 @@ def test_a_value_registered_later_is_found(tracer, make):
     late = "what was registered after the first lookup is not known"
     with noting(cause=late, on=(NotImplementedError,)):
         got = target_of(tracer, tracer.root.late)
-    equal(got, "late", cause=(lambda got: got != "late", late))
+    equal(got, "late", cause=(True, late))
 
 
-def test_a_buffer_that_was_replaced_is_a_constant(tracer):
-    old = tracer.root.mean
+IN_TORCH = "torch remembers what it found when the trace began, and reads the new tensor"
+
+
+@pytest.mark.parametrize(
+    "name", ["mean", pytest.param("table", marks=pytest.mark.beyond(IN_TORCH))]
+)
+def test_a_tensor_that_was_replaced_is_a_constant(tracer, name):
+    old = getattr(tracer.root, name)
     tracer.create_arg(old)
-    tracer.root.mean = torch.rand(2)
-    leads_to_itself(tracer, old, "mean")
-
-
-def leads_to_itself(tracer, tensor: torch.Tensor, old_path: str) -> None:
-    path = target_of(tracer, tensor)
+    setattr(tracer.root, name, torch.rand(2))
+    path = target_of(tracer, old)
     holds(
-        operator.attrgetter(path)(tracer.root) is tensor,
+        operator.attrgetter(path)(tracer.root) is old,
         "a path that leads to this very tensor",
         got=path,
-        cause=(is_value(old_path), "the answer is a path that leads to another tensor by now"),
+        cause=(is_value(name), "the answer is a path that leads to another tensor by now"),
     )
 
 
-def test_a_parameter_that_was_replaced_is_refused(tracer):
-    old = tracer.root.weight
-    tracer.create_arg(old)
-    tracer.root.child.tied = tracer.root.weight = nn.Parameter(torch.rand(2))
-    got = target_of(tracer, old)
-    holds(
-        is_refused(got),
-        "NameError",
-        got=got,
-        cause=(is_value("weight"), "the answer is a path that leads to another parameter by now"),
-    )
-
-
-def test_a_parameter_whose_owner_was_removed_is_refused(tracer):
-    old = tracer.root.child.weight
-    tracer.create_arg(old)
+def test_a_parameter_that_was_replaced_or_lost_its_owner_is_refused(tracer):
+    replaced, lost = tracer.root.weight, tracer.root.child.weight
+    tracer.create_arg([replaced, lost])
+    tracer.root.weight = nn.Parameter(torch.rand(2))
     del tracer.root.child
-    got = target_of(tracer, old)
+    got = [target_of(tracer, old) for old in (replaced, lost)]
     holds(
-        is_refused(got),
-        "NameError",
+        all(map(is_refused, got)),
+        "NameError for both",
         got=got,
-        cause=(is_value("child.weight"), "the answer is a path that leads nowhere"),
+        cause=[
+            (got[0] == "weight", "the answer is a path that leads to another parameter by now"),
+            (got[1] == "child.weight", "the answer is a path that leads nowhere"),
+        ],
     )
-
-
-@pytest.mark.beyond("torch remembers what it found when the trace began, and reads the new tensor")
-def test_a_tensor_whose_attribute_was_replaced_is_a_constant(tracer):
-    old = tracer.root.table
-    tracer.create_arg(old)
-    tracer.root.table = old.clone()
-    leads_to_itself(tracer, old, "table")
 
 
 def test_if_there_are_several_paths_to_a_tensor_attribute_the_last_counts(lesson):
@@ -107,14 +92,21 @@ def test_if_there_are_several_paths_to_a_tensor_attribute_the_last_counts(lesson
 # --- other constants, names, errors ---------------------------------------------------------------
 
 
-def test_a_script_object_is_a_constant(tracer):
-    with noting(cause="`TracerBase` doesn't know script objects"):
-        kept_on_the_root(tracer, torch.classes.profiling._ScriptProfile(), "_torchbind_obj")
+class Switch(metaclass=torch.fx.ProxyableClassMeta):
+    """A class whose construction can be recorded; an instance from before the trace is given."""
 
 
-def test_a_spec_of_a_container_is_a_constant(tracer):
+OTHER_CONSTANTS = {
+    "_torchbind_obj": lambda: torch.classes.profiling._ScriptProfile(),
+    "_tree_spec_constant": lambda: tree_structure([1, {"key": 2}]),
+    "_Switch_constant_": Switch,
+}
+
+
+@pytest.mark.parametrize("prefix", OTHER_CONSTANTS)
+def test_three_more_kinds_of_objects_are_constants(tracer, prefix):
     with noting(cause="`TracerBase` doesn't know them"):
-        kept_on_the_root(tracer, tree_structure([1, {"key": 2}]), "_tree_spec_constant")
+        kept_on_the_root(tracer, OTHER_CONSTANTS[prefix](), prefix)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -127,25 +119,6 @@ def test_the_owner_of_a_script_method_is_what_the_model_holds(lesson):
     for _ in range(2):
         path = target_of(tracer, method.owner)  # a new object each time
         equal(path, "child.scripted._c", cause=(is_value("_torchbind_obj0"), "compare with `==`"))
-
-
-def test_a_script_object_that_the_model_holds_is_read_from_there(lesson):
-    model = Model()
-    model.child.profiler = torch.classes.profiling._ScriptProfile()
-    tracer = tracer_at(lesson, model)
-    tracer.tensor_attrs = {model.child.profiler: "child.profiler"}  # as a trace of torch's begins
-    equal(target_of(tracer, model.child.profiler), "child.profiler")
-
-
-class Switch(metaclass=torch.fx.ProxyableClassMeta):
-    """A class whose construction can be recorded; this instance was made before the trace."""
-
-    def __init__(self, on: bool):
-        self.on = on
-
-
-def test_an_instance_of_a_proxyable_class_is_a_constant(tracer):
-    kept_on_the_root(tracer, Switch(on=True), "_Switch_constant_")
 
 
 @pytest.mark.beyond("torch says that the parameter is not a member of this module")
@@ -167,38 +140,22 @@ class NameTaken(nn.Module):
 
 @pytest.mark.beyond("torch asks `hasattr`, which makes a node where a parameter has the name")
 def test_the_search_for_a_free_name_is_not_recorded(lesson):
-    equal(
-        [node.target for node in plugged(lesson).trace(NameTaken()).find_nodes(op="get_attr")],
-        ["_tensor_constant1"],
-        cause=(
-            lambda got: "_tensor_constant0" in got,
-            "asking the model for an attribute was recorded: an unused node reads it",
-        ),
-    )
+    graph = plugged(lesson).trace(NameTaken())
+    equal([node.target for node in graph.find_nodes(op="get_attr")], ["_tensor_constant1"])
 
 
 # --- cost -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.beyond("torch scans all parameters for each one")
-@pytest.mark.parametrize("tensors", [nn.Module.parameters, nn.Module.buffers])
-def test_a_tensor_costs_the_same_in_a_large_model(lesson, tensors):
+@pytest.mark.beyond("torch scans all parameters, all buffers or all modules for each one")
+@pytest.mark.parametrize("held", [nn.Module.parameters, nn.Module.buffers, nn.Module.children])
+def test_a_value_costs_the_same_in_a_large_model(lesson, held):
     def work(size: int) -> Callable[[], object]:
-        model = ManyTensors(size)
-        tracer, wanted = tracer_at(lesson, model, TracerBase), list(tensors(model))
-        return lambda: [tracer.create_arg(tensor) for tensor in wanted]
+        model = HoldsMany(size)
+        tracer, wanted = tracer_at(lesson, model), list(held(model))
+        return lambda: [tracer.create_arg(value) for value in wanted]
 
-    is_linear(work, 200, "tensors")
-
-
-@pytest.mark.beyond("outside of a trace torch searches all modules for each one")
-def test_a_module_costs_the_same_in_a_large_model(lesson):
-    def work(size: int) -> Callable[[], object]:
-        model = nn.Sequential(*(nn.Identity() for _ in range(size)))
-        tracer, wanted = tracer_at(lesson, model), list(model)
-        return lambda: [tracer.create_arg(module) for module in wanted]
-
-    is_linear(work, 100, "modules")
+    is_linear(work, 200, "values")
 
 
 def test_a_constant_costs_the_same_after_many(lesson):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from torch import nn
 
@@ -14,19 +16,7 @@ from tests.models.path_of_module import (
     plugged,
     tracer_at,
 )
-from tests.suite import equal, holds, is_value, lines_run, noting, refuses
-
-
-def test_a_module_registered_later_is_found(lesson):
-    root = nn.Sequential(nn.ReLU())
-    tracer = tracer_at(lesson, root)
-    path_of(tracer, root[0])
-    root.append(nn.Sequential(nn.Tanh()))
-    equal(
-        path_of(tracer, root[1][0]),
-        "1.0",
-        cause=(is_refused, "only what was registered at the first call is known"),
-    )
+from tests.suite import equal, holds, is_linear, is_value, noting, refuses
 
 
 def test_a_module_that_was_removed_is_refused(lesson):
@@ -43,15 +33,19 @@ def test_a_module_that_was_removed_is_refused(lesson):
     )
 
 
-def test_a_module_whose_owner_moved_has_its_new_path(lesson):
+def test_a_module_that_came_later_or_moved_with_its_owner_has_its_new_path(lesson):
     root = nn.Sequential(nn.Sequential(nn.ReLU()), nn.Tanh())
     tracer, inner = tracer_at(lesson, root), root[0][0]
     path_of(tracer, inner)
     root[0], root[1] = root[1], root[0]
+    root.append(nn.Sequential(nn.Sigmoid()))
     equal(
-        path_of(tracer, inner),
-        "1.0",
-        cause=(is_value("0.0"), "the module's owner is somewhere else by now: check the whole way"),
+        [path_of(tracer, inner), path_of(tracer, root[2][0])],
+        ["1.0", "2.0"],
+        cause=[
+            (lambda got: got[0] == "0.0", "the module's owner has moved: check the whole way"),
+            (lambda got: is_refused(got[1]), "only what the first call read is known"),
+        ],
     )
 
 
@@ -68,50 +62,26 @@ def test_the_error_names_the_class_of_the_module_and_of_the_root(lesson):
         tracer.path_of_module(nn.Bilinear(1, 1, 1))
 
 
-@pytest.mark.beyond("`named_modules` keeps what it has met in a set, and leaves the second one out")
-def test_a_module_that_claims_to_equal_every_other_has_its_own_path(lesson):
-    root = nn.Sequential(EqualWithOneHash(), nn.ReLU(), EqualWithOneHash())
+@pytest.mark.beyond("`named_modules` keeps a set: it leaves equal modules out, and needs a hash")
+@pytest.mark.parametrize("kind", [EqualWithOneHash, Unhashable])
+def test_a_module_whose_class_has_its_own_equality_has_its_own_path(lesson, kind):
+    root = nn.Sequential(kind(), nn.ReLU(), kind())
     tracer = tracer_at(lesson, root)
-    equal(
-        [path_of(tracer, module) for module in root],
-        ["0", "1", "2"],
-        cause=(
-            lambda got: got[0] == got[2],
-            "modules were compared with `==` (a dict does so too)",
-        ),
+    unhashable = (
+        lambda error: "unhashable" in str(error),
+        "modules went into a set or a dict: one of yours, or the one inside `named_modules`",
     )
-
-
-HASH = (
-    "a class with its own `__eq__` has no hash, and modules went into a set or became keys of a "
-    "dict: one of yours, or the one inside `named_modules`, `named_children` and `children`"
-)
-
-
-@pytest.mark.beyond("a module without a hash can't be put into that set")
-def test_a_module_without_a_hash_has_a_path(lesson):
-    root = nn.Sequential(Unhashable(), Unhashable())
-    tracer = tracer_at(lesson, root)
-    with noting(cause=(lambda error: "unhashable" in str(error), HASH), on=(TypeError,)):
-        got = path_of(tracer, root[1])
-    equal(
-        got, "1", cause=(is_value("0"), "modules were compared with `==`: these are equal, and two")
-    )
-
-
-def cost_of_a_lookup(lesson, size: int) -> int:
-    root = nn.Sequential(*(nn.ReLU() for _ in range(size)))
-    tracer = tracer_at(lesson, root)
-    path_of(tracer, root[0])
-    return lines_run(lambda: tracer.path_of_module(root[size - 1]))
+    with noting(cause=unhashable, on=(TypeError,)):
+        got = [path_of(tracer, module) for module in root]
+    same = (got[0] == got[2], "modules were compared with `==` (a dict does so too)")
+    equal(got, ["0", "1", "2"], cause=same)
 
 
 @pytest.mark.beyond("outside of a trace, torch scans all modules for each one")
 def test_a_lookup_costs_the_same_in_a_large_model(lesson):
-    small, large = cost_of_a_lookup(lesson, 10), cost_of_a_lookup(lesson, 1000)
-    holds(
-        large <= 2 * small,
-        "about as many steps among 1000 modules as among 10",
-        got=f"{small} and {large} lines of Python",
-        cause=(large >= 1000, "every call searches all modules (a linear scan per lookup)"),
-    )
+    def work(size: int) -> Callable[[], object]:
+        root = nn.Sequential(*(nn.ReLU() for _ in range(size)))
+        tracer = tracer_at(lesson, root)
+        return lambda: [tracer.path_of_module(module) for module in root]
+
+    is_linear(work, 100, "modules")

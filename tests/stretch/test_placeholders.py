@@ -14,47 +14,73 @@ from torch.utils._pytree import tree_structure
 
 from tests import zoo
 from tests.models.placeholders import (
-    branching,
     graph_module,
     names,
-    nested,
     placeholders,
     plugged,
     same_trace,
     twice,
-    untyped,
 )
 from tests.suite import equal, noting, refuses, same_numbers, warns_of
 
 
-@pytest.mark.parametrize(
-    "concrete",
-    [{"flag": True}, {"flag": False, "scale": 3}],
-    ids=repr,
-)
-def test_a_concrete_argument_decides_the_branch(lesson, concrete):
+def branching(x, flag, scale=2):
+    return x * scale if flag else x - scale
+
+
+def masked(x, mask=None):
+    return x if mask is None else x * mask
+
+
+def first_and_others(x, *others):
+    return x - others[0]
+
+
+def nested(x, flag):
+    return x["left"] + x["both"][0] * x["both"][1] if flag else x
+
+
+nested.__annotations__ = {"x": dict, "flag": bool}
+
+
+class Branching(nn.Module):
+    def forward(self, x, flag, scale=2):
+        return branching(x, flag, scale)
+
+
+class AnyNumber(nn.Module):
+    def forward(self, *args):
+        return args[0] - args[1]
+
+
+class TakesAPair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x, y):
+        return self.linear(x[0] + x[1]) + y
+
+
+CONCRETE = {
+    "a flag": (branching, {"flag": True}),
+    "a flag and a number": (branching, {"flag": False, "scale": 3}),
+    "None": (masked, {"mask": None}),
+    "a tuple": (branching, (PH, True, 3)),
+    "a tuple for a module": (Branching(), (PH, True, 3)),
+    "two of any number": (first_and_others, (PH, PH)),
+    "three of any number for a module": (AnyNumber(), (PH, PH, PH)),
+    "containers": (nested, {"x": {"left": PH, "both": (PH, PH)}, "flag": True}),
+    "a container for a module": (TakesAPair(), {"x": [PH, PH]}),
+}
+
+
+@pytest.mark.parametrize("kind", CONCRETE)
+def test_a_trace_with_concrete_arguments_is_the_trace_of_torch(lesson, kind):
+    root, concrete = CONCRETE[kind]
     unused = "`concrete_args` wasn't used for this parameter: the function got a proxy"
     with noting(cause=unused, on=(TraceError,)):
-        same_trace(lesson, lambda: branching, concrete_args=concrete)
-
-
-@pytest.mark.filterwarnings("ignore:Was not able to add assertion")
-def test_a_wrong_value_for_a_concrete_argument_is_noticed(lesson):
-    traced = graph_module(lesson, branching, concrete_args={"flag": True})
-    with refuses(
-        AssertionError,
-        "flag",
-        "True",
-        cause="the graph doesn't check the value for which it was traced",
-    ):
-        traced(torch.ones(1), False, 2)
-
-
-def test_a_concrete_none_is_checked(lesson):
-    def function(x, mask=None):
-        return x if mask is None else x * mask
-
-    same_trace(lesson, lambda: function, concrete_args={"mask": None})
+        same_trace(lesson, lambda: root, concrete_args=concrete)
 
 
 def test_a_value_that_cannot_be_checked_causes_a_warning(lesson):
@@ -65,53 +91,8 @@ def test_a_value_that_cannot_be_checked_causes_a_warning(lesson):
 def test_concrete_arguments_belong_to_one_trace(lesson):
     tracer = plugged(lesson)
     tracer.trace(branching, {"flag": True})
-    graphs = [each.trace(lambda x, flag: x + flag) for each in (tracer, plugged(lesson))]
-    equal(
-        [names(placeholders(graph)) for graph in graphs],
-        [["x", "flag"], ["x", "flag"]],
-        cause=(
-            lambda got: "flag_1" in got[0] + got[1],
-            "concrete arguments were kept for the next one",
-        ),
-    )
-
-
-def test_a_concrete_argument_has_no_annotation(lesson):
-    def function(x, flag):
-        return x["a"] if flag else x["b"]
-
-    function.__annotations__ = {"x": dict, "flag": bool}
-    same_trace(
-        lesson,
-        lambda: function,
-        cause=(lambda graph: not untyped(graph), "a leaf was given the type of the whole"),
-        concrete_args={"x": {"a": PH, "b": PH}, "flag": True},
-    )
-
-
-class Branching(nn.Module):
-    def forward(self, x, flag, scale=2):
-        return branching(x, flag, scale)
-
-
-@pytest.mark.parametrize("build", [lambda: branching, Branching], ids=["function", "module"])
-def test_concrete_arguments_may_be_a_tuple(lesson, build):
-    same_trace(lesson, build, concrete_args=(PH, True, 3))
-
-
-class AnyNumber(nn.Module):
-    def forward(self, *args):
-        return args[0] - args[1]
-
-
-def first_and_others(x, *others):
-    return x - others[0]
-
-
-@pytest.mark.parametrize("build", [AnyNumber, lambda: first_and_others], ids=["module", "function"])
-@pytest.mark.parametrize("concrete", [(PH, PH), (PH, PH, PH)], ids=len)
-def test_a_tuple_says_how_many_arguments_there_are(lesson, build, concrete):
-    same_trace(lesson, build, concrete_args=concrete)
+    graph = tracer.trace(lambda x, flag: x + flag)
+    equal(names(placeholders(graph)), ["x", "flag"])
 
 
 def test_a_forward_of_any_number_of_arguments_without_self_is_refused(lesson):
@@ -121,13 +102,6 @@ def test_a_forward_of_any_number_of_arguments_without_self_is_refused(lesson):
 
     with refuses(RuntimeError, "self"):
         plugged(lesson).trace(WithoutSelf(), (PH, PH))
-
-
-@pytest.mark.unasked
-def test_one_of_any_number_of_arguments_has_the_attributes_of_its_placeholder(lesson):
-    graph = plugged(lesson).trace(AnyNumber(), (PH, PHWithMeta("key")))
-    _, second, *_ = graph.nodes
-    equal((second.name, second.ph_key), ("input_1", "key"))
 
 
 @pytest.mark.beyond("a value that isn't a placeholder becomes an input as well")
@@ -169,15 +143,6 @@ def test_a_default_does_not_become_a_node(lesson, default):
 # --- containers ----------------------------------------------------------------------------------
 
 
-def test_a_nested_input_is_flattened_into_placeholders(lesson):
-    same_trace(
-        lesson,
-        lambda: nested,
-        cause=(lambda graph: len(placeholders(graph)) == 1, "the structure became one placeholder"),
-        concrete_args={"x": {"left": PH, "both": (PH, PH)}},
-    )
-
-
 STRUCTURES = {
     "list of one": [PH],
     "nothing in nothing": ((), {}),
@@ -196,52 +161,27 @@ def test_the_function_gets_the_structure_that_was_given(lesson, kind):
     same_trace(
         lesson,
         lambda: function,
-        cause=(
-            lambda graph: seen[0] != seen[1],
-            "the function got another container: is one of one element, or of none, lost?",
-        ),
+        cause=(lambda graph: seen[0] != seen[1], "the function got another container"),
         concrete_args={"x": STRUCTURES[kind]},
     )
 
 
 @pytest.mark.unasked
 def test_a_node_has_the_attributes_of_its_placeholder(lesson):
-    graph = plugged(lesson).trace(lambda x: x["a"], {"x": {"a": PHWithMeta("key")}})
-    equal(next(iter(graph.nodes)).ph_key, "key")
-
-
-def test_a_graph_with_a_nested_input_is_called_with_the_structure(lesson):
-    traced = graph_module(lesson, nested, concrete_args={"x": {"left": PH, "both": (PH, PH)}})
-    value = {"left": torch.ones(2), "both": (torch.full((2,), 2.0), torch.full((2,), 3.0))}
-    same_numbers(traced(value), nested(value))
+    in_a_dict = plugged(lesson).trace(lambda x: x["a"], {"x": {"a": PHWithMeta("key")}})
+    one_of_any = plugged(lesson).trace(AnyNumber(), (PHWithMeta("key"), PH))
+    equal([next(iter(graph.nodes)).ph_key for graph in (in_a_dict, one_of_any)], ["key", "key"])
 
 
 def test_the_structure_of_the_output_is_rebuilt(lesson):
     def function(x):
-        return {"sum": x[0] + x[1], "all": [x[0], (x[1],)]}
+        return {"sum": x["left"] + x["both"][0], "all": [x["left"], (x["both"][1],)]}
 
-    traced = graph_module(lesson, function, concrete_args={"x": [PH, PH]})
-    value = [torch.ones(2), torch.zeros(2)]
-    same_numbers(
-        traced(value),
-        function(value),
-        cause=(
-            lambda got: isinstance(got, list),
-            "the output was flattened, and not put together again",
-        ),
-    )
-
-
-def test_a_nested_input_of_a_module_keeps_self(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(2, 2)
-
-        def forward(self, x, y):
-            return self.linear(x[0] + x[1]) + y
-
-    same_trace(lesson, Model, concrete_args={"x": [PH, PH]})
+    structure = {"left": PH, "both": (PH, PH)}
+    traced = graph_module(lesson, function, concrete_args={"x": structure})
+    value = {"left": torch.ones(2), "both": (torch.zeros(2), torch.ones(2))}
+    flattened = (lambda got: isinstance(got, list), "the output was flattened, and stayed flat")
+    same_numbers(traced(value), function(value), cause=flattened)
 
 
 # --- decorated functions -------------------------------------------------------------------------
@@ -253,16 +193,9 @@ def test_a_decorator_survives_keyword_only_parameters(lesson):
     def function(x, *, by=1):
         return x + by
 
-    rebuilt = "the wrapper got all by position, or new code with the counts of another function"
-    with noting(cause=rebuilt):
-        traced = graph_module(lesson, function)
+    lost = (lambda got: got.tolist() == [4.0, 4.0], "the decorator is lost: it doubles the result")
     same_numbers(
-        traced(torch.ones(2), 3),
-        torch.full((2,), 8.0),
-        cause=(
-            lambda got: got.tolist() == [4.0, 4.0],
-            "the decorator is lost: it doubles the result",
-        ),
+        graph_module(lesson, function)(torch.ones(2), 3), torch.full((2,), 8.0), cause=lost
     )
 
 
