@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import random
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from tests.models.placeholders import (
     arguments_for,
     called,
     graph_module,
-    logged,
     names,
     placeholders,
     same_trace,
     signature_of,
+    twice,
     type_of_output,
 )
 from tests.suite import barred, equal, holds, is_value, noting, own, refuses, same_numbers
@@ -209,7 +208,7 @@ def test_forward_without_self_is_refused(lesson):
 
 
 def test_a_function_that_takes_all_by_position_is_returned_itself(lesson):
-    functions = [plain, logged(plain), logged(lambda x, *rest: rest)]
+    functions = [plain, twice(plain), twice(lambda x, *rest: rest)]
     got = [lesson.call_by_position(function, 2) for function in functions]
     inner = (got[1] is plain, "of a decorated function, the inner one was returned")
     same = [result is function for result, function in zip(got, functions, strict=True)]
@@ -304,8 +303,8 @@ def test_a_variadic_function_keeps_its_closure_its_globals_and_its_variables(les
 
 
 def test_a_decorated_function_is_seen_through(lesson):
-    @logged
-    @logged
+    @twice
+    @twice
     def function(x, y: int = 1):
         return x + y
 
@@ -321,11 +320,8 @@ def test_a_decorated_function_is_seen_through(lesson):
 
 
 def test_a_decorated_function_still_runs_its_decorator(lesson):
-    def doubled(function: Callable) -> Callable:
-        return functools.wraps(function)(lambda *args: function(*args) * 2)
-
     same_numbers(
-        graph_module(lesson, doubled(lambda x: x + 1))(torch.ones(2)),
+        graph_module(lesson, twice(lambda x: x + 1))(torch.ones(2)),
         torch.full((2,), 4.0),
         cause=(
             lambda got: got.tolist() == [2.0, 2.0],

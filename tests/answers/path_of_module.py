@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from torch import nn
 
 from tests.suite.answers import on, right, wrong
 
-Search = Callable[[nn.Module, nn.Module], str | None]
+Search = Callable[[nn.Module, nn.Module], Iterable[str]]
 
 
-def searched_by(lesson: ModuleType) -> Callable[[Search], Search]:
-    """Let a function look for a module in the root: it returns the path, or nothing."""
+def searched_by(lesson: ModuleType, search: Search) -> None:
+    """Let a function look for a module below the root: the first path that it yields counts."""
 
-    def put(search: Search) -> Search:
-        @on(lesson.PathOfModule)
-        def path_of_module(self, mod):
-            path = search(self.root, mod)
-            if path is None:
-                raise foreign(mod, self.root)
+    @on(lesson.PathOfModule)
+    def path_of_module(self, mod):
+        for path in search(self.root, mod):
             return path
-
-        return search
-
-    return put
+        raise foreign(mod, self.root)
 
 
 def foreign(mod: nn.Module, root: nn.Module) -> NameError:
     return NameError(f"{type(mod).__name__} is not below {type(root).__name__}")
-
-
-# --- wrong: which module is meant -----------------------------------------------------------------
 
 
 @wrong(
@@ -44,10 +35,10 @@ def foreign(mod: nn.Module, root: nn.Module) -> NameError:
 def modules_are_compared_by_class(lesson):
     """Takes the first module of the same class."""
 
-    @searched_by(lesson)
     def search(root, mod):
-        paths = (path for path, module in root.named_modules() if type(module) is type(mod))
-        return next(paths, None)
+        return (path for path, module in root.named_modules() if type(module) is type(mod))
+
+    searched_by(lesson, search)
 
 
 @wrong(
@@ -57,12 +48,10 @@ def modules_are_compared_by_class(lesson):
 def modules_are_compared_with_equality(lesson):
     """Uses ``==``, which asks the module's class, and that may say yes to anything."""
 
-    @searched_by(lesson)
     def search(root, mod):
-        return next((path for path, module in root.named_modules() if module == mod), None)
+        return (path for path, module in root.named_modules() if module == mod)
 
-
-# --- wrong: where is searched ---------------------------------------------------------------------
+    searched_by(lesson, search)
 
 
 @wrong(
@@ -72,10 +61,10 @@ def modules_are_compared_with_equality(lesson):
 def only_the_direct_children_are_searched(lesson):
     """Uses ``named_children``, which is one level deep."""
 
-    @searched_by(lesson)
     def search(root, mod):
-        children = [("", root), *root.named_children()]
-        return next((path for path, module in children if module is mod), None)
+        return (path for path, module in [("", root), *root.named_children()] if module is mod)
+
+    searched_by(lesson, search)
 
 
 @wrong(
@@ -85,58 +74,53 @@ def only_the_direct_children_are_searched(lesson):
 def the_tree_is_searched_breadth_first(lesson):
     """Uses a queue, which finds the shallow name of a shared module before the deep one."""
 
-    @searched_by(lesson)
     def search(root, mod):
         queue = deque([("", root)])
         while queue:
             path, module = queue.popleft()
             if module is mod:
-                return path
+                yield path
             for name, child in module.named_children():
                 queue.append((f"{path}.{name}".lstrip("."), child))
-        return None
+
+    searched_by(lesson, search)
 
 
 @wrong("test_a_module_tree_with_a_cycle_ends", says="infinite recursion")
 def the_search_walks_round_a_cycle(lesson):
     """Doesn't remember where the search has been."""
 
-    @searched_by(lesson)
-    def search(root, mod):
-        return next((path for path, module in walk("", root) if module is mod), None)
-
-    def walk(path, module):
-        yield path, module
+    def search(module, mod, path=""):
+        if module is mod:
+            yield path
         for name, child in module.named_children():
-            yield from walk(f"{path}.{name}".lstrip("."), child)
+            yield from search(child, mod, f"{path}.{name}".lstrip("."))
 
-
-# --- wrong: what the path looks like --------------------------------------------------------------
+    searched_by(lesson, search)
 
 
 @wrong("test_a_child_is_called_by_its_name", says="a leading dot")
 def the_path_begins_with_a_dot(lesson):
     """Joins the name of the root, which is empty, with a dot as well."""
 
-    @searched_by(lesson)
-    def search(root, mod, path=""):
-        if root is mod:
-            return path
-        below = (search(child, mod, f"{path}.{name}") for name, child in root.named_children())
-        return next((found for found in below if found is not None), None)
+    def search(module, mod, path=""):
+        if module is mod:
+            yield path
+        for name, child in module.named_children():
+            yield from search(child, mod, f"{path}.{name}")
+
+    searched_by(lesson, search)
 
 
 @wrong("test_the_first_of_two_names_is_the_path", says="the last name overwrote the first")
 def the_last_of_two_names_wins(lesson):
     """Lets each name of a shared module overwrite the one before."""
 
-    @searched_by(lesson)
     def search(root, mod):
         modules = root.named_modules(remove_duplicate=False)
-        return {id(module): path for path, module in modules}.get(id(mod))
+        return reversed([path for path, module in modules if module is mod])
 
-
-# --- wrong: what is remembered --------------------------------------------------------------------
+    searched_by(lesson, search)
 
 
 @wrong(
@@ -173,12 +157,13 @@ def the_index_never_forgets(lesson):
 def the_path_is_written_on_the_modules_each_time(lesson):
     """Writes fresh notes, which are right, and leaves them on the caller's model."""
 
-    @searched_by(lesson)
     def search(root, mod):
         for path, module in root.named_modules():
             module._path = root, path
         owner, path = getattr(mod, "_path", (None, ""))
-        return path if owner is root else None
+        return [path] if owner is root else []
+
+    searched_by(lesson, search)
 
 
 # --- right ----------------------------------------------------------------------------------------
@@ -188,35 +173,37 @@ def the_path_is_written_on_the_modules_each_time(lesson):
 def a_plain_scan(lesson):
     """Loops over ``named_modules`` in each call."""
 
-    @searched_by(lesson)
     def search(root, mod):
-        return next((path for path, module in root.named_modules() if module is mod), None)
+        return (path for path, module in root.named_modules() if module is mod)
+
+    searched_by(lesson, search)
 
 
 @right(core_only=True)
 def a_recursive_search(lesson):
     """Looks in a module and then below it, and knows where it has been."""
 
-    @searched_by(lesson)
     def search(root, mod):
         return search_below("", root, mod, visited=set())
 
     def search_below(path, module, mod, visited):
         if module is mod:
-            return path
+            yield path
         visited.add(id(module))
         for name, child in module._modules.items():
             if child is not None and id(child) not in visited:
-                found = search_below(f"{path}.{name}".lstrip("."), child, mod, visited)
-                if found is not None:
-                    return found
-        return None
+                yield from search_below(f"{path}.{name}".lstrip("."), child, mod, visited)
+
+    searched_by(lesson, search)
 
 
 @right(core_only=True)
 def a_dict_for_each_call(lesson):
     """Makes a dict of all paths by identity that lives for one call."""
 
-    @searched_by(lesson)
-    def search(root, mod):
-        return {id(module): path for path, module in root.named_modules()}.get(id(mod))
+    @on(lesson.PathOfModule)
+    def path_of_module(self, mod):
+        paths = {id(module): path for path, module in self.root.named_modules()}
+        if id(mod) not in paths:
+            raise foreign(mod, self.root)
+        return paths[id(mod)]

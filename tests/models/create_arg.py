@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import torch
 from torch import nn
 from torch.fx import Graph, Node
 from torch.fx.proxy import Scope, TracerBase
 
 from tests.suite import holds, own
-
-
-class Point(NamedTuple):
-    x: object
-    y: object
-
-
-@dataclass
-class Box:
-    inside: object
-    label: object = "box"
-
-
-class Mode(enum.Enum):
-    FAST = "fast"
 
 
 class Model(nn.Module):

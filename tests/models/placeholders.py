@@ -75,14 +75,6 @@ def code(graph: Graph) -> str:
     return graph.python_code("self").src
 
 
-def logged(function: Callable) -> Callable:
-    @functools.wraps(function)
-    def wrapper(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return wrapper
-
-
 def twice(function: Callable) -> Callable:
     @functools.wraps(function)
     def wrapper(*args, **kwargs):

@@ -37,15 +37,6 @@ def call_targets(graph: Graph) -> list[object]:
     return [node.target for node in graph.nodes if node.op.startswith("call")]
 
 
-def operations(graph: Graph) -> list[str]:
-    return [node.op for node in graph.nodes]
-
-
-def module_stacks(graph: Graph) -> list[list[str]]:
-    """The keys of each node's module stack."""
-    return [list(node.meta.get("nn_module_stack", {})) for node in graph.nodes]
-
-
 def is_leaf(lesson, home: str) -> bool:
     """Return whether a module is a leaf whose class was written in the Python module ``home``."""
     module = type("Module", (nn.Module,), {"__module__": home})()
