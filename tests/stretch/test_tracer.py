@@ -79,7 +79,7 @@ class Record(OrderedDict):
 
 CONTAINERS = {
     "OrderedDict": lambda x: OrderedDict(a=x, b=[x + 1]),
-    "defaultdict": lambda x: defaultdict(list, a=[x]),
+    "defaultdict": lambda x: defaultdict(None, a=[x]),
     "a list": lambda x: Boxes([x, x + 1]),
     "inside others": lambda x: {"a": [OrderedDict(b=x), Boxes([1])]},
     "a dataclass": lambda x: Record(x, x + 1),
