@@ -48,15 +48,6 @@ def every_function_is_a_call_function(lesson):
     lesson.is_tensor_method_or_property = lambda function: False
 
 
-@wrong("test_an_operation_returns_a_proxy_of_its_node", says="is a Proxy again")
-def an_operation_answers_with_a_node(lesson):
-    """Creates the node, and returns it instead of its proxy."""
-    record_call = lesson.record_call
-    lesson.record_call = lambda function, *args, **kwargs: (
-        record_call(function, *args, **kwargs).node
-    )
-
-
 # --- wrong: attributes and methods ----------------------------------------------------------------
 
 
@@ -106,12 +97,6 @@ def the_tracer_is_not_asked(lesson):
     @on(lesson.Proxy)
     def __bool__(self):
         raise lesson.TraceError("no")
-
-
-@wrong("test_a_refusal_is_an_error_that_is_raised", says="the error was returned")
-def the_length_is_an_error(lesson):
-    """Returns the error instead of raising it."""
-    lesson.Proxy.__len__ = lambda self: self.refusal(RuntimeError, "no length", "take `shape`")
 
 
 @wrong("test_unpacking_into_names_is_indexing", says="another number of elements")
