@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 from torch import fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
@@ -43,14 +42,12 @@ def plain(value: Any) -> Any:
         return next((each for each in (list, dict) if issubclass(value, each)), value)
     if isinstance(value, tuple | list):
         items = map(plain, value)
-        return type(value)(*items) if hasattr(value, "_fields") else as_sequence(value, items)
+        if hasattr(value, "_fields"):
+            return type(value)(*items)
+        return tuple(items) if isinstance(value, tuple) else list(items)
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     return value
-
-
-def as_sequence(value: Any, items: Any) -> Any:
-    return tuple(items) if isinstance(value, tuple) else list(items)
 
 
 def error_of(call: Callable[[], object]) -> str:
@@ -72,31 +69,20 @@ def refuse(*args: object) -> None:
     raise Refused
 
 
-class Small(nn.Module):
-    """A parameter, a submodule, a function and a method."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = nn.Linear(4, 3)
-        self.scale = nn.Parameter(torch.rand(4))
-
-    def forward(self, x: Any) -> Any:
-        y = self.linear(x * self.scale)
-        return torch.relu(y).sum(dim=-1)
-
-
 def small() -> fx.GraphModule:
-    return fx.symbolic_trace(Small())
+    """A parameter, a submodule, a function and a method."""
+    return fx.symbolic_trace(zoo.SMALL["EveryOpcode"]().model)
 
 
 def traced(function: Callable[..., object]) -> fx.GraphModule:
     return fx.symbolic_trace(function)
 
 
-def described(shape_prop: Any, build: Callable[[], Run], *options: object) -> list[Any]:
+def described(
+    shape_prop: Any, build: Callable[[], zoo.Specimen], *options: object
+) -> list[dict[str, Any]]:
     """Return the shape and type that each node has for its value, after a run."""
-    run = build()
+    run = run_of(build())
     shape_prop(run.module, *options).propagate(*run.values)
     keys = "tensor_meta", "type"
     return [
@@ -112,9 +98,7 @@ def keeping(lesson: Any, module: Any) -> Any:
 
 def same_shapes(lesson: Any, build: Callable[[], zoo.Specimen]) -> None:
     """Run twice, once by torch, and compare the shape and type in each node."""
-    ours, theirs = (
-        described(each, lambda: run_of(build())) for each in (lesson.ShapeProp, ShapeProp)
-    )
+    ours, theirs = (described(each, build) for each in (lesson.ShapeProp, ShapeProp))
     for our, their in zip(ours, theirs, strict=True):
         missing, extra = sorted(their.keys() - our), sorted(our.keys() - their)
         cause = [
