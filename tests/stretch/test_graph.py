@@ -6,6 +6,7 @@ import copy
 import functools
 import operator
 import pickle
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -16,12 +17,9 @@ from tests import zoo
 from tests.models import _effects as effects
 from tests.models import graph as cases
 from tests.models.graph import (
-    Owner,
     chain,
     diamond,
-    rebuilt,
     same_edits,
-    same_print,
     same_script,
     state,
     swapped,
@@ -40,21 +38,14 @@ def placeholders(lesson, names: str):
 # --- names ----------------------------------------------------------------------------------------
 
 
-def numbered_as_by_torch(lesson, candidates):
+AGAIN = [pytest.param(each, marks=NUMBERED_AGAIN) for each in cases.NUMBERED_SINCE_2_12]
+
+
+@pytest.mark.parametrize("candidates", [*cases.NUMBERED, *AGAIN], ids=str)
+def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
     ours, theirs = lesson.Namespace(), fx.graph._Namespace()
     expected = [theirs.create_name(each, None) for each in candidates]
     equal([ours.create_name(each) for each in candidates], expected)
-
-
-@pytest.mark.parametrize("candidates", cases.NUMBERED.values(), ids=cases.NUMBERED)
-def test_names_are_numbered_as_torch_numbers_them(lesson, candidates):
-    numbered_as_by_torch(lesson, candidates)
-
-
-@NUMBERED_AGAIN
-@pytest.mark.parametrize("candidates", cases.NUMBERED_AGAIN.values(), ids=cases.NUMBERED_AGAIN)
-def test_numbering_continues_from_the_last_number_of_a_base(lesson, candidates):
-    numbered_as_by_torch(lesson, candidates)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +84,18 @@ def test_a_target_that_the_module_lacks_causes_a_warning(lesson):
 
 
 @pytest.mark.parametrize(
-    ("op", "target"), [("call", "x"), ("call_function", "relu"), ("call_method", torch.relu)]
+    ("op", "target", "args"),
+    [
+        ("call", "x", ()),
+        ("call_function", "relu", ()),
+        ("call_method", torch.relu, ()),
+        ("call_function", max, [1]),
+    ],
 )
-def test_an_impossible_node_is_refused(lesson, op, target):
+def test_an_impossible_node_is_refused(lesson, op, target, args):
     graph = lesson.Graph()
-    with refuses((AssertionError, ValueError), cause="the node was created"):
-        graph.create_node(op, target, name="x")
+    with refuses((AssertionError, TypeError, ValueError), cause="the node was created"):
+        graph.create_node(op, target, args, name="x")
     equal(len(graph.nodes), 0)
 
 
@@ -153,25 +150,17 @@ def test_an_inserted_argument_is_copied_and_is_an_input(lesson):
     equal((node.all_input_nodes, repr(node.args)), ([x, y], "([x], y)"))
 
 
-@pytest.mark.parametrize("args", [{"args": [1]}, {"kwargs": [1]}, {"args": "ab"}], ids=str)
-def test_arguments_of_another_type_are_refused(lesson, args):
-    with refuses((AssertionError, TypeError)):
-        lesson.Graph().create_node("call_function", max, **args)
-
-
 @pytest.mark.parametrize("only_kwargs", [False, True])
 def test_normalized_arguments_have_the_names_of_the_signature(lesson, only_kwargs):
     def edit(graph):
         x = graph.placeholder("x")
         calls = [
-            graph.call_function(nn.functional.relu, (x,)),
             graph.call_function(nn.functional.relu, (x,), {"inplace": True}),
             graph.call_module("linear", (x,)),
-            graph.call_module("linear", (), {"input": x}),
             graph.call_method("relu", (x,)),
         ]
         words = {"normalize_to_only_use_kwargs": only_kwargs}
-        return [node.normalized_arguments(Owner(), **words) for node in calls]
+        return [node.normalized_arguments(effects.Owner(), **words) for node in calls]
 
     same_edits(lesson, edit)
 
@@ -230,11 +219,10 @@ def test_the_order_is_right_between_any_two_nodes(lesson, where):
 
 def test_nodes_are_found_by_opcode_and_target(lesson):
     def edit(graph):
-        x, relu, tanh, *_ = diamond(graph).nodes
-        relu.prepend(graph.call_function(torch.tanh, (x,)))
+        tanh = diamond(graph).find_nodes(op="call_function", target=torch.tanh)[0]
         tanh.target = torch.relu
         wanted = [("placeholder", None), ("call_function", torch.tanh), ("call_method", "relu")]
-        wanted += [("call_function", torch.relu), ("get_attr", None), ("call_method", "tanh")]
+        wanted += [("call_function", torch.relu), ("get_attr", None)]
         return [graph.find_nodes(op=op, target=target) for op, target in wanted]
 
     same_edits(lesson, edit)
@@ -243,19 +231,19 @@ def test_nodes_are_found_by_opcode_and_target(lesson):
 # --- erased nodes, and other graphs' --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edit", [lambda x, y: x.prepend(y), lambda x, y: x.graph.erase_node(y)])
+OF_ANOTHER_GRAPH = [
+    lambda x, y: x.prepend(y),
+    lambda x, y: x.graph.erase_node(y),
+    pytest.param(lambda x, y: x.graph.inserting_before(y), marks=pytest.mark.unasked),
+    pytest.param(lambda x, y: x.graph.inserting_after(y), marks=pytest.mark.unasked),
+]
+
+
+@pytest.mark.parametrize("edit", OF_ANOTHER_GRAPH)
 def test_a_node_of_another_graph_is_refused(lesson, edit):
     x, y = (lesson.Graph().placeholder(name) for name in "xy")
-    with refuses((AssertionError, RuntimeError, ValueError), cause="the other graph lost a node"):
+    with refuses((AssertionError, RuntimeError, ValueError), cause="the other graph's was taken"):
         edit(x, y)
-
-
-@pytest.mark.unasked
-@pytest.mark.parametrize("inserting", ["inserting_before", "inserting_after"])
-def test_a_node_of_another_graph_is_no_insertion_point(lesson, inserting):
-    x, y = (lesson.Graph().placeholder(name) for name in "xy")
-    with refuses((AssertionError, ValueError)):
-        getattr(x.graph, inserting)(y)
 
 
 def test_erasing_a_node_again_causes_a_warning(lesson):
@@ -333,7 +321,6 @@ def test_a_long_graph_can_be_pickled(lesson):
         ("get_attr", "linear.weight", True),
         ("get_attr", "linear", True),
         ("get_attr", "linear.scale", False),
-        ("get_attr", "nothing", False),
         ("call_module", "linear", True),
         ("call_module", "linear.weight", False),
         ("call_module", "nowhere", False),
@@ -341,12 +328,9 @@ def test_a_long_graph_can_be_pickled(lesson):
     ],
 )
 def test_lint_checks_that_the_targets_exist(lesson, op, target, is_fine):
-    graph = lesson.Graph(Owner())
+    graph = lesson.Graph(effects.Owner())
     graph.create_node(op, target)
-    if is_fine:
-        graph.lint()
-        return
-    with refuses(RuntimeError, target, cause="the missing target wasn't noticed"):
+    with nullcontext() if is_fine else refuses(RuntimeError, target, cause="it wasn't noticed"):
         graph.lint()
 
 
@@ -375,31 +359,9 @@ def test_a_call_without_an_effect_is_dead(lesson, name):
     equal(kept(lesson, name), [])
 
 
-@pytest.mark.beyond("the write is erased: a model computes something else")
-def test_a_model_computes_the_same_without_its_dead_code(lesson):
-    def model(x):
-        y = x * 1
-        y.add_(1), torch.sin(y)
-        return y * 2
-
-    traced = fx.symbolic_trace(model).graph
-    graph = lesson.Graph()
-    graph.output(graph.graph_copy(traced, {}))
-    equal(graph.eliminate_dead_code(), True)
-    equal([node.name for node in graph.nodes], ["x", "mul", "add_", "mul_1", "output"])
-
-
 def test_a_function_that_draws_random_numbers_may_be_dead(lesson):
     node = lesson.Graph().call_function(torch.ops.aten.rand.default, ((2,),))
     equal((node.is_impure(), node.is_impure(impure_random=False)), (True, False))
-
-
-def test_a_module_with_an_effect_is_not_dead(lesson):
-    owner = Owner()
-    graph = lesson.Graph(owner)
-    graph.call_module("linear", (graph.placeholder("x"),)), graph.call_module("noisy")
-    equal(graph.eliminate_dead_code(), True)
-    equal([node.name for node in graph.nodes], ["x", "noisy"])
 
 
 def test_lint_finds_two_nodes_of_one_name(lesson):
@@ -412,27 +374,14 @@ def test_lint_finds_two_nodes_of_one_name(lesson):
 # --- printing and code ----------------------------------------------------------------------------
 
 
-@pytest.mark.beyond("only with the package `tabulate`")
-def test_a_graph_is_printed_as_a_table(lesson, capsys):
-    graph = lesson.Graph()
-    graph.output([graph.placeholder("x")])
-    graph.print_tabular()
-    expected = """
-opcode       name    target    args    kwargs
------------  ------  --------  ------  --------
-placeholder  x       x         ()      {}
-output       output  output    ([x],)  {}
-"""
-    equal(capsys.readouterr().out, expected.lstrip())
-
-
 @pytest.mark.parametrize("name", [*zoo.SMALL, "ResNet18"])
 def test_graphs_of_models_are_printed_as_torch_prints_them(lesson, name):
     model = torchvision.models.resnet18() if name == "ResNet18" else zoo.SMALL[name]().model
     traced = fx.Tracer().trace(model)
     graph = lesson.Graph()
     graph.output(graph.graph_copy(traced, {}), traced.output_node().type)
-    same_print(graph, traced)
+    for got, expected in zip(str(graph).splitlines(), str(traced).splitlines(), strict=True):
+        equal(got, expected)
 
 
 def test_annotations_and_defaults_are_printed(lesson):
@@ -487,29 +436,20 @@ def reverse(graph):
         next(iter(graph.nodes)).prepend(node)
 
 
-def insert(node, count):
-    with node.graph.inserting_before(node):
-        for _ in range(count):
-            node.graph.placeholder("new")
-
-
 def compare(graph):
     for node in list(graph.nodes):
-        insert(node, 2)
+        with graph.inserting_before(node):
+            graph.placeholder("new"), graph.placeholder("new")
         assert node.prev.prev < node.prev < node
 
 
 WORK = {
     "building": lambda graph, count: lambda: chain(graph, count),
     "dead code": lambda graph, count: unused(chain(graph, count)).eliminate_dead_code,
-    "replacing": lambda graph, count: functools.partial(rebuilt, chain(graph, count)),
     "copying": lambda graph, count: lambda: type(graph)().graph_copy(chain(graph, count), {}),
-    "linting": lambda graph, count: chain(graph, count).lint,
-    "printing": lambda graph, count: chain(graph, count).__str__,
     "pickling": lambda graph, count: lambda: pickle.dumps(chain(graph, count)),
     "users": lambda graph, count: functools.partial(swapped, chain(graph, count)),
     "moving": lambda graph, count: functools.partial(reverse, chain(graph, count)),
-    "inserting": lambda graph, count: functools.partial(insert, graph.placeholder("x"), count),
     "comparing": lambda graph, count: functools.partial(compare, chain(graph, count)),
 }
 
@@ -519,14 +459,10 @@ def test_the_work_grows_with_the_number_of_nodes(lesson, work):
     is_linear(lambda count: work(lesson.Graph(), count), 100, "nodes")
 
 
-AT_LENGTH = [100, *(pytest.param(first, marks=pytest.mark.slow) for first in range(200, 1100, 100))]
-
-
 @NUMBERED_AGAIN
-@pytest.mark.parametrize("first", AT_LENGTH)
-def test_long_random_edits(lesson, first):
-    for seed in range(first, first + 10):
-        same_script(lesson, seed, 60, cases.OddEditor)
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_long_random_edits(lesson, seed):
+    same_script(lesson, seed, 60, cases.OddEditor)
 
 
 # --- dead code ------------------------------------------------------------------------------------
