@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from given.schedule import Timed, Wire, inputs_of, sum_shared
+from given.schedule import Timed, Wire, check, inputs_of, sum_shared
 from lessons.schedule import (
     Engine,
     Rehearsal,
@@ -75,9 +75,7 @@ def main(options) -> None:
         batch = torch.rand(512, 256, generator=data), torch.randint(256, (512,), generator=data)
         inputs = inputs_of(gm.graph, batch, options.microbatches)
         if step == 0:
-            rehearsal = Rehearsal(gm, stages)
-            rehearsal.without_data(inputs[0])
-            rehearsal.refuse_writes()
+            check(Rehearsal(gm, stages), inputs[0])
         wire = Timed((Blocking if options.blocking else Wire)(stages, orders[rank]))
         engine = Watched(gm, stages, rank, wire, inputs)
         dist.barrier()

@@ -114,38 +114,26 @@ def inputs_of(graph: Any, batch: Sequence[Any], microbatches: int) -> list[dict[
             see.
     """
     nodes = graph.find_nodes(op="placeholder")
-    defaults = [each for node in nodes[len(batch) :] for each in node.args]
-    values = [*batch, *defaults]
+    values = [*batch, *(each for node in nodes[len(batch) :] for each in node.args)]
     if len(values) != len(nodes):
         names = ", ".join(node.name for node in nodes)
         raise TypeError(f"the model takes {names}: {len(batch)} arguments don't fit")
-    sizes = {len(tensor) for tensor in _tensors_of(values) if tensor.dim()}
+    tensors = _tensors_of(values)
+    if any(not tensor.dim() for tensor in tensors):
+        raise ValueError("a tensor without dimensions can't be cut: pass a number")
+    sizes = {len(tensor) for tensor in tensors}
     if len(sizes) > 1:
         raise ValueError(f"the tensors of a batch have {sizes} examples: give all equally many")
-    parts = [microbatches_of(value, microbatches) for value in values]
-    return [dict(zip(nodes, each, strict=True)) for each in zip(*parts, strict=True)]
-
-
-def microbatches_of(value: Any, microbatches: int) -> list[Any]:
-    """Cut each tensor in a value into equal parts, and return the value once per part.
-
-    Parts of different sizes are refused: the mean of their losses isn't that of the batch.
-
-    >>> microbatches_of({"x": torch.arange(4), "scale": 2.0}, 2)
-    [{'x': tensor([0, 1]), 'scale': 2.0}, {'x': tensor([2, 3]), 'scale': 2.0}]
-    """
-    for tensor in _tensors_of(value):
-        if not tensor.dim() or len(tensor) % microbatches:
-            what = f"a batch of {len(tensor)}" if tensor.dim() else "a tensor without dimensions"
-            way_out = f"choose a multiple of {microbatches}" if tensor.dim() else "pass a number"
-            raise ValueError(
-                f"{what} can't be cut into {microbatches} equal micro-batches: {way_out}"
-            )
+    if any(size % microbatches for size in sizes):
+        raise ValueError(
+            f"a batch of {sizes.pop()} can't be cut into {microbatches} equal micro-batches: "
+            f"choose a multiple of {microbatches}"
+        )
 
     def part(number: int) -> Any:
-        return tree_map_only(Tensor, lambda tensor: tensor.chunk(microbatches)[number], value)
+        return tree_map_only(Tensor, lambda tensor: tensor.chunk(microbatches)[number], values)
 
-    return [part(number) for number in range(microbatches)]
+    return [dict(zip(nodes, part(number), strict=True)) for number in range(microbatches)]
 
 
 def _tensors_of(value: Any) -> list[Tensor]:
@@ -374,10 +362,9 @@ class Workers(ThreadPoolExecutor):
     """Threads that have the autocast of the thread that makes them; plain threads have none."""
 
     def __init__(self, count: int) -> None:
-        devices = ("cpu", "cuda")
         state = [
             (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-            for device in devices
+            for device in ("cpu", "cuda")
         ]
         super().__init__(count, initializer=_set_autocast, initargs=(state,))
 
@@ -398,12 +385,7 @@ def arrived(tensor: Tensor) -> Tensor:
 
 
 class Timed:
-    """Measures how long one worker waits for values from a channel.
-
-    Attributes:
-        channel: The channel.
-        waited: So many seconds, so far.
-    """
+    """A channel that knows for how many seconds one worker has ``waited`` for values."""
 
     def __init__(self, channel: Any) -> None:
         self.channel, self.send, self.waited = channel, channel.send, 0.0

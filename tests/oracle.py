@@ -257,19 +257,13 @@ def backend(gm, example_inputs):
 
 @of("schedule")
 def gpipe(stages, microbatches):
-    """Return what ``ScheduleGPipe`` lets each stage run."""
-    return orders("ScheduleGPipe", stages, microbatches)
+    from tests.models.schedule import torch_orders
+
+    return torch_orders("ScheduleGPipe", stages, microbatches)
 
 
 @of("schedule")
 def one_f_one_b(stages, microbatches):
-    """Return what ``Schedule1F1B`` lets each stage run."""
-    return orders("Schedule1F1B", stages, microbatches)
-
-
-def orders(schedule, stages, microbatches):
-    from torch.distributed import pipelining
-
     from tests.models.schedule import torch_orders
 
-    return torch_orders(getattr(pipelining, schedule), stages, microbatches)
+    return torch_orders("Schedule1F1B", stages, microbatches)

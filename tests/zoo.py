@@ -180,31 +180,36 @@ class Dataclasses(nn.Module):
         return operator.getitem([Box(x.neg()), x], 1)
 
 
-@specimen((2, 4))
-class PlainValues(nn.Module):
-    """dtype, device, layout, memory format, ``None``, ``...``, ``range``-like and size values."""
-
-    def forward(self, x):
-        x = x.to(torch.float64).to(device=torch.device("cpu"), memory_format=torch.preserve_format)
-        x = x + torch.zeros(torch.Size([2, 4]), dtype=torch.float64, layout=torch.strided)
-        return x[..., None].sum(dim=(0, 1), dtype=None)
-
-
 def keep(x, *values, **options):
-    """A function that records itself, whatever it is given, and gives its first argument."""
+    """Return the first argument. A tracer records the call, whatever it is given."""
     if has_torch_function((x,)):
         return handle_torch_function(keep, (x,), x, *values, **options)
     return x
 
 
+class Keep(nn.Identity):
+    """A leaf that does the same: it is said to be torch's."""
+
+    __module__ = "torch.nn.modules.keep"
+
+    def forward(self, x, *values, **options):
+        return x
+
+
 @specimen((2, 4))
-class AnythingToAFunction(nn.Module):
-    """A value of every kind as an argument of a function: by position, and by keyword."""
+class AnythingToACall(nn.Module):
+    """A value of every kind as an argument of a function and of a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.keep = Keep()
 
     def forward(self, x):
         size = torch.Size([2, 4])
         y = keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
-        return keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+        y = keep(y, **PLAIN, **around(y.size(1)), size=size) + x
+        y = self.keep(y, *PLAIN.values(), *around(x.size(0)).values(), size)
+        return self.keep(y, **PLAIN, **around(y.size(1)), size=size)
 
 
 @specimen((2, 4), template="{} and {a_slice}")
@@ -216,29 +221,6 @@ class AnythingToAMethod(nn.Module):
         size = torch.Size([2, 4])
         y = x + x.new_zeros(size) + x.new_ones(size=size)
         return y, template.format(filled, **PLAIN, **around(x.size(1)))
-
-
-class Keep(nn.Identity):
-    """A leaf that takes anything, and gives its first argument: it is said to be torch's."""
-
-    __module__ = "torch.nn.modules.keep"
-
-    def forward(self, x, *values, **options):
-        return x
-
-
-@specimen((2, 4))
-class AnythingToAModule(nn.Module):
-    """A value of every kind as an argument of a module: by position, and by keyword."""
-
-    def __init__(self):
-        super().__init__()
-        self.keep = Keep()
-
-    def forward(self, x):
-        size = torch.Size([2, 4])
-        y = self.keep(x, *PLAIN.values(), *around(x.size(0)).values(), size)
-        return self.keep(y, **PLAIN, **around(y.size(1)), size=size) + x
 
 
 @specimen((2, 4))
@@ -306,22 +288,13 @@ class Buffers(nn.Module):
         return x * self.scale + self.shift
 
 
-class RawWeight(nn.Module):
-    """A child whose parameters are read without calling it."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(4))
-        self.bias = nn.Parameter(torch.rand(4))
-
-
 @specimen((2, 4))
 class ParametersWithoutForward(nn.Module):
     """Parameters of a child that is never called, one of them twice, and a tied one."""
 
     def __init__(self):
         super().__init__()
-        self.child = RawWeight()
+        self.child = nn.LayerNorm(4)
         self.tied = self.child.bias
         self.linear = nn.Linear(4, 4)
 
@@ -515,12 +488,11 @@ class SmallResNet(nn.Module):
 
 def resnet18() -> Specimen:
     """torchvision's ResNet18 with seeded weights, in eval mode, and one small image."""
-    return copy.deepcopy(first_resnet18())
+    return copy.deepcopy(_resnet18())  # to fill its weights takes much longer
 
 
 @cache
-def first_resnet18() -> Specimen:
-    """Return what is copied: to fill its weights takes much longer."""
+def _resnet18() -> Specimen:
     return classifier("resnet18", side=64)
 
 

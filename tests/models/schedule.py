@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, dropout, linear, relu
+from torch.nn.functional import cross_entropy, linear, relu
 from torch.utils._pytree import tree_map_only
 
 from given.schedule import Wire, arrived, inputs_of, sum_shared
@@ -26,12 +26,18 @@ from kata.paths import ROOT
 from tests.suite import equal, holds
 from tests.suite.engine import symbolic_trace
 from tests.suite.expect import Words, mismatch, numeric_difference
+from tests.suite.implementations import core_of, reference_of
 
 # --- models
 
 
 class Training(nn.Module):
-    """A model that returns its loss; subclasses have the ``output`` of which it is one."""
+    """Three layers and a parameter; the loss is one of the ``output``, which subclasses have."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(4, 4) for _ in range(3))
+        self.scale = nn.Parameter(torch.rand(4))
 
     def forward(self, x, mask, target):
         return cross_entropy(self.output(x, mask), target)
@@ -43,119 +49,84 @@ class Training(nn.Module):
 class Skip(Training):
     """A parameter of its own, a module used twice, values that pass by a stage, a size, a list."""
 
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.scale = nn.Parameter(torch.rand(4))
-
     def output(self, x, mask):
-        early = self.first(x) * self.scale
+        early = self.a(x) * self.scale
         left, right = early.chunk(2, -1)
-        late = torch.relu(self.first(torch.cat([right, left], -1) * mask))
-        return self.last(late / x.size(-1) + early) * self.scale
+        late = torch.relu(self.a(torch.cat([right, left], -1) * mask))
+        return self.c(late / x.size(-1) + early) * self.scale
 
 
 class InPlace(Training):
-    """Each layer's activation writes to what the layer returned."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            *(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.ReLU(inplace=True))
-        )
+    """Each activation writes to what the layer before it returned."""
 
     def output(self, x, mask):
-        return self.layers(x * mask)
+        return relu(self.b(relu(self.a(x * mask), inplace=True)), inplace=True)
 
 
 class Frozen(Training):
     """Only the last layer has gradients, and an index is passed through all stages."""
 
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 4)
-
     def output(self, x, mask):
+        self.a.requires_grad_(False)
         order = (x * mask).argsort(-1)
-        return self.head(torch.tanh(self.body(x)).gather(-1, order))
+        return self.c(torch.tanh(self.a(x)).gather(-1, order))
 
 
 class Early(Training):
     """The first of three stages makes a value that the second and the last one need."""
 
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
-
     def output(self, x, mask):
-        early = self.first(x).tanh()
-        return self.third(self.second(early)) + early
+        early = self.a(x).tanh()
+        return self.c(self.b(early)) + early
 
 
-class Detached(Early):
+class Detached(Training):
     """The second of three stages uses a value that requires a gradient, and gives it none."""
 
     def output(self, x, mask):
-        early = self.first(x).relu()
-        return self.third(self.second(early.detach()))
+        return self.c(self.b(self.a(x).relu().detach()))
 
 
-class Accuracy(Early):
+class Accuracy(Training):
     """The second of three stages makes the loss, and the last one an unused number."""
 
     def forward(self, x, mask, target):
-        output = self.second(self.first(x))
+        output = self.b(self.a(x))
         loss = cross_entropy(output.relu(), target)
         output.argmax(-1).eq(target)
         return loss
 
 
 class InATuple(Training):
-    """Of ten calls, the fifth returns a tuple, and the seventh writes to a tensor in it."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
+    """The fifth call returns a tuple, and the seventh of eleven writes to a tensor in it."""
 
     def output(self, x, mask):
-        halves = (-self.first(x * 2).tanh()).unsafe_chunk(2, -1)
+        halves = (-self.a(x * 2).tanh()).unsafe_chunk(2, -1)
         written = halves[0].add_(1)
-        return self.last(written * halves[1])
+        return self.c(torch.cat([written, halves[1]], -1))
 
 
 class Halves(Training):
     """A tuple goes to the next stage, which gives a gradient to its second tensor alone."""
 
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 4), nn.Linear(2, 4)
-
     def output(self, x, mask):
-        halves = self.first(x).split(2, -1)
-        return self.last(halves[0].detach() * halves[1])
+        halves = self.a(x).split(2, -1)
+        return self.c(torch.cat([halves[0].detach(), halves[1]], -1))
 
 
 class Turned(Training):
     """A transposed value goes to the next stage, where only its strides allow a view."""
 
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 4)
-
     def output(self, x, mask):
-        turned = self.first(x).t()
-        return self.last(turned.tanh().t().view(-1).view(-1, 6))
+        turned = self.a(x).t()
+        return self.c(turned.tanh().t().view(-1).view(-1, 4))
 
 
 class Tied(Training):
     """The first and the last stage use the same parameter."""
 
-    def __init__(self):
-        super().__init__()
-        self.embed, self.middle = nn.Embedding(4, 4), nn.Linear(4, 4)
-
     def output(self, x, mask):
-        return linear(self.middle(self.embed(x.gt(0.5).long()).sum(1)), self.embed.weight)
+        return linear(self.b(self.a(x)), self.a.weight)
 
 
 class Row(Training):
@@ -176,54 +147,46 @@ MODELS = {each.__name__: each for each in KINDS}
 # --- what a stage writes in place, though another one uses the same memory
 
 
-class Residual(nn.Module):
+class Residual(Training):
     """An activation writes to its argument, which is used again later."""
 
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x, mask, target):
+    def output(self, x, mask):
         y = self.a(x)
-        z = self.b(relu(y, inplace=True))
-        return cross_entropy(self.c(z.tanh()) + y, target)
+        return self.c(self.b(relu(y, inplace=True)).tanh()) + y
 
 
-class ThroughAView(Residual):
+class ThroughAView(Training):
     """The write goes to a view of what another stage uses."""
 
-    def forward(self, x, mask, target):
+    def output(self, x, mask):
         y = self.a(x)
-        z = self.b(y[:, :4].mul_(2))
-        return cross_entropy(self.c(z) + y, target)
+        return self.c(self.b(y[:, :4].mul_(2))) + y
 
 
-class ToAnInput(Residual):
+class ToAnInput(Training):
     """The write goes to an input of the model."""
 
-    def forward(self, x, mask, target):
-        y = self.a(mask.mul_(2))
-        return cross_entropy(self.c(self.b(y).tanh()) * mask, target)
+    def output(self, x, mask):
+        return self.c(self.b(self.a(mask.mul_(2))).tanh()) * mask
 
 
-class TwoCopies(Residual):
+class TwoCopies(Training):
     """A stage receives a value and a view of it, and writes to one of them."""
 
-    def forward(self, x, mask, target):
+    def output(self, x, mask):
         y = self.a(x)
         turned = y.t()
-        z = self.b(y.tanh_())
-        return cross_entropy(self.c(z) + turned.t(), target)
+        return self.c(self.b(y.tanh_())) + turned.t()
 
 
-class TooSoon(Residual):
+class TooSoon(Training):
     """A value is written to after another stage has used it, and before it is sent."""
 
-    def forward(self, x, mask, target):
+    def output(self, x, mask):
         y = self.a(x)
         z = self.b(y)
         y.mul_(2)
-        return cross_entropy(self.c(z) + y, target)
+        return self.c(z) + y
 
 
 WRITES = {
@@ -233,17 +196,6 @@ WRITES = {
     "one of two copies": (TwoCopies, {"a": 0, "t": 0}),
     "too soon": (TooSoon, {"a": 0, "b": 1, "mul_": 0}),
 }
-
-
-class Drop(nn.Module):
-    """Dropout in both halves."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
-
-    def forward(self, x):
-        return dropout(x * self.a).mean() + dropout(x * self.b).mean()
 
 
 # --- a task
@@ -324,56 +276,37 @@ class Post:
 
     def receive(self, message: Any) -> Any:
         if message not in self.there:
-            kind, value, user, _ = message
-            what = "its gradients" if kind == "B" else "it"
             raise mismatch(
                 expected=Words(f"`receive` of a message that was sent: {message}"),
                 got=Words(f"{len(self.there)} other messages: {[*self.there][:3]}"),
                 cause="it was received before" if message in self.sent else "",
-                hint=f"stage {user} uses `{value}`; send {what} once per micro-batch and user",
+                hint="a value, or its gradients, is sent once per micro-batch and user",
             )
         return self.there.pop(message)
 
 
 def engines(lesson, batch: Task, kind: str = "Engine") -> list[Any]:
     """An engine for each stage, all with one channel."""
-    post = Post()
-    make = getattr(lesson, kind)
+    post, make = Post(), getattr(lesson, kind)
     count = range(len(batch.stages))
     return [make(batch.gm, batch.stages, number, post, batch.inputs) for number in count]
 
 
 def run(stages: list[Any], orders: list[list[Any]]) -> list[int]:
-    """Run the actions of all stages, each as soon as it can; return how much each stage held."""
-    left, done, most = [list(order) for order in orders], set(), [0] * len(stages)
-    while any(left):
-        ready = [order for order in left if order and is_ready(order[0], len(stages) - 1, done)]
-        assert ready, f"a deadlock: {left}"
-        for order in ready:
-            number, kind, microbatch = order.pop(0)
-            engine = stages[number]
-            (engine.forward if kind == "F" else engine.backward)(microbatch)
-            most[number] = max(most[number], len(engine.held))
-            done.add((number, kind, microbatch))
-    never_received(stages)
-    return most
-
-
-def is_ready(action: Any, last: int, done: set[Any]) -> bool:
-    stage, kind, microbatch = action
-    if kind == "F":
-        return stage == 0 or (stage - 1, "F", microbatch) in done
-    needs = (stage, "F", microbatch) if stage == last else (stage + 1, "B", microbatch)
-    return needs in done
-
-
-def never_received(stages: list[Any]) -> None:
-    left = stages[0].channel.there if isinstance(stages[0].channel, Post) else {}
+    """Run all actions when the clock says; return the most that each stage held at once."""
+    clock, most = core_of("schedule").simulate(orders), [0] * len(stages)
+    for action, *_ in sorted(chain(*clock.workers), key=attrgetter("start")):
+        number, kind, microbatch = action
+        engine = stages[number]
+        (engine.forward if kind == "F" else engine.backward)(microbatch)
+        most[number] = max(most[number], len(engine.held))
+    left = stages[0].channel.there
     holds(
         not left,
         "each message that was sent to be received once",
         got=Words(f"{len(left)} that were never received: {[*left][:3]}"),
     )
+    return most
 
 
 def loss_of(stages: list[Any]) -> Tensor:
@@ -384,42 +317,26 @@ def loss_of(stages: list[Any]) -> Tensor:
 # --- torch's orders
 
 
-@contextmanager
-def first_rank_of(count: int) -> Iterator[None]:
-    """Let this process be the first of some that aren't there, for torch's schedules."""
+def torch_orders(
+    schedule: str, processes: int, microbatches: int, rounds: int = 1
+) -> list[list[str]]:
+    """Return the order of each process in a schedule of torch's, printed as ours is."""
+    from torch.distributed import pipelining
+
     fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
-    dist.init_process_group("fake", rank=0, world_size=count, store=fake.FakeStore())
+    # this process is the first of some that aren't there
+    dist.init_process_group("fake", rank=0, world_size=processes, store=fake.FakeStore())
     try:
-        yield
+        count, device = processes * rounds, torch.device("cpu")
+        numbers = range(0, count, processes)
+        own = [pipelining.PipelineStage(nn.Identity(), each, count, device) for each in numbers]
+        kind = getattr(pipelining, schedule)
+        made = kind(own if rounds > 1 else own[0], microbatches, loss_fn=cross_entropy)
+    except ValueError as error:
+        pytest.skip(f"torch refuses: {error}")
     finally:
         dist.destroy_process_group()
-
-
-def torch_orders(schedule: Any, stages: int, microbatches: int) -> list[list[str]]:
-    """Return the order of each stage in a schedule of torch's, printed as ours is."""
-    from torch.distributed.pipelining import PipelineStage
-
-    with first_rank_of(stages):
-        stage = PipelineStage(nn.Linear(2, 2), 0, stages, torch.device("cpu"))
-        try:
-            made = schedule(stage, microbatches, loss_fn=cross_entropy)
-        except ValueError as error:
-            pytest.skip(f"torch refuses: {error}")
-        if not hasattr(made, "_get_pipeline_order"):
-            pytest.skip("this torch doesn't tell its order")
-        orders = made._get_pipeline_order()
-    return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(stages)]
-
-
-def torch_interleaved_orders(processes: int, microbatches: int, rounds: int) -> list[list[str]]:
-    """Return the order of each process in torch's interleaved schedule, printed as ours is."""
-    from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
-
-    count, device = processes * rounds, torch.device("cpu")
-    with first_rank_of(processes):
-        numbers = range(0, count, processes)
-        own = [PipelineStage(nn.Linear(2, 2), number, count, device) for number in numbers]
-        orders = ScheduleInterleaved1F1B(own, microbatches, loss_fn=cross_entropy).pipeline_order
+    orders = getattr(made, "pipeline_order", None) or pytest.skip("this torch tells no order")
     return [[str(each) for each in orders[rank] if is_action(each)] for rank in range(processes)]
 
 
@@ -470,8 +387,6 @@ Results = tuple[list[Tensor], dict[str, Tensor]]
 
 def step_on_wire(model: str, schedule: str, rounds: int = 1) -> Results:
     """The losses and the gradients of one step on this rank."""
-    from tests.suite.implementations import reference_of
-
     lesson = reference_of("schedule")
     rank, size = dist.get_rank(), dist.get_world_size()
     batch = task(lesson, model, stages=size * rounds)
@@ -494,8 +409,6 @@ def step_of_torch(schedule: str) -> Results:
     """The same of torch's pipelining, whose last stage leaves the loss to the schedule."""
     from torch.distributed import pipelining
 
-    from tests.suite.implementations import reference_of
-
     lesson = reference_of("schedule")
     rank, size = dist.get_rank(), dist.get_world_size()
     batch = task(lesson, "Row", stages=size)
@@ -510,8 +423,6 @@ def step_of_torch(schedule: str) -> Results:
 
 def step_that_fails(how: str) -> Results:
     """A step in which rank 1 raises an error, exits or is killed, while the others wait for it."""
-    from tests.suite.implementations import reference_of
-
     engine = reference_of("schedule").Engine
     forward = engine.forward
 

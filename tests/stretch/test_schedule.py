@@ -8,13 +8,14 @@ import time
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import dropout
 
 from tests.models.schedule import (
     ENDS,
     MODELS,
     TORCH,
     WRITES,
-    Drop,
+    ToAnInput,
     engines,
     finished,
     gradients,
@@ -23,7 +24,6 @@ from tests.models.schedule import (
     run,
     same_gradients,
     task,
-    torch_interleaved_orders,
     torch_orders,
     torchrun,
 )
@@ -34,8 +34,8 @@ from tests.suite.engine import symbolic_trace
 COMPARED = [
     (schedule, stages, microbatches)
     for schedule in TORCH
-    for stages in (1, 2, 3, 4, 8)
-    for microbatches in (1, 2, 4, 8, 16)
+    for stages in (1, 2, 4, 8)
+    for microbatches in (1, 4, 8, 16)
     if schedule == "gpipe" or microbatches >= stages
 ]
 
@@ -52,9 +52,7 @@ def test_the_last_stage_begins_with_the_first_micro_batch(lesson, microbatches):
 
 @pytest.mark.parametrize(("schedule", "stages", "microbatches"), COMPARED)
 def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
-    from torch.distributed import pipelining
-
-    theirs = torch_orders(getattr(pipelining, TORCH[schedule]), stages, microbatches)
+    theirs = torch_orders(TORCH[schedule], stages, microbatches)
     ours = [list(map(str, order)) for order in getattr(lesson, schedule)(stages, microbatches)]
     if schedule == "one_f_one_b":  # torch numbers these forwards from 1: see above
         for orders in (ours, theirs):
@@ -64,21 +62,18 @@ def test_the_orders_are_torch_s(lesson, schedule, stages, microbatches):
 
 # --- several stages per worker
 
-INTERLEAVED = [(2, 2, 2), (2, 4, 2), (2, 6, 3), (3, 6, 2), (4, 4, 3), (4, 8, 2)]
 
-
-@pytest.mark.parametrize(("workers", "microbatches", "rounds"), INTERLEAVED)
+@pytest.mark.parametrize(
+    ("workers", "microbatches", "rounds"),
+    [(2, 2, 2), (2, 4, 2), (2, 6, 3), (3, 6, 2), (4, 4, 3), (4, 8, 2)],
+)
 def test_interleaved_orders_are_torch_s(lesson, workers, microbatches, rounds):
-    theirs = torch_interleaved_orders(workers, microbatches, rounds)
     ours = lesson.interleaved(workers, microbatches, rounds)
+    theirs = torch_orders("ScheduleInterleaved1F1B", workers, microbatches, rounds)
     equal([list(map(str, order)) for order in ours], theirs)
-
-
-@pytest.mark.parametrize(("workers", "microbatches", "rounds"), INTERLEAVED)
-def test_more_rounds_make_the_bubble_shorter(lesson, workers, microbatches, rounds):
-    timeline = lesson.simulate(lesson.interleaved(workers, microbatches, rounds))
     expected = (workers - 1) / (rounds * microbatches + workers - 1)
-    holds(timeline.bubble == pytest.approx(expected), f"a bubble of {expected:.3f}")
+    bubble = lesson.simulate(ours).bubble
+    holds(bubble == pytest.approx(expected), f"a bubble of {expected:.3f}", got=bubble)
 
 
 def test_micro_batches_must_be_a_multiple_of_the_workers(lesson):
@@ -97,7 +92,7 @@ def test_interleaved_gradients_are_those_of_one_process(lesson):
 # --- recomputation
 
 
-@pytest.mark.parametrize("model", ["Skip", "InPlace", "Frozen", "Early", "InATuple"])
+@pytest.mark.parametrize("model", ["Skip", "InPlace", "Frozen", "InATuple"])
 def test_gradients_are_the_same_if_each_forward_runs_twice(lesson, model):
     batch = task(lesson, model)
     stages = engines(lesson, batch, "RecomputingEngine")
@@ -107,21 +102,13 @@ def test_gradients_are_the_same_if_each_forward_runs_twice(lesson, model):
 
 
 def test_a_second_forward_sees_the_inputs_as_they_were(lesson):
-    class Doubled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 4)
-
-        def forward(self, x):
-            return self.layer(x.mul_(2)).pow(2).mean()
-
-    gm = symbolic_trace(Doubled())
-    (placeholder,) = gm.graph.find_nodes(op="placeholder")
-    found = []
+    gm = symbolic_trace(ToAnInput())
+    values, found = (torch.rand(2, 4), torch.rand(2, 4), torch.tensor([0, 3])), []
     for kind in (lesson.Engine, lesson.RecomputingEngine):
-        engine = kind(
-            gm, lesson.stages_of(gm, lambda _: 0), 0, None, [{placeholder: torch.ones(2, 4)}]
+        inputs = dict(
+            zip(gm.graph.find_nodes(op="placeholder"), map(torch.clone, values), strict=True)
         )
+        engine = kind(gm, lesson.stages_of(gm, lambda _: 0), 0, None, [inputs])
         engine.forward(0)
         engine.backward(0)
         found.append(gradients(gm))
@@ -140,9 +127,8 @@ def test_no_activations_are_held_between_forward_and_backward(lesson):
 
 @pytest.mark.parametrize("calls", [5, 7])
 def test_an_even_cut_counts_calls_alone(lesson, calls):
-    graph = symbolic_trace(nn.Sequential(*(nn.Linear(2, 2) for _ in range(calls)))).graph
-    cut = lesson.evenly(graph, 3)
-    numbers = [cut(node) for node in graph.nodes if node.op == "call_module"]
+    graph = symbolic_trace(nn.Sequential(*(nn.ReLU() for _ in range(calls)))).graph
+    numbers = [*map(lesson.evenly(graph, 3), graph.find_nodes(op="call_module"))]
     sizes = [numbers.count(stage) for stage in range(3)]
     equal((sum(sizes), max(sizes) - min(sizes), sorted(numbers)), (calls, 1, numbers))
     for stages in (0, calls + 1):
@@ -206,10 +192,9 @@ class Nested(nn.Module):
         return (made * factor - targets[0]).pow(2).mean()
 
 
-@pytest.mark.parametrize("examples", [2, 4])
-def test_every_tensor_in_an_argument_is_cut(lesson, examples):
+def test_every_tensor_in_an_argument_is_cut(lesson):
     model = Nested()
-    x, y, target = torch.rand(3, examples, 3)
+    x, y, target = torch.rand(3, 4, 3)
     batch = {"x": x, "y": (y,)}, (target,)
     expected = model(*batch)
     expected.backward()
@@ -227,18 +212,17 @@ class Hidden:
         self.x = torch.rand(4, 3)
 
 
-def nested(x: object, target: torch.Tensor) -> tuple:
-    return {"x": x, "y": [x]}, [target]
+FOUR = torch.rand(4, 3)
 
 
 @pytest.mark.parametrize(
     ("batch", "error", "words"),
     [
-        (nested(torch.rand(5, 3), torch.rand(5, 3)), ValueError, "2"),
-        (nested(torch.rand(4, 3), torch.rand(2, 3)), ValueError, "4"),
-        (nested(torch.tensor(1.0), torch.rand(4, 3)), ValueError, "without dimensions"),
-        ((Hidden(), [torch.rand(4, 3)]), TypeError, "Hidden"),
-        ((torch.rand(4, 3),), TypeError, "1 argument"),
+        ((torch.rand(5, 3), [torch.rand(5, 3)]), ValueError, "a multiple of 2"),
+        ((FOUR, [torch.rand(2, 3)]), ValueError, "equally many"),
+        ((torch.tensor(1.0), [FOUR]), ValueError, "without dimensions"),
+        ((Hidden(), [FOUR]), TypeError, "Hidden"),
+        ((FOUR,), TypeError, "1 argument"),
     ],
     ids=["odd", "two sizes", "no dimension", "hidden", "too few"],
 )
@@ -247,18 +231,27 @@ def test_a_batch_that_cannot_be_cut_is_refused(lesson, batch, error, words):
         step(lesson, Nested(), batch)
 
 
-def test_a_model_that_returns_no_single_number_is_refused(lesson):
-    class Vector(nn.Linear):
-        def forward(self, x):
-            return super().forward(x).relu()
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: (x * 2).relu(), "of shape (2, 3)"),
+        (lambda x: (x.sum(), x.mean()), "a single value"),
+    ],
+)
+def test_a_model_that_returns_no_single_number_is_refused(lesson, model, words):
+    with refuses(ValueError, words):
+        step(lesson, model, (FOUR,))
 
-    class Pair(nn.Linear):
-        def forward(self, x):
-            return super().forward(x).sum(), x.sum()
 
-    for model, words in ((Vector, "of shape (2, 3)"), (Pair, "a single value")):
-        with refuses(ValueError, words):
-            step(lesson, model(3, 3), (torch.rand(4, 3),))
+class Drop(nn.Module):
+    """Dropout in both halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(64)), nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        return dropout(x * self.a).mean() + dropout(x * self.b).mean()
 
 
 def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
@@ -270,31 +263,30 @@ def test_each_stage_and_each_step_draws_numbers_of_its_own(lesson):
     holds(not torch.equal(first["a"], first["b"]), "another mask in the second stage")
 
 
-class Counting(nn.Module):
-    """Batch norm, and a branch on data in a leaf module."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(4, 4), nn.BatchNorm1d(4), Branching(), nn.Linear(4, 4)
-        )
-
-    def forward(self, x):
-        return self.layers(x).pow(2).mean()
-
-
 class Branching(nn.Module):
-    __module__ = "torch.nn"  # a leaf
+    """A branch on data in a leaf module."""
+
+    __module__ = "torch.nn"
 
     def forward(self, x):
         return x * 2 if x.sum() > 1e6 else x.relu()
+
+
+class Counting(nn.Sequential):
+    """Batch norm, and a leaf that needs data."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(4, 4), nn.BatchNorm1d(4), Branching(), nn.Linear(4, 4))
+
+    def forward(self, x):
+        return super().forward(x).pow(2).mean()
 
 
 def test_a_rehearsal_changes_no_buffer_and_may_need_data(lesson):
     model, batch = Counting(), (torch.rand(8, 4),)
     state = torch.get_rng_state()
     step(lesson, model, batch, microbatches=4)
-    equal(model.layers[1].num_batches_tracked.item(), 4)
+    equal(model[1].num_batches_tracked.item(), 4)
     holds(torch.equal(state, torch.get_rng_state()), "no random number to be drawn")
 
 
