@@ -48,5 +48,5 @@ class Holding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for name, tensor in zip(self.names, self.tensors, strict=True):
-            x = torch.add(x, getattr(self, name) if self.as_attributes else tensor)
+            x = x + getattr(self, name) if self.as_attributes else torch.add(x, tensor)
         return x

@@ -70,7 +70,8 @@ def test_a_picture_comes_before_the_first_example(page):
 def test_the_stretch_is_folded_and_comes_after_what_you_can_do_now(page):
     says, _, stretch = page.sections["What you can do now"].partition('??? note "Stretch: ')
     assert 10 <= len(says.split()) <= 60
-    assert f"`pytest tests/stretch/test_{page.name}.py`" in stretch
+    assert stretch
+    assert f"`pytest tests/stretch/test_{page.name}.py` runs its tests.\n" in signposted(page.text)
 
 
 @every_lesson
@@ -141,10 +142,11 @@ def test_every_page_describes_itself_and_no_other():
 
 def description_of(path: Path) -> str:
     """Return what a search engine shows of a page: from the settings above its title, or made."""
-    found = FRONT_MATTER.match(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    found = FRONT_MATTER.match(text)
     meta = yaml.safe_load(found[0].strip().strip("-")) if found else {}
     src_uri = path.relative_to(ROOT / "docs").as_posix()
-    api.on_page_markdown("", SimpleNamespace(file=SimpleNamespace(src_uri=src_uri), meta=meta))
+    api.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=src_uri), meta=meta))
     assert "description" in meta, f"{path} has no description"
     return str(meta["description"])
 
@@ -300,7 +302,7 @@ def test_what_the_build_imports_of_ours_needs_no_torch():
 
 def section(lesson: str, title: str) -> str:
     page = (ROOT / f"docs/solutions/{lesson}.md").read_text(encoding="utf-8")
-    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return signposted(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 @every_lesson

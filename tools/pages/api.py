@@ -1,16 +1,18 @@
 """A hook of mkdocs: it makes the API page of each lesson when the site is built.
 
 The pages are all alike: each names the modules whose docstrings mkdocstrings shows. In a search,
-they and the solutions come after the lessons. The navigation has the name of each lesson, and a
-solution describes itself by its title.
+they and the solutions come after the lessons. The navigation has the name of each lesson, and
+lessons and solutions describe themselves by what you write, and by their title.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kata.paths import ROOT
 from lessons import LESSONS
+from tools.pages.lesson import LessonPage
 
 BOOST = {"solutions": 0.6, "api": 0.4}
 TITLES = {lesson.name: lesson.title for lesson in LESSONS}
@@ -57,7 +59,18 @@ def on_page_markdown(markdown: str, page: Any, **others: Any) -> None:
     lesson = file.removesuffix(".md")
     if folder in ("lessons", "solutions"):
         page.meta["subtitle"] = lesson
+    if folder == "lessons":
+        page.meta["description"] = written(LessonPage(lesson, markdown).goal)
     if folder == "solutions":
         page.meta["description"] = SOLUTION.format(TITLES[lesson], lesson)
     if folder in BOOST:
         page.meta["search"] = {"boost": BOOST[folder]}
+
+
+def written(goal: str) -> str:
+    """Return what you write in a lesson, without markup: the end of the paragraph below its title.
+
+    >>> written("What is it? You write `Proxy`.")
+    'You write Proxy.'
+    """
+    return re.sub(r"[`*]", "", goal[goal.index("You write ") :])

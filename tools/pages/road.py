@@ -8,6 +8,7 @@ shows the lesson's commands and its files, and ends with a link to the next less
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -18,6 +19,7 @@ from kata.paths import CORES, ROOT, SOLUTIONS, lesson_files
 from kata.steps import steps_of
 from kata.stubs import first_line, stubs
 from lessons import LESSONS, Lesson
+from tools.pages.differences import differences
 from tools.pages.quoting import REMARK
 from tools.pages.torch_places import pinned
 
@@ -25,6 +27,12 @@ FILES = "### The files { data-search-exclude }"
 HINTS = "\n## Hints\n"
 EXERCISE = "\n## The exercise\n"
 IN_TORCH = "\n## In the real torch\n"
+STRETCH = re.compile(r'^\?\?\? note "Stretch: .*\n', re.MULTILINE)
+WHERE = (
+    "    Write it in the same file, in any order; `pytest tests/stretch/test_{}.py` runs its tests."
+)
+COUNTERPARTS = re.compile(r"^## In torch\n(?:(?!## ).*\n)*", re.MULTILINE)
+DIFFERENCES = "\n## Where ours differs\n\n```differences\n{}\n```\n"
 # The stretches of some lessons import them.
 SHARED = [Path(f"solutions/stretch/{name}.py") for name in ("_paths", "_aliasing")]
 FILE = """
@@ -81,7 +89,7 @@ def signposted(text: str) -> str:
                 if folder == "lessons":
                     rest = f"{with_files(rest, lesson.name)}\n\n{next_step(number)}"
                 if folder == "solutions":
-                    rest = f"\n{opening(lesson)}\n{rest}"
+                    rest = f"\n{opening(lesson)}\n{with_differences(rest, lesson.name)}"
                 return f"{title}\n\n{line(folder, lesson, number)}\n{{ .road }}\n{rest}"
     return text
 
@@ -144,8 +152,17 @@ def with_files(text: str, lesson: str) -> str:
     """
     version = pinned("torch").rpartition(".")[0]
     text = with_commands(text, lesson).replace(IN_TORCH, f"{IN_TORCH}\ntorch {version}:\n")
+    text = STRETCH.sub(rf"\g<0>\n{WHERE.format(lesson)}\n", text)
     text = text.replace(HINTS, f"\n{FILES}\n\n{files_of(lesson)}\n{HINTS}")
     return text.replace(EXERCISE, f"{EXERCISE}\n```strip\n{lesson}\n```\n")
+
+
+def with_differences(text: str, lesson: str) -> str:
+    """Return a solution's page with its differences from torch, below its counterparts there."""
+    if DIFFERENCES.format(lesson) in text or not any(differences(lesson)):
+        return text
+    table = DIFFERENCES.format(lesson)
+    return COUNTERPARTS.sub(lambda found: f"{found[0].rstrip()}\n{table}\n", f"{text}\n")
 
 
 def with_commands(text: str, lesson: str) -> str:
