@@ -7,7 +7,6 @@ import operator
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from tests.suite.answers import around, on, right, wrong
 
@@ -42,17 +41,6 @@ def keeps_the_tensor_itself(lesson):
         return result
 
 
-@wrong("test_an_item_is_taken_at_its_position", says="(split, 1)")
-def takes_the_first_item(lesson):
-    """Reads every item at position 0."""
-
-    @around(lesson.Recorder)
-    def add_node(original, self, op, target, args=(), kwargs=None):
-        if target is operator.getitem:
-            args = (args[0], 0)
-        return original(self, op, target, args, kwargs)
-
-
 @wrong("test_an_item_after_a_none_is_taken_at_its_position", says="which isn't a tensor")
 def makes_a_node_for_none(lesson):
     """Adds a node for every item, also for one that isn't a tensor."""
@@ -65,15 +53,6 @@ def makes_a_node_for_none(lesson):
             node.meta["val"] = result
             return result
         return original(self, result, node)
-
-
-@wrong("test_each_tensor_of_a_list_has_its_own_node", says="returns a list, not a tuple")
-def forgets_lists(lesson):
-    """Adds nodes for the items of a tuple, and none for those of a list."""
-
-    @around(lesson.Recorder)
-    def bind(original, self, result, node):
-        return result if isinstance(result, list) else original(self, result, node)
 
 
 @wrong("test_a_constant_has_one_node_however_often_it_is_used", says="got: 4")
@@ -89,38 +68,7 @@ def reads_a_constant_each_time(lesson):
         return fake
 
 
-@wrong("test_a_fake_tensor_of_another_run_is_refused", says="taken for a constant")
-def takes_any_tensor_for_a_constant(lesson):
-    """Doesn't ask whether a tensor that it doesn't know is a fake one."""
-
-    @on(lesson.Recorder)
-    def known(self, tensor):
-        if id(tensor) in self.nodes:
-            return tensor
-        fake = tensor.clone() if hasattr(tensor, "fake_mode") else None
-        fake = self.fake_mode.from_tensor(tensor) if fake is None else fake
-        if id(fake) not in self.nodes:
-            name = f"_tensor_constant{len(self.constants)}"
-            self.constants[name] = tensor
-            self.bind(fake, self.add_node("get_attr", name))
-        return fake
-
-
 # --- wrong: decompose -----------------------------------------------------------------------------
-
-
-@wrong(
-    "test_an_operator_that_torch_decomposes_is_decomposed",
-    says="what `func.decompose` runs wasn't recorded",
-)
-def decomposes_with_the_mode_off(lesson):
-    """Calls the rule with the mode on, and torch's own decomposition with the mode off."""
-
-    @around(lesson.Recorder)
-    def decompose(original, self, func, args, kwargs):
-        if func in self.table:
-            return original(self, func, args, kwargs)
-        return func.decompose(*args, **kwargs)
 
 
 @wrong("test_a_rule_replaces_an_operator", says="the mode on")
@@ -133,24 +81,6 @@ def runs_a_rule_with_the_mode_off(lesson):
         if isinstance(result, Tensor):
             self.bind(result, self.node_of(args[0]) if args else self.add_node("get_attr", "x"))
         return result
-
-
-@wrong(
-    "test_a_rule_may_call_an_operator_that_has_a_rule", says="the mode must be on while a rule runs"
-)
-def decomposes_one_level(lesson):
-    """Records the operators that a rule calls, without looking them up in the table."""
-
-    @around(lesson.Recorder)
-    def decompose(original, self, func, args, kwargs):
-        if getattr(self, "inside", False):
-            with self:
-                return func.decompose(*args, **kwargs)
-        self.inside = True
-        try:
-            return original(self, func, args, kwargs)
-        finally:
-            self.inside = False
 
 
 @wrong("test_a_rule_gets_the_keywords_of_the_call", says="the rule was called without the keywords")
@@ -178,18 +108,6 @@ def lifts_a_new_tensor_of_the_same_shape(lesson):
         return self.bind(value, node)
 
 
-@wrong("test_a_tensor_that_is_given_twice_is_two_inputs", says="the second argument")
-def copies_a_tensor_once(lesson):
-    """Makes the fake tensor straight from the tensor: two arguments may share it."""
-
-    @on(lesson.Recorder)
-    def lift(self, name, value):
-        node = self.graph.placeholder(name.replace(".", "_").replace("-", "_"))
-        if isinstance(value, Tensor):
-            value = self.fake_mode.from_tensor(value)
-        return self.bind(value, node)
-
-
 @wrong("test_the_state_names_the_placeholder_that_the_graph_named", says="had a `p_a_b`")
 def notes_the_name_that_it_asked_for(lesson):
     """Notes the placeholder under the name that it asked the graph for."""
@@ -200,32 +118,6 @@ def notes_the_name_that_it_asked_for(lesson):
         prefixes = {name: prefix for prefix, name, _ in lesson.owned(model)}
         self.state = {f"{prefixes[each]}_{each}".replace(".", "_"): each for each in lifted}
         return lifted
-
-
-@wrong("test_a_tied_parameter_is_one_input", says="a tied tensor is one input")
-def lifts_every_name(lesson):
-    """Makes an input for each name of a parameter."""
-
-    @on(lesson.Recorder)
-    def lift_state(self, model):
-        if not isinstance(model, nn.Module):
-            return {}
-        named = [*model.named_parameters(remove_duplicate=False)]
-        parameters = {name: self.lift(f"p_{name}", each) for name, each in named}
-        buffers = {name: self.lift(f"b_{name}", each) for name, each in model.named_buffers()}
-        return {**parameters, **buffers}
-
-
-@wrong("test_a_random_operator_stays_although_no_node_uses_it", says="was erased")
-def erases_whatever_is_unused(lesson):
-    """Erases each node without users, and doesn't ask what it is called for."""
-
-    @on(lesson.Recorder)
-    def finish(self, result):
-        self.graph.output(self.as_nodes(result))
-        for node in reversed([*self.graph.find_nodes(op="call_function")]):
-            if not node.users:
-                self.graph.erase_node(node)
 
 
 # --- wrong: modules -------------------------------------------------------------------------------
@@ -279,64 +171,7 @@ def writes_the_tensor_alone(lesson):
         self.bind(target, self.node_of(value))
 
 
-@wrong("test_a_view_is_read_again_only_after_a_write", says="as_strided")
-def reads_again_always(lesson):
-    """Reads every view again each time that it is used."""
-
-    @around(lesson.WriteRecorder)
-    def node_of(original, self, tensor):
-        value = self.values[id(self.known(tensor))]
-        if tensor is not value.memory.base and not getattr(self, "reading", False):
-            self.reading = True
-            self.read_again(tensor)
-            self.reading = False
-        return original(self, tensor)
-
-
-@wrong(
-    "test_an_input_with_gaps_between_its_columns_may_be_written", says="out of bounds for storage"
-)
-def compares_the_target_with_the_base_alone(lesson):
-    """Takes the value for the base's new one, though its strides differ."""
-
-    @on(lesson.WriteRecorder)
-    def store(self, target, value):
-        base = self.base_of(target)
-        if value.dtype != target.dtype:
-            value = self.record(aten._to_copy.default, value, dtype=target.dtype)
-        if lesson.window(target) != lesson.window(base):
-            window = lesson.window(target)
-            value = self.record(aten.as_strided_scatter.default, base, value, *window)
-        node = self.node_of(value)
-        self.values[id(base)].memory.writes += 1
-        self.refresh(base, node)
-
-
-@wrong("test_a_write_to_memory_that_has_two_dtypes_is_refused", says="read memory of one dtype as")
-def reads_again_without_a_look_at_the_dtype(lesson):
-    """Compares the dtypes of a tensor and its base only when it writes."""
-
-    @on(lesson.WriteRecorder)
-    def read_again(self, tensor):
-        base, window = self.values[id(tensor)].memory.base, lesson.window(tensor)
-        if window != lesson.window(base):
-            base = self.record(aten.as_strided.default, base, *window)
-        self.refresh(tensor, self.node_of(base))
-
-
 # --- right: of another shape ----------------------------------------------------------------------
-
-
-@right(core_only=True)
-def maps_by_hand(lesson):
-    """Turns tensors into nodes by a map over all leaves."""
-
-    @on(lesson.Recorder)
-    def as_nodes(self, arguments):
-        def leaf(value):
-            return self.node_of(value) if isinstance(value, Tensor) else value
-
-        return tree_map(leaf, arguments)
 
 
 @right(core_only=True)
@@ -364,19 +199,6 @@ def collects_state_in_two_comprehensions(lesson):
         return lifted
 
     owned = lesson.owned
-
-
-@right(core_only=True)
-def lifts_arguments_in_a_loop(lesson):
-    """Appends each lifted leaf, and writes the placeholder's name another way."""
-
-    @on(lesson.Recorder)
-    def lift_arguments(self, args, kwargs):
-        leaves, structure = tree_flatten((args, kwargs))
-        lifted = []
-        for leaf in leaves:
-            lifted.append(self.lift(f"input_{len(lifted)}", leaf))
-        return tree_unflatten(lifted, structure)
 
 
 @right(core_only=True)

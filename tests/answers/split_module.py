@@ -1,24 +1,9 @@
 """Answers to ``split_module``: mistakes that the suite must explain, and other ways to be right."""
 
 import copy
-from graphlib import CycleError, TopologicalSorter
-
-from torch import SymInt
 
 from tests.suite.answers import around, on, right, wrong
 from tests.suite.engine import map_arg
-
-
-@wrong("test_qualname_map_has_the_old_path_of_each_module", says="the new path lacks the prefix")
-def new_paths_lack_the_submodule(lesson):
-    """Maps the paths that the modules have inside their submodules."""
-
-    @around(lesson)
-    def split_module(original, m, root_m, callback, qualname_map=None, **options):
-        split = original(m, root_m, callback, paths := {}, **options)
-        if qualname_map is not None:
-            qualname_map.update({path.partition(".")[2]: old for path, old in paths.items()})
-        return split
 
 
 @wrong("test_the_callback_is_called_once_for_each_call", says="called again")
@@ -38,15 +23,6 @@ def partitions_are_sorted_by_number(lesson):
     @around(lesson)
     def assign_nodes(original, *arguments):
         return sorted(original(*arguments), key=lambda partition: int(partition.name))
-
-
-@wrong("test_the_partitions_are_of_the_class_that_is_asked_for", says="of the class Partition")
-def every_group_is_a_plain_partition(lesson):
-    """Ignores the class that is asked for."""
-
-    @around(lesson)
-    def assign_nodes(original, graph, split_callback, kind=None):
-        return original(graph, split_callback)
 
 
 def collect_with(values_of):
@@ -74,20 +50,6 @@ def parameters_are_read_inside(lesson):
     )
 
 
-@wrong(
-    "test_a_tensor_comes_with_the_first_holder_of_each_of_its_sizes",
-    says="got: args (x, a, b_again)",
-)
-def the_last_holder_of_a_size_comes_in(lesson):
-    """Overwrites the holder of a symbol with each later one."""
-
-    @on(lesson)
-    def _bind_symbol(node, binders):
-        value = node.meta.get("example_value")
-        if isinstance(value, SymInt) and value.node.expr.is_Symbol:
-            binders[value.node.expr] = node
-
-
 def found_in(argument):
     """The nodes in an argument of any depth."""
     found = []
@@ -109,20 +71,6 @@ def the_output_uses_nothing(lesson):
     lesson.collect_crossings = collect_with(
         lambda node: [] if node.op == "output" else node.all_input_nodes
     )
-
-
-@wrong("test_a_cycle_is_refused_and_its_partitions_are_named", says="isn't their submod_name")
-def the_error_shows_the_partitions_themselves(lesson):
-    """Makes a message of the error that the sorter raised."""
-
-    @on(lesson)
-    def order_partitions(partitions):
-        try:
-            return [
-                *TopologicalSorter({each: each.dependencies for each in partitions}).static_order()
-            ]
-        except CycleError as error:
-            raise RuntimeError(str(error)) from None
 
 
 def copy_with(lesson, make):
@@ -164,21 +112,6 @@ def copies_keep_their_names(lesson):
     copy_with(lesson, lambda node, graph, copies, _: graph.node_copy(node, copies.__getitem__))
 
 
-@wrong(
-    "test_placeholders_have_types_and_a_meta_of_their_own",
-    says="the placeholder shares the meta of its value",
-)
-def placeholders_share_the_meta_of_their_values(lesson):
-    """Lets a placeholder have the very meta of the value that enters."""
-
-    @around(lesson)
-    def build_graph(original, partition, *options):
-        graph = original(partition, *options)
-        for value in partition.inputs:
-            partition.environment[value].meta = value.meta
-        return graph
-
-
 @wrong("test_a_call_takes_the_values_of_the_new_graph", says="they are nodes of the old graph")
 def calls_take_the_old_nodes(lesson):
     """Passes a partition's inputs to the call as they are."""
@@ -190,18 +123,6 @@ def calls_take_the_old_nodes(lesson):
             partitions,
             lambda new, partition, _: call(new, partition, tuple(partition.inputs)),
         )
-
-
-@wrong("test_a_call_replaces_the_nodes_of_its_partition", says="the nodes were copied nevertheless")
-def a_call_is_added_to_the_nodes(lesson):
-    """Keeps the nodes, beside the call that computes the same."""
-
-    @around(lesson)
-    def with_calls(original, graph, partitions, call):
-        def call_too(new, partition, inputs):
-            call(new, partition, inputs)
-
-        return original(graph, partitions, call_too)
 
 
 @wrong("test_several_outputs_are_taken_from_the_tuple", says="they are in another order")
@@ -224,37 +145,15 @@ def every_submodule_returns_a_tuple(lesson):
     lesson.Partition.returns_single = False
 
 
-def after_stitching(lesson, change):
-    """Let ``change`` spoil the module that the reference returns."""
+@wrong("test_parameters_at_any_depth_are_shared_not_copied", says="a parameter was copied")
+def parameters_are_copied(lesson):
+    """Gives the split model parameters of its own."""
 
     @around(lesson)
     def stitch_graph(original, m, *arguments):
         split = original(m, *arguments)
-        change(split, m)
+        split.scale = copy.deepcopy(split.scale)
         return split
-
-
-@wrong("test_the_result_computes_with_its_submodules", says="no submodule ran")
-def the_model_itself_is_run(lesson):
-    """Shows a graph of submodules, and computes with the model that was given."""
-    after_stitching(lesson, lambda split, m: setattr(split, "forward", m.forward))
-
-
-@wrong("test_parameters_at_any_depth_are_shared_not_copied", says="a parameter was copied")
-def parameters_are_copied(lesson):
-    """Gives the split model parameters of its own."""
-    after_stitching(lesson, lambda split, m: setattr(split, "scale", copy.deepcopy(split.scale)))
-
-
-@wrong("test_regions_are_cut_as_torch_cuts_them", says="got: args (_enter_autocast,)")
-def the_outermost_region_is_exited_first(lesson):
-    """Lists the exits in the order in which they run, so they are reversed once too often."""
-
-    @around(lesson)
-    def propagate_regions(original, graph, partitions):
-        original(graph, partitions)
-        for partition in partitions:
-            partition.exited_early.reverse()
 
 
 @right(core_only=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from itertools import groupby
 
-from torch import nn
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from tests.suite.answers import around, on, right, wrong
@@ -85,15 +83,6 @@ def reads_only_what_is_registered_on_the_module_itself(lesson):
 
 
 @wrong(
-    "test_a_name_that_only_begins_like_the_path_isnt_below_it",
-    says="'lower.weight' isn't below the module 'low'",
-)
-def reads_a_parameter_of_a_module_with_a_similar_name(lesson):
-    """Compares names without the dot."""
-    lesson.is_below = lambda path, ancestor: bool(path) and path.startswith(ancestor)
-
-
-@wrong(
     "test_a_tied_parameter_is_read_under_the_name_that_the_module_knows",
     says="only one name was looked at",
 )
@@ -139,31 +128,7 @@ def compares_by_name(lesson):
     lesson.graph_key = str
 
 
-@wrong("test_calls_that_do_different_things_have_different_names", says="an earlier one does")
-def compares_with_the_call_before(lesson):
-    """Looks at the last body only."""
-
-    @around(lesson.Outliner)
-    def name_of(original, self, call):
-        bodies, path = self.bodies[call.level.path], call.level.path
-        last, key = list(bodies)[-1:], lesson.graph_key(call.graph)
-        if not bodies or key in [each[0] for each in last]:
-            return bodies.setdefault((key, 0), path if not bodies else bodies[last[0]])
-        bodies[key, len(bodies)] = name = f"{path}@{len(bodies)}"
-        self.calls[name] = call
-        return name
-
-
 # --- modules and state
-
-
-@wrong("test_a_module_runs_its_graph", says="to placeholders by name, in any order")
-def appends_the_keywords(lesson):
-    """Puts the values of the keywords after the positional arguments."""
-    forward = lesson.InterpreterModule.forward
-    lesson.InterpreterModule.forward = lambda self, *args, **kwargs: forward(
-        self, *args, *kwargs.values()
-    )
 
 
 @wrong("test_the_root_flattens_its_arguments", says="order of `in_spec` before you flatten")
@@ -185,19 +150,6 @@ def copies_every_name(lesson):
 def registers_the_programs_own_tensors(lesson):
     """Doesn't copy."""
     lesson.copied = dict
-
-
-@wrong("test_it_runs_like_the_eager_model", says="every path of the eager model, in its order")
-def registers_in_the_order_of_the_calls(lesson):
-    """Registers a module when it is first called."""
-    attach = lesson.attach
-    lesson.attach = lambda modules, state, paths: attach(modules, state, [])
-
-
-@wrong("test_a_functional_program_does_the_same", says="the program's graph was edited")
-def edits_the_programs_graph(lesson):
-    """Doesn't copy the graph before it prepares it."""
-    lesson._copied = lambda graph: graph
 
 
 # --- right
@@ -256,46 +208,3 @@ def replaces_before_the_first_node(lesson):
         while call.nodes:
             self.graph.erase_node(call.nodes.pop())
         return node
-
-
-@right(core_only=True)
-def copies_by_identity(lesson):
-    """Keeps a table from the ``id`` of each original to its copy."""
-
-    @on(lesson)
-    def copied(state):
-        copies = {}
-        for value in (each.value for each in state.values()):
-            if id(value) not in copies:
-                data = value.detach().clone()
-                if isinstance(value, nn.Parameter):
-                    data = nn.Parameter(data)
-                copies[id(value)] = data.requires_grad_(value.requires_grad)
-        return {name: each._replace(value=copies[id(each.value)]) for name, each in state.items()}
-
-
-@right
-def describes_a_graph_as_text(lesson):
-    """Writes each node of a graph on a line, with numbers in place of names."""
-
-    @on(lesson)
-    def graph_key(graph):
-        numbers = {node: f"result {number}" for number, node in enumerate(graph.nodes)}
-        lines = []
-        for node in graph.nodes:
-            target = "" if node.op == "placeholder" else (id(node.target), node.target)
-            lines.append(
-                (node.op, str(target), repr(map_arg((node.args, node.kwargs), numbers.get)))
-            )
-        return str(lines)
-
-
-@right
-def runs_generated_code(lesson):
-    """Runs the code of a body's graph, compiling or not."""
-
-    @on(lesson.InterpreterModule)
-    def forward(self, *args, **kwargs):
-        inputs = self._signature.bind(*args, **kwargs).args
-        self._generate()
-        return type(self.graph_module).forward(self._owner, *inputs)

@@ -211,15 +211,6 @@ class Twice(nn.Module):
         return self.inner(self.inner(x))
 
 
-class Asks(nn.Module):
-    """A question about a shape, which has an answer."""
-
-    def forward(self, x):
-        if x.shape[0] > 2 and len(x) > 2:
-            return x + 1
-        return x - 1
-
-
 class Catches(nn.Module):
     """A model that goes on after an error in one of its modules."""
 
@@ -257,20 +248,14 @@ class Remembers(nn.Module):
 class WithLinear(nn.Module):
     """A linear layer, then a function of its result and of the input."""
 
-    def __init__(self, body: Callable[[Tensor, Tensor], Tensor], size: int = 4):
+    def __init__(self, body: Callable[[Tensor, Tensor], Tensor]):
         super().__init__()
         torch.manual_seed(0)
-        self.linear = nn.Linear(size, size)
+        self.linear = nn.Linear(4, 4)
         self.body = body
 
     def forward(self, x):
         return self.body(self.linear(x), x)
-
-
-class Structured(nn.Module):
-    def forward(self, x, pair, *, scale):
-        left, right = pair
-        return {"sum": x + left, "rest": [right * scale, (x, 3, None)]}
 
 
 class Cached(nn.Module):
@@ -297,74 +282,29 @@ class Writes(nn.Module):
         choose = random.Random(self.seed)
         live = [x.clone(), x * 2]
         for _ in range(choose.randint(3, 14)):
-            tensor = choose.choice(live)
-            live.extend(choose.choice(STEPS)(tensor, choose))
+            step = choose.choice((*READS, *WRITES))
+            result = step(choose.choice(live), choose.randrange(9))
+            live += [result] if step in READS else []
         return tuple(live)
 
 
-def row(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor[choose.randrange(len(tensor))]] if tensor.dim() > 1 else []
-
-
-def flat(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor.view(-1)] if tensor.is_contiguous() else [tensor.reshape(-1)]
-
-
-def columns(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor[..., 1:3]] if tensor.shape[-1] > 3 else [tensor * 3]
-
-
-def every_other(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor[..., ::2]]
-
-
-def transposed(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor.transpose(0, -1)]
-
-
-def turned(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    tensor.transpose_(0, -1)
-    return []
-
-
-def added(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    tensor.add_(choose.randrange(5))
-    return []
-
-
-def multiplied(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    tensor.mul_(2.0)
-    return [tensor.unsqueeze(0)] if tensor.dim() < 3 else []
-
-
-def copied(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    tensor.copy_(torch.ones_like(tensor) * choose.randrange(9))
-    return []
-
-
-def rectified(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor.sub_(1).relu_()]
-
-
-def squeezed(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    row = tensor[:1]
-    row.squeeze_(0)
-    row.add_(1)
-    return [row] if row.dim() else []
-
-
-def set_item(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    tensor[..., 0] = choose.randrange(7)
-    return []
-
-
-def plus_one(tensor: Tensor, choose: random.Random) -> list[Tensor]:
-    return [tensor + 1]
-
-
-STEPS = (
-    *(row, flat, columns, every_other, transposed, turned),
-    *(added, multiplied, copied, rectified, squeezed, set_item, plus_one),
+READS: tuple[Callable[[Tensor, int], Tensor], ...] = (
+    lambda x, n: x + n,
+    lambda x, n: x[n % len(x)] if x.dim() > 1 else x * n,
+    lambda x, n: x.reshape(-1),
+    lambda x, n: x[..., 1:3] if x.shape[-1] > 3 else x * 3,
+    lambda x, n: x[..., ::2],
+    lambda x, n: x.transpose(0, -1),
+    lambda x, n: x.unsqueeze(0) if x.dim() < 3 else x * 2,
+    lambda x, n: x.sub_(1).relu_(),
+    lambda x, n: x[:1].squeeze_(0).add_(n) if x.dim() > 1 else x * 4,
+)
+WRITES: tuple[Callable[[Tensor, int], Tensor], ...] = (
+    lambda x, n: x.transpose_(0, -1),
+    lambda x, n: x.add_(n),
+    lambda x, n: x.mul_(2.0),
+    lambda x, n: x.copy_(torch.ones_like(x) * n),
+    lambda x, n: x[..., 0].fill_(n),
 )
 
 

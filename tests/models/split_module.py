@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from kata.torchvision_compat import torchvision
 from tests.suite import equal, same_graph
 
 # --- models
@@ -60,20 +58,6 @@ class UsesTensorsLate(nn.Module):
 def layers() -> nn.Module:
     """Its argument is called `input`, which is taken: the placeholder's name is `input_1`."""
     return nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
-
-
-MODELS = {
-    "resnet18": lambda: (torchvision.models.resnet18(), 64),
-    "resnet50": lambda: (torchvision.models.resnet50(), 64),
-    "vit_b_16": lambda: (torchvision.models.vit_b_16(image_size=32), 32),
-    "convnext_tiny": lambda: (torchvision.models.convnext_tiny(), 32),
-}
-
-
-def model_and_image(name: str):
-    torch.manual_seed(0)
-    model, size = MODELS[name]()
-    return model.eval(), torch.rand(1, 3, size, size)
 
 
 # --- graphs and callbacks
@@ -205,8 +189,6 @@ def numbers_and_gradients(run, model: nn.Module, inputs):
 
 # --- random graphs
 
-OPERATIONS = ("add", "method", "module", "list", "getitem")
-
 
 class Parts(nn.Module):
     """The parameters, buffers and modules that a random graph uses."""
@@ -218,41 +200,18 @@ class Parts(nn.Module):
         self.deep = nn.Sequential(nn.Sequential(nn.Linear(3, 3)))
 
 
-def random_graph(chance: Random, size: int) -> GraphModule:
-    """A graph of ``size`` calls, each of earlier values; it returns up to three of them."""
-    graph = Graph()
-    values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
-    values.append(graph.get_attr("offset"))
-    for operation in chance.choices(OPERATIONS, k=size):
-        values.append(random_call(graph, operation, *chance.choices(values, k=2)))
-    graph.output(tuple(chance.choices(values, k=chance.randint(1, 3))))
-    return GraphModule(Parts(), graph)
+def random_cuts(number: int) -> Iterator[tuple[GraphModule, Callable[[Node], int]]]:
+    """Graphs and callbacks: small ones first, and the same ones each time.
 
-
-def random_call(graph: Graph, operation: str, a: Node, b: Node) -> Node:
-    if operation == "method":
-        return graph.call_method("add", (a,), {"other": b})
-    if operation == "module":
-        return graph.call_module("deep.0.0", (a,))
-    if operation == "list":
-        return graph.call_function(torch.einsum, ("i,i->i", [a, b]))
-    if operation == "getitem":
-        return graph.call_function(operator.getitem, (a, (slice(None, None), None, 0)[:1]))
-    return graph.call_function(torch.add, (a, b), {"alpha": 0.5})
-
-
-class Cut(NamedTuple):
-    m: GraphModule
-    callback: Callable[[Node], int]
-
-
-def random_cut(chance: Random, size: int) -> Cut:
-    """A graph, and a number for each call: at random, going up, or another one for each call."""
-    m = random_graph(chance, size)
-    nodes = calls(m.graph)
-    numbers = chance.choices(range(4), k=len(nodes))
-    shapes = numbers, sorted(numbers), range(len(nodes))
-    return Cut(m, dict(zip(nodes, chance.choice(shapes), strict=True)).__getitem__)
+    The partitions' numbers are random, going up, or other ones for each call.
+    """
+    for at in range(number):
+        chance = Random(at)
+        m = random_graph(chance, size=at * 13 // number)
+        nodes = calls(m.graph)
+        numbers = chance.choices(range(4), k=len(nodes))
+        shapes = numbers, sorted(numbers), range(len(nodes))
+        yield m, dict(zip(nodes, chance.choice(shapes), strict=True)).__getitem__
 
 
 def outcome(split_module, *arguments, **options):
@@ -265,7 +224,24 @@ def outcome(split_module, *arguments, **options):
         return None
 
 
-def for_any_cut(check: Callable[[Cut], None], examples: int) -> None:
-    """Call ``check`` with some graphs and cuts, small ones first, and the same ones each time."""
-    for number in range(examples):
-        check(random_cut(Random(number), size=number * 13 // examples))
+def random_graph(chance: Random, size: int) -> GraphModule:
+    """A graph of ``size`` calls, each of earlier values; it returns up to three of them."""
+    graph = Graph()
+    values = [graph.placeholder("x"), graph.placeholder("y"), graph.get_attr("weight")]
+    values.append(graph.get_attr("offset"))
+    for _ in range(size):
+        values.append(random_call(graph, chance.randrange(5), *chance.choices(values, k=2)))
+    graph.output(tuple(chance.choices(values, k=chance.randint(1, 3))))
+    return GraphModule(Parts(), graph)
+
+
+def random_call(graph: Graph, kind: int, a: Node, b: Node) -> Node:
+    if kind == 0:
+        return graph.call_method("add", (a,), {"other": b})
+    if kind == 1:
+        return graph.call_module("deep.0.0", (a,))
+    if kind == 2:
+        return graph.call_function(torch.einsum, ("i,i->i", [a, b]))
+    if kind == 3:
+        return graph.call_function(operator.getitem, (a, (slice(None, None), None, 0)[:1]))
+    return graph.call_function(torch.add, (a, b), {"alpha": 0.5})

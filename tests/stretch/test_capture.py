@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -32,7 +31,7 @@ from tests.models.capture import (
 )
 from tests.suite import equal, holds, is_value, refuses, same_numbers
 from tests.suite.programs import default_decompositions, export, specs_are_copied
-from tests.zoo import classifier
+from tests.zoo import Pair, classifier
 
 pytestmark = pytest.mark.stretch
 
@@ -63,14 +62,6 @@ def test_a_grown_model_comes_back_from_its_program(lesson, seed):
     model, inputs, kwargs = vars(random_models.tree(seed)).values()
     tree = unflattened(lesson, model, *inputs, **kwargs)
     same_numbers(tree(*inputs, **kwargs), model(*inputs, **kwargs))
-
-
-def test_buffers_that_are_written_come_back(lesson):
-    torch.manual_seed(0)
-    model, x = Block().train(), torch.rand(2, 3, 4, 4)
-    tree, eager = unflattened(lesson, copy.deepcopy(model), x), copy.deepcopy(model)
-    same_numbers(tree(x), eager(x))
-    same_numbers(dict(tree.named_buffers()), dict(eager.named_buffers()))
 
 
 def test_outputs_are_marked_as_export_marks_them(lesson):
@@ -135,12 +126,6 @@ def copied(y, x):
     return z * y
 
 
-def written_as_strided(y, x):
-    z = y * 1
-    z.as_strided((2,), (5,)).mul_(3)
-    return z * y
-
-
 def straight_through(y, x):
     with torch.no_grad():
         step = y.round() - y
@@ -183,24 +168,18 @@ def data_read(y, x):
     return y * y.data
 
 
-def gumbel(y, x):
-    torch.manual_seed(0)
-    return nn.functional.gumbel_softmax(y, hard=True) * y
-
-
 def checkpointed(y, x):
     return torch.utils.checkpoint.checkpoint(lambda z: z.sin() * z, y, use_reentrant=False)
 
 
-TRAINED = (data_read, twice_differentiable_force, gumbel, checkpointed)
+TRAINED = (data_read, twice_differentiable_force, checkpointed, unchanged_under_no_grad)
 COPIED = (zeros_written, copied)
-STRIDED = (written_as_strided,)
+
+
 UNTRACKED = (straight_through, written_before_no_grad, averaged_under_no_grad, force)
 
 
-@pytest.mark.parametrize(
-    "body", [*TRAINED, unchanged_under_no_grad], ids=lambda each: each.__name__
-)
+@pytest.mark.parametrize("body", TRAINED, ids=lambda each: each.__name__)
 def test_what_was_captured_trains_like_the_model(lesson, body):
     trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
 
@@ -212,8 +191,12 @@ def test_a_copy_has_a_derivative(lesson, body):
 
 
 @pytest.mark.beyond("the derivative of aten.as_strided_scatter is wrong")
-@pytest.mark.parametrize("body", STRIDED, ids=lambda each: each.__name__)
-def test_a_write_through_as_strided_has_a_derivative(lesson, body):
+def test_a_write_through_as_strided_has_a_derivative(lesson):
+    def body(y, x):
+        z = y * 1
+        z.as_strided((2,), (5,)).mul_(3)
+        return z * y
+
     trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
 
 
@@ -223,24 +206,10 @@ def test_no_gradient_passes_what_autograd_did_not_follow(lesson, body):
     trains_as_eager(lesson, WithLinear(body), torch.rand(2, 4))
 
 
-@pytest.mark.parametrize("make", [nn.GRUCell, nn.RNNCell, nn.LSTM, nn.BatchNorm1d, nn.Linear])
+@pytest.mark.parametrize("make", [partial(nn.GRUCell, 4), nn.BatchNorm1d], ids=["gru", "norm"])
 def test_a_layer_trains_like_the_model(lesson, make):
     torch.manual_seed(0)
-    model = make(4) if make is nn.BatchNorm1d else make(4, 4)
-    if make is nn.LSTM:
-        model = First(model)
-    trains_as_eager(lesson, model, torch.rand(4) if make is nn.Linear else torch.rand(3, 4))
-
-
-class First(nn.Module):
-    """The first of a module's results."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, x):
-        return self.module(x)[0]
+    trains_as_eager(lesson, make(4), torch.rand(3, 4))
 
 
 def clamped_under_no_grad(y, x):
@@ -253,12 +222,6 @@ def clamped_under_no_grad(y, x):
 def clamped_data(y, x):
     z = y * 2
     z.data.clamp_(0, 1)
-    return z
-
-
-def clamped_after_detach(y, x):
-    z = y * 2
-    z.detach()[0].clamp_(0, 1)
     return z
 
 
@@ -299,11 +262,6 @@ def counted_outside(y, x):
     return y * COUNTER
 
 
-def stored_outside(y, x):
-    COUNTER.view(-1)[0].copy_(y[0, 0])
-    return y
-
-
 def drawn(y, x):
     return y * torch.rand(4, generator=torch.Generator())
 
@@ -321,13 +279,11 @@ COUNTER = torch.zeros(1)
 REFUSED = {
     clamped_under_no_grad: "autograd doesn't see",
     clamped_data: "autograd doesn't see",
-    clamped_after_detach: "autograd doesn't see",
     assigned_data: "copy_",
     detached_in_place: "use detach",
     hooked: "hook",
     custom_function: "Straight",
     counted_outside: "register it as a buffer",
-    stored_outside: "register it as a buffer",
     drawn: "generator",
     assigned_gradient: "assigns a gradient",
     conditional: "torch.cond",
@@ -367,17 +323,16 @@ class Shares(nn.Module):
 
 
 class HasAView(nn.Module):
-    """A buffer that is written, and a view of it that isn't registered."""
+    """A buffer that is written, and then a view of it that isn't registered is read."""
 
-    def __init__(self, reads_before):
+    def __init__(self):
         super().__init__()
         self.register_buffer("memory", torch.zeros(2))
-        self.view, self.reads_before = self.memory[:1], reads_before
+        self.view = self.memory[:1]
 
     def forward(self, x, y):
-        before = self.view * 2 if self.reads_before else 0
         self.memory.add_(1)
-        return self.view * x + before
+        return self.view * x
 
 
 def adds(x, y):
@@ -386,9 +341,7 @@ def adds(x, y):
 
 
 @pytest.mark.parametrize(
-    "model",
-    [adds, Shares(), HasAView(True), HasAView(False)],
-    ids=["arguments", "buffers", "view", "view read later"],
+    "model", [adds, Shares(), HasAView()], ids=["arguments", "buffers", "view"]
 )
 def test_a_write_to_tensors_that_share_memory_is_refused(lesson, model):
     with refuses(lesson.CaptureError, "test_capture.py", "share memory", cause="it was recorded"):
@@ -409,50 +362,21 @@ class Box:
         self.tensor = tensor
 
 
-class Slotted:
-    __slots__ = ("tensors",)
-
-    def __init__(self, tensor):
-        self.tensors = [tensor]
-
-
-class Named(dict):
-    def __init__(self, tensor):
-        super().__init__(tensor=tensor)
-
-
-def closure(tensor):
-    return lambda: tensor
-
-
-HIDING = {
-    "partial": partial(partial, torch.add),
-    "list_iterator": lambda tensor: iter([tensor]),
-    "dict_values": lambda tensor: {"x": tensor}.values(),
-    "generator": lambda tensor: (each for each in [tensor]),
-    "function": closure,
-    "method": lambda tensor: Box(tensor).__repr__,
-}
+HIDING = {"function": lambda tensor: lambda: tensor, "Box": Box}
 
 
 @pytest.mark.parametrize("kind", HIDING)
-def test_an_object_of_python_that_hides_a_tensor_is_refused_by_name(lesson, kind):
-    hidden = HIDING[kind](torch.ones(2))
+def test_what_hides_a_tensor_is_refused_by_name(lesson, kind):
+    hides = HIDING[kind]
     with refuses(lesson.CaptureError, "input_0", kind, "pytree"):
-        lesson.capture(lambda hidden, x: x + 1, (hidden, torch.ones(2)))
+        lesson.capture(lambda hidden, x: x + 1, (hides(torch.ones(2)), torch.ones(2)))
+    with refuses(lesson.CaptureError, "the result", kind, "pytree"):
+        lesson.capture(hides, (torch.ones(2),))
 
 
 def test_a_function_that_holds_no_tensor_may_be_an_argument(lesson):
     captured = lesson.capture(lambda act, x: act(x) + 1, (torch.relu, torch.ones(2)))
     same_numbers(captured(torch.relu, torch.ones(2)), torch.full((2,), 2.0))
-
-
-@pytest.mark.parametrize("kind", [Box, Slotted, Named])
-def test_what_hides_a_tensor_is_refused_by_name(lesson, kind):
-    with refuses(lesson.CaptureError, "input_0", kind.__name__, "pytree"):
-        lesson.capture(lambda box, x: x + 1, (kind(torch.ones(2)), torch.ones(2)))
-    with refuses(lesson.CaptureError, "the result", kind.__name__, "pytree"):
-        lesson.capture(kind, (torch.ones(2),))
 
 
 class ReadsARow(nn.Module):
@@ -552,20 +476,6 @@ def test_a_custom_operator_keeps_its_derivative(lesson):
     trains_as_eager(lesson, WithLinear(lambda y, x: scaled(y)), torch.rand(2, 4))
 
 
-def of_numbers(x):
-    return x.numpy()
-
-
-def of_lists(x):
-    return x * x.tolist()[0]
-
-
-@pytest.mark.parametrize("function", [of_numbers, of_lists])
-def test_numbers_of_a_tensor_are_refused(lesson, function):
-    with refuses(lesson.CaptureError, "test_capture.py", "needs the data of a tensor"):
-        lesson.capture(function, (torch.ones(2),))
-
-
 @pytest.mark.parametrize("transform", [torch.vmap, lambda each: torch.func.grad(each)])
 def test_function_transforms_are_recorded(lesson, transform):
     def function(x):
@@ -575,20 +485,9 @@ def test_function_transforms_are_recorded(lesson, transform):
     runs_as_eager(lesson.capture, function, torch.rand(2, 1))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit")  # what kind of warning depends on the torch
-def test_a_scripted_function_is_recorded(lesson):
-    doubled = torch.jit.trace(lambda x: x * 2, (torch.ones(2),))
-    runs_as_eager(lesson.capture, lambda x: doubled(x) + 1, torch.rand(2))
-
-
 def test_a_named_tuple_comes_back(lesson):
     result = lesson.capture(lambda x: Pair(x + 1, [x, 3]), (torch.ones(2),))(torch.ones(2))
-    equal((type(result), result.second[1]), (Pair, 3))
-
-
-class Pair(NamedTuple):
-    first: object
-    second: object
+    equal((type(result), result.right[1]), (Pair, 3))
 
 
 # --- forward and backward -------------------------------------------------------------------------
@@ -690,15 +589,6 @@ def test_a_write_is_recorded_as_the_operator_that_returns_the_result(lesson):
     equal(operators(recorder.graph)[1:], ["aten.add.Tensor", "aten.relu.default"])
 
 
-def test_a_write_in_place_returns_the_tensor_that_it_wrote(lesson):
-    def function(x):
-        y = x * 2
-        holds(y.add_(1) is y, "`y.add_(1)` to return `y` itself")
-        return y
-
-    runs_as_eager(lesson.capture_writes, function, torch.ones(2))
-
-
 def test_a_rule_for_the_pure_operator_replaces_a_write(lesson):
     def function():
         nn.functional.silu(torch.ones(2), inplace=True)
@@ -722,27 +612,10 @@ def test_the_pure_operator_takes_the_same_arguments(lesson):
         equal(str(recorder.functional(written)), str(returned))
 
 
-def test_the_pure_operator_has_the_same_namespace(lesson):
-    library = torch.library.Library("kata", "FRAGMENT")
-    library.define("relu_(Tensor(a!) self) -> Tensor(a!)")
-    library.define("relu(Tensor self) -> Tensor")
-    operator = lesson.WriteRecorder({}).functional(torch.ops.kata.relu_.default)
-    cause = (is_value("aten.relu.default"), "the operator was looked up in `aten`")
-    equal(str(operator), "kata.relu.default", cause=cause)
-
-
-def test_a_default_that_the_pure_operator_lacks_is_passed(lesson):
-    recorder = recorded(lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(0.5))
-    drawn = recorder.graph.output_node()
-    holds(0.5 in (*drawn.args, *drawn.kwargs.values()), "p to be 0.5", got=drawn.args)
-
-
-def test_an_argument_that_is_passed_keeps_its_value(lesson):
-    drawn = recorded(
-        lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(0.3)
-    ).graph.output_node()
-    values = (*drawn.args, *drawn.kwargs.values())
-    holds(0.3 in values, "p to be 0.3", got=values, hint="add no default for it")
+@pytest.mark.parametrize("p", [0.5, 0.3], ids=["default", "given"])
+def test_an_argument_that_the_pure_operator_has_no_default_for_is_passed(lesson, p):
+    drawn = recorded(lesson.WriteRecorder, lambda: torch.ones(2).bernoulli_(p)).graph.output_node()
+    holds(p in (*drawn.args, *drawn.kwargs.values()), f"p to be {p}", got=drawn.args)
 
 
 def test_an_operator_without_a_pure_version_is_refused(lesson):
@@ -764,32 +637,11 @@ def test_a_write_to_out_is_refused(lesson):
         lesson.capture_writes(lambda x: torch.add(x, 1, out=torch.empty(3)), (torch.ones(3),))
 
 
-def written_through_a_row(x):
-    y = x * 2
-    y[1].add_(10)
-    return y
-
-
-def read_before_the_write(x):
-    y = x * 2
-    row = y[1]
-    y.add_(10)
-    return row + 0, y
-
-
 def seen_in_another_view(x):
     y = x * 2
     row, flat = y[0], y.view(-1)
     row.mul_(3)
     return flat + 1, y, row
-
-
-def seen_twice(x):
-    y = x * 2
-    row = y[0]
-    first = row.add_(1) + 0
-    second = row.add_(1) + 0
-    return first, second, y
 
 
 def kept_dtype(x):
@@ -798,49 +650,13 @@ def kept_dtype(x):
     return y, y + y
 
 
-def strided(x):
-    y = (x * 2)[:, ::2]
-    y.add_(1)
-    row = y[1]
-    y.mul_(2)
-    return row, y
-
-
-def transposed_source(x):
-    y = x * 2
-    y.copy_(x.t())
-    row = y[0]
-    y.add_(1)
-    return row, y
-
-
-def turned(x):
-    y = x * 2
-    y.t_()
-    y[0].add_(5)
-    return y, y.t()
-
-
-WRITTEN = (
-    *(written_through_a_row, read_before_the_write, seen_in_another_view, seen_twice),
-    *(kept_dtype, strided, transposed_source, turned),
-)
+WRITTEN = (seen_in_another_view, kept_dtype)
 
 
 @pytest.mark.parametrize("function", WRITTEN, ids=lambda each: each.__name__)
 def test_every_view_shows_a_write(lesson, function):
     captured = runs_as_eager(lesson.capture_writes, function, torch.arange(9.0).view(3, 3))
     pure(captured.graph)
-
-
-def test_a_view_of_the_input_shows_a_write(lesson):
-    def function(x):
-        row = x[0]
-        x.add_(1)
-        return row * 2
-
-    captured = lesson.capture_writes(function, (torch.zeros(2, 2),))
-    same_numbers(run(captured, None, torch.zeros(2, 2)), torch.full((2,), 2.0))
 
 
 def test_an_input_with_gaps_between_its_columns_may_be_written(lesson):
@@ -852,15 +668,6 @@ def test_an_input_with_gaps_between_its_columns_may_be_written(lesson):
     x = torch.arange(12.0).view(3, 4)[:, ::2]
     captured = lesson.capture_writes(function, (x,))
     same_numbers(captured(x), torch.tensor([10.0, 14.0]))
-
-
-def test_a_view_is_read_again_only_after_a_write(lesson):
-    def function(x):
-        row = x[0]
-        return row + row, x.view(-1) + 1
-
-    names = operators(lesson.capture_writes(function, (torch.ones(2, 2),)).graph)
-    equal(names, ["aten.select.int", "aten.add.Tensor", "aten.view.default", "aten.add.Tensor"])
 
 
 def test_after_a_write_a_view_is_read_again_once(lesson):
@@ -921,10 +728,6 @@ def test_a_write_to_memory_that_is_read_negated_is_refused(lesson):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_random_program_of_writes_by_hand_computes_what_eager_does(lesson, seed):
     written_as_eager(lesson.capture_writes, seed)
-
-
-def test_a_linear_layer_of_a_vector_squeezes_its_result_in_place(lesson):
-    pure(runs_as_eager(lesson.capture_writes, nn.Linear(4, 3), torch.rand(4)).graph)
 
 
 # --- real models, and many programs ---------------------------------------------------------------

@@ -20,13 +20,11 @@ from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
     BATCH,
-    DIFFERENT,
     QUICK,
     REAL,
     Aliased,
     Block,
     CalledDifferently,
-    CalledTwice,
     CountedTwice,
     Counter,
     Nested,
@@ -75,19 +73,10 @@ class CalledForBoth(nn.Module):
         return self.switch(self.switch(x, True), False)
 
 
-class ThreeTwice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.steps = Steps(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
-
-    def forward(self, x):
-        return self.steps(self.steps(x))
-
-
 @pytest.mark.beyond("torch replaces the first part of the call by the second")
-@pytest.mark.parametrize("make", [three_and_one, ThreeTwice])
-def test_a_program_with_an_interrupted_call_runs(lesson, make):
-    same_numbers(lesson.unflatten(interrupted_program(make))(x()), make()(x()))
+def test_a_program_with_an_interrupted_call_runs(lesson):
+    program = interrupted_program(three_and_one)
+    same_numbers(lesson.unflatten(program)(x()), three_and_one()(x()))
 
 
 def test_views_of_one_storage_stay_views_of_one_storage(lesson):
@@ -109,17 +98,6 @@ def test_objects_and_sparse_tensors_are_restored(lesson):
 
 def test_a_tree_has_the_type_name_of_the_eager_model(lesson):
     equal(lesson.unflatten(program_of(Nested, x())).type_name(), "tests.models.unflatten.Nested")
-
-
-def test_the_type_of_an_input_is_kept(lesson):
-    program = program_of(Nested, x())
-    entry = next(node for node in program.graph.nodes if node.name == "x")
-    entry.type = torch.Tensor
-    tree = lesson.unflatten(program)
-    equal(
-        [next(iter(each.graph.nodes)).type for each in (tree, tree.first)],
-        [torch.Tensor, torch.Tensor],
-    )
 
 
 @pytest.mark.beyond("torch doesn't compare which submodule a body calls")
@@ -156,19 +134,6 @@ def test_the_metadata_of_the_program_stays_as_it_was(lesson):
     before = dict(program.graph_module.meta)
     lesson.unflatten(program)
     equal(sorted(program.graph_module.meta), sorted(before))
-
-
-@pytest.mark.parametrize("model", DIFFERENT.values(), ids=DIFFERENT)
-def test_bodies_that_differ_in_a_detail_differ(lesson, model):
-    value = torch.arange(6).reshape(2, 3)
-    eager, program = exported(model, value)
-    same_numbers(lesson.unflatten(program)(value), eager(value))
-
-
-@pytest.mark.parametrize("model", [CalledDifferently, Tied])
-def test_a_tree_moves_to_another_dtype(lesson, model):
-    run = like_eager(lesson, model, x())
-    same_numbers(run.tree.double()(x().double()), run.eager.double()(x().double()))
 
 
 def test_an_edited_graph_runs_after_finalize(lesson):
@@ -275,31 +240,16 @@ def test_what_a_buffer_held_before_can_be_kept_in_another(lesson, part):
 class Scaled(nn.Module):
     """Multiplies by a buffer, or by a part of it, and then gives the buffer another value."""
 
-    def __init__(self, part=lambda scale: scale, reads=1):
+    def __init__(self, part=lambda scale: scale):
         super().__init__()
-        self.linear, self.part, self.reads = nn.Linear(3, 3), part, reads
+        self.linear, self.part = nn.Linear(3, 3), part
         self.register_buffer("scale", torch.ones(3))
-        self.readers = nn.ModuleList(Multiplies(self) for _ in range(reads))
 
     def forward(self, x):
-        y = self.linear(x)
-        for reader in self.readers:
-            y = reader(y)
+        part = self.part(self.scale)
+        y = self.linear(x)[:, : len(part)] * part
         self.scale = self.scale + 1
         return y
-
-
-class Multiplies(nn.Module):
-    """Reads the buffer of another module."""
-
-    def __init__(self, owner):
-        super().__init__()
-        self.owner = [owner]
-
-    def forward(self, x):
-        (owner,) = self.owner
-        part = owner.part(owner.scale)
-        return x[:, : len(part)] * part
 
 
 class WritesItsInput(nn.Linear):
@@ -321,11 +271,9 @@ def gradients(model, call):
         training_norms,
         Scaled,
         partial(Scaled, lambda scale: scale[:2]),
-        partial(Scaled, reads=2),
-        lambda: nn.Sequential(Scaled(), nn.BatchNorm1d(3), Scaled()),
-        lambda: WritesItsInput(3, 3),
+        partial(WritesItsInput, 3, 3),
     ],
-    ids=["norms", "buffer", "view", "two readers", "several", "input"],
+    ids=["norms", "buffer", "view", "input"],
 )
 def test_a_functional_program_trains_like_the_model(lesson, make):
     model = make()
@@ -386,17 +334,17 @@ def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
 
 
 class Swappable(nn.Module):
-    """Takes positional and keyword arguments in structures, returns a dict."""
+    """Takes positional and keyword arguments in structures, returns a dict, reads a constant."""
 
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(3, 3)
+        self.linear, self.offset = nn.Linear(3, 3), torch.rand(3)
         self.register_buffer("count", torch.zeros(()))
         self.register_buffer("passing", torch.zeros(()), persistent=False)
 
     def forward(self, x, others, *, scale):
         self.count.add_(1)
-        y = self.linear(x) * scale
+        y = self.linear(x) * scale + self.offset
         return {"y": y + others[0], "rest": (others[1], self.count * 1)}
 
 
@@ -422,14 +370,6 @@ def test_a_preserved_module_that_is_called_twice_runs(lesson):
         "one module for all calls",
         got=[name for name, _ in tree.named_modules()],
     )
-
-
-def test_a_preserved_module_takes_the_eager_arguments(lesson):
-    model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
-    tree = lesson.unflatten(program)
-    inner, eager = tree.get_submodule("outer.inner"), copy.deepcopy(model).outer["inner"]
-    args, kwargs = (x(), [x() * 2, x() * 3]), {"scale": x() + 1}
-    same_numbers(inner(*args, **kwargs), eager(*args, **kwargs))
 
 
 def test_a_preserved_module_can_be_swapped_for_the_eager_one(lesson):
@@ -462,13 +402,6 @@ def test_a_dispatched_module_keeps_its_buffers(lesson):
     model, program = exported(CallsSwappable, x(), preserve=PRESERVED)
     tree = lesson.unflatten(program)
     equal(list(tree.state_dict()), list(model.state_dict()))
-
-
-def test_a_child_of_a_dispatched_module_can_be_swapped(lesson):
-    model, program = exported(CalledDifferently, x(), preserve=("branch",))
-    tree = lesson.unflatten(program)
-    tree.branch.linear = model.branch.linear = nn.Identity()
-    same_numbers(tree(x()), model(x()))
 
 
 class Inner(nn.Module):
@@ -600,22 +533,19 @@ def test_a_buffer_is_handed_to_several_preserved_modules(lesson, parts, function
 class CountsThrice(nn.Module):
     """Calls a counter three times, and reads its buffer before and after."""
 
-    def __init__(self, early: bool, late: bool):
+    def __init__(self):
         super().__init__()
-        self.counter, self.early, self.late = Counter(), early, late
+        self.counter = Counter()
 
     def forward(self, x):
-        before = self.counter.count * 1 if self.early else 0
+        before = self.counter.count * 1
         y = self.counter(self.counter(self.counter(x) + 1))
-        return y + before + (self.counter.count if self.late else 0)
+        return y + before + self.counter.count
 
 
 @FUNCTIONAL_TOO
-@pytest.mark.parametrize("early", [False, True], ids=["", "read before"])
-@pytest.mark.parametrize("late", [False, True], ids=["", "read after"])
-def test_a_preserved_module_writes_its_buffer_in_several_calls(lesson, early, late, functional):
-    model = CountsThrice(early, late)
-    like_eager(lesson, model, x(), preserve=("counter",), functional=functional)
+def test_a_preserved_module_writes_its_buffer_in_several_calls(lesson, functional):
+    like_eager(lesson, CountsThrice(), x(), preserve=("counter",), functional=functional)
 
 
 @pytest.mark.beyond("torch's tree fails when it runs")
@@ -623,29 +553,6 @@ def test_a_decomposed_batch_norm_that_is_preserved_is_refused(lesson):
     program = export(training_norms(), x(), preserve=("0",), functional=True)
     with refuses(RuntimeError, "'0'"):
         lesson.unflatten(program)
-
-
-class HasAConstant(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.offset = torch.rand(3)
-
-    def forward(self, x, more: bool):
-        return x + self.offset if more else x * self.offset
-
-
-class CallsWithAConstant(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = HasAConstant()
-
-    def forward(self, x):
-        return self.inner(self.inner(x, True), False)
-
-
-def test_a_dispatched_module_keeps_its_constants(lesson):
-    run = like_eager(lesson, CallsWithAConstant, x(), preserve=("inner",))
-    same_numbers(run.tree.inner.offset, run.eager.inner.offset)
 
 
 class Parent(nn.Module):
@@ -786,32 +693,28 @@ def test_a_tree_can_be_traced_with_placeholders_for_its_arguments(lesson, trace)
 
 
 class Called(nn.Module):
-    """Has one child, or one buffer, with a name."""
+    """Has one child with a name."""
 
-    def __init__(self, name, value):
+    def __init__(self, name):
         super().__init__()
         self.name = name
-        self.register_buffer(name, value) if isinstance(value, torch.Tensor) else setattr(
-            self, name, value
-        )
+        setattr(self, name, nn.Tanh())
 
     def forward(self, x):
-        held = getattr(self, self.name)
-        return held(x) if callable(held) else x * held
+        return getattr(self, self.name)(x)
 
 
 @pytest.mark.beyond("torch raises an error about something else")
 @pytest.mark.parametrize("name", ["graph", "graph_module", "finalize", "input_placeholders"])
-@pytest.mark.parametrize("value", [nn.Tanh(), torch.ones(3)], ids=["child", "buffer"])
-def test_a_name_that_the_tree_needs_is_refused(lesson, name, value):
-    program = export(Called(name, value), x())
+def test_a_name_that_the_tree_needs_is_refused(lesson, name):
+    program = export(Called(name), x())
     with refuses(ValueError, repr(name), "rename it"):
         lesson.unflatten(program)
 
 
 @pytest.mark.parametrize("name", ["ranges", "inputs", "interpreter"])
 def test_a_child_may_have_most_names(lesson, name):
-    like_eager(lesson, Called(name, nn.Tanh()), x())
+    like_eager(lesson, Called(name), x())
 
 
 @pytest.mark.parametrize("model", [Nested, CalledDifferently])
@@ -924,14 +827,8 @@ def test_side_effects_are_kept(lesson, functional, capfd):
 
 
 @pytest.mark.parametrize("seed", random_models.SEEDS)
-def test_a_random_tree_comes_back(lesson, seed):
-    specimen = random_models.tree(seed)
-    tree = lesson.unflatten(export(specimen.model, *specimen.inputs))
-    same_numbers(tree(*specimen.inputs), specimen.eager())
-    equal(
-        [names(tree), list(tree.state_dict())],
-        [names(specimen.model), list(specimen.model.state_dict())],
-    )
+def test_more_random_trees_run_like_the_eager_ones(lesson, seed):
+    core.test_a_random_module_tree_runs_like_the_eager_one(lesson, seed)
 
 
 @pytest.mark.beyond(
@@ -982,7 +879,7 @@ def core_test(name: str, **options: object) -> object:
         core_test("test_the_state_dict_has_the_keys_and_the_order_of_the_eager_model", strict=True),
         *(
             core_test("test_it_runs_like_the_eager_model", model=model, strict=True)
-            for model in (CalledTwice, CalledDifferently, Tied, Aliased, UsesSeveral, CountedTwice)
+            for model in (CalledDifferently, Tied, Aliased, CountedTwice)
         ),
         core_test("test_a_module_under_two_names_has_one_set_of_parameters", strict=True),
         core_test("test_structured_results_equal_the_eager_ones", strict=True),
@@ -998,8 +895,7 @@ def test_a_program_of_strict_export_does_the_same(lesson, test):
     [
         core_test("test_batch_norm_updates_its_statistics", model=training_norms, functional=True),
         core_test("test_it_runs_like_the_eager_model", model=CountedTwice, functional=True),
-        core_test("test_a_mutated_input_is_mutated", functional=True),
-        core_test("test_a_buffer_that_isnt_in_the_state_dict_is_mutated", functional=True),
+        core_test("test_inputs_and_buffers_are_mutated", functional=True),
         core_test("test_the_program_isnt_changed", functional=True),
     ],
 )
