@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
+from itertools import count
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from tests.suite.answers import around, on, right, wrong
 
@@ -202,31 +203,10 @@ def collects_state_in_two_comprehensions(lesson):
 
 
 @right(core_only=True)
-def closes_hooks_with_an_exit_stack(lesson):
-    """Keeps the stack of modules with an ``ExitStack`` in place of ``try`` and ``finally``."""
+def lifts_arguments_in_one_map(lesson):
+    """Counts the leaves while it maps them."""
 
     @on(lesson.Recorder)
-    @contextlib.contextmanager
-    def module_stacks(self, model):
-        names = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-        paths = {module: path for path, module in reversed(names.items())}
-        counts = {}
-        self.running = [lesson.given.stack_item("", 0, model)]
-
-        def before(module, args):
-            path = paths.get(module) or ""
-            if not path:
-                self.running.append(self.running[-1])
-                return
-            counts[path] = counts.get(path, -1) + 1
-            self.running.append(lesson.given.stack_item(path, counts[path], module))
-
-        def after(module, args, result):
-            del self.running[-1]
-
-        with contextlib.ExitStack() as stack:
-            pre = lesson.register_module_forward_pre_hook(before)
-            stack.callback(pre.remove)
-            post = lesson.register_module_forward_hook(after, always_call=True)
-            stack.callback(post.remove)
-            yield
+    def lift_arguments(self, args, kwargs):
+        numbers = count()
+        return tree_map(lambda leaf: self.lift(f"input_{next(numbers)}", leaf), (args, kwargs))

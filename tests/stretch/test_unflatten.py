@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
-from given.unflatten import flat_of, levels_of, register, relative_to
+from given.unflatten import flat_of, levels_of
 from tests import random_models
 from tests import test_unflatten as core
 from tests.models.unflatten import (
@@ -35,7 +35,6 @@ from tests.models.unflatten import (
     UsesSeveral,
     interrupted_program,
     like_eager,
-    names,
     one_block,
     one_tanh,
     subtraction,
@@ -44,7 +43,7 @@ from tests.models.unflatten import (
     without_unused_specs,
     x,
 )
-from tests.suite import equal, holds, is_value, lines_run, refuses, same_numbers
+from tests.suite import equal, holds, lines_run, refuses, same_numbers
 from tests.suite.programs import export, exported, program_of
 
 FUNCTIONAL_TOO = pytest.mark.parametrize(
@@ -77,12 +76,6 @@ class CalledForBoth(nn.Module):
 def test_a_program_with_an_interrupted_call_runs(lesson):
     program = interrupted_program(three_and_one)
     same_numbers(lesson.unflatten(program)(x()), three_and_one()(x()))
-
-
-def test_views_of_one_storage_stay_views_of_one_storage(lesson):
-    state = lesson.copied(flat_of(program_of(Aliased, x())).state)
-    state["memory"].value[0] = 42
-    equal([state["even"].value[0].item(), state["even"].value.stride()], [42.0, (2,)])
 
 
 def test_objects_and_sparse_tensors_are_restored(lesson):
@@ -197,21 +190,6 @@ def test_the_old_value_of_a_mutated_buffer_can_still_be_read(lesson):
     equal([name for name, _ in run.tree.named_modules()], ["", "first", "second"])
 
 
-class Remembers(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("last", torch.zeros(2, 3))
-
-    def forward(self, x):
-        self.last.copy_(x)
-        return x
-
-
-@pytest.mark.beyond("torch looks for the module of the copy, and finds none")
-def test_an_input_can_be_kept_in_a_buffer(lesson):
-    like_eager(lesson, Remembers(), x(), functional=True)
-
-
 class KeepsTheNewest(nn.Module):
     """Keeps what a buffer, or a part of it, held before, and reads late what it kept so far."""
 
@@ -320,12 +298,6 @@ def test_an_adapter_rearranges_the_arguments(lesson, capsys):
     )
 
 
-def test_an_adapter_that_returns_too_few_values_is_refused(lesson, capsys):
-    tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapter(lesson, lambda leaves: []))
-    with refuses(TypeError, "2", "0", cause="the graph was run on too few values"):
-        tree((x(3), x(3)))
-
-
 def test_a_wrong_adapted_value_is_named_by_its_path(lesson, capsys):
     adapts = adapter(lesson, lambda leaves: [3, leaves[1]], paths=["left", "right"])
     tree = lesson.unflatten(program_of(Subtract, x(3), x(3)), adapts)
@@ -404,42 +376,6 @@ def test_a_dispatched_module_keeps_its_buffers(lesson):
     equal(list(tree.state_dict()), list(model.state_dict()))
 
 
-class Inner(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
-        self.counter = Counter()
-
-    def forward(self, x):
-        return self.counter(self.linear(x))
-
-
-class Outer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = Inner()
-
-    def forward(self, x):
-        return self.inner(x) + self.inner(x + 1)
-
-
-class NestedCalls(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.outer = Outer()
-
-    def forward(self, x):
-        return self.outer(self.outer(x)) + self.outer.inner(x)
-
-
-@pytest.mark.parametrize(
-    "preserve", [("outer",), ("outer.inner",), ("outer", "outer.inner")], ids="+".join
-)
-def test_nested_preserved_modules_run(lesson, preserve):
-    run = like_eager(lesson, NestedCalls, x(), preserve=preserve)
-    equal(names(run.tree), names(run.eager))
-
-
 def test_a_swapped_module_gets_constants_too(lesson):
     model, program = exported(CalledForBoth, x(), preserve=("switch",))
     tree = lesson.unflatten(program)
@@ -491,11 +427,11 @@ def test_a_preserved_module_that_writes_its_buffer_keeps_its_signature(lesson, f
 
 
 class Handed(nn.Module):
-    """Hands its buffer to modules that write it or read it."""
+    """Hands its buffer to modules that write it, and to one that reads it."""
 
-    def __init__(self, *parts: str):
+    def __init__(self):
         super().__init__()
-        self.parts = nn.ModuleList(PARTS[part]() for part in parts)
+        self.parts = nn.ModuleList([Adds(), Subtract(), Adds()])
         self.register_buffer("total", torch.ones(()))
 
     def forward(self, x):
@@ -510,24 +446,10 @@ class Adds(nn.Module):
         return x * total
 
 
-class Doubles(nn.Module):
-    def forward(self, x, total):
-        total.mul_(2)
-        return x + total
-
-
-PARTS = {"adds": Adds, "doubles": Doubles, "reads": Subtract}
-
-
 @FUNCTIONAL_TOO
-@pytest.mark.parametrize(
-    "parts",
-    [("adds", "doubles", "adds"), ("reads", "adds", "reads"), ("adds", "reads", "doubles")],
-    ids="-".join,
-)
-def test_a_buffer_is_handed_to_several_preserved_modules(lesson, parts, functional):
-    preserve = tuple(f"parts.{number}" for number in range(len(parts)))
-    like_eager(lesson, Handed(*parts), x(), preserve=preserve, functional=functional)
+def test_a_buffer_is_handed_to_several_preserved_modules(lesson, functional):
+    preserve = ("parts.0", "parts.1", "parts.2")
+    like_eager(lesson, Handed(), x(), preserve=preserve, functional=functional)
 
 
 class CountsThrice(nn.Module):
@@ -555,29 +477,12 @@ def test_a_decomposed_batch_norm_that_is_preserved_is_refused(lesson):
         lesson.unflatten(program)
 
 
-class Parent(nn.Module):
-    def __init__(self, child: nn.Module):
-        super().__init__()
-        self.child = child
-
-    def forward(self, x):
-        return self.child(x) + 1
-
-
-def under_two_names():
-    norm = nn.LayerNorm(3)
-    return Steps(norm, nn.ReLU(), norm), "0", "2"
-
-
-def below_two_parents():
+@pytest.mark.parametrize("inside", [False, True], ids=["under two names", "below two parents"])
+def test_one_module_is_one_module_after_a_strict_export(lesson, inside):
     child = nn.Linear(3, 3)
-    return Steps(Parent(child), Parent(child)), "0.child", "1.child"
-
-
-@pytest.mark.parametrize("make", [under_two_names, below_two_parents])
-def test_one_module_is_one_module_after_a_strict_export(lesson, make):
-    model, first, second = make()
-    tree = like_eager(lesson, model, x(), strict=True).tree
+    parts = [Steps(child, nn.ReLU()) for _ in range(2)] if inside else [child, child]
+    first, second = ("0.0", "1.0") if inside else ("0", "1")
+    tree = like_eager(lesson, Steps(*parts), x(), strict=True).tree
     holds(tree.get_submodule(first) is tree.get_submodule(second), "one module under both names")
 
 
@@ -632,11 +537,6 @@ def turns(lesson, *functions):
     return lesson.InterpreterModuleDispatcher(set(), [body(function) for function in functions])
 
 
-def test_a_dispatcher_starts_again_after_the_last_call(lesson):
-    dispatcher = turns(lesson, torch.neg, torch.abs)
-    equal([dispatcher(torch.tensor(3)).item() for _ in range(4)], [-3, 3, -3, 3])
-
-
 def fail(value):
     raise ZeroDivisionError(value)
 
@@ -646,11 +546,7 @@ def test_a_dispatcher_starts_again_after_an_exception(lesson):
     dispatcher(torch.tensor(1))
     with contextlib.suppress(ZeroDivisionError):
         dispatcher(torch.tensor(1))
-    equal(
-        dispatcher(torch.tensor(3)).item(),
-        -3,
-        cause=(is_value(3), "the run after a failed one starts in the middle"),
-    )
+    equal(dispatcher(torch.tensor(3)).item(), -3)
 
 
 @pytest.mark.beyond("torch's can't: it holds nodes with fake tensors")
@@ -764,10 +660,9 @@ class Conditional(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = Chooses()
-        self.linear = nn.Linear(3, 3)
 
     def forward(self, x):
-        return self.linear(self.inner(x))
+        return self.inner(x) * 2
 
 
 class Chooses(nn.Module):
@@ -793,30 +688,12 @@ def test_the_branches_of_cond_are_kept(lesson, sign):
     same_numbers(tree(sign * x()), model(sign * x()))
 
 
-def test_a_region_without_gradients_is_kept(lesson):
-    class NoGrad(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.block = Block()
-
-        def forward(self, x):
-            with torch.no_grad():
-                y = self.block(x)
-            return self.block(x) + y
-
-    like_eager(lesson, NoGrad(), x())
-
-
 @FUNCTIONAL_TOO
 def test_side_effects_are_kept(lesson, functional, capfd):
-    class Says(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.block = Block()
-
+    class Says(Block):
         def forward(self, x):
             torch.ops.aten._print("before")
-            y = self.block(x)
+            y = super().forward(x)
             torch.ops.aten._print("after")
             return y
 
@@ -925,13 +802,6 @@ def test_more_real_models_come_back(lesson, name):
 
 
 @pytest.mark.unasked  # it is given
-@pytest.mark.parametrize(("path", "ancestor"), [("1", "0"), ("first2", "first"), ("", "first")])
-def test_a_path_outside_of_a_module_has_no_relative_name(path, ancestor):
-    with refuses(ValueError, repr(path), repr(ancestor)):
-        relative_to(ancestor, path)
-
-
-@pytest.mark.unasked  # it is given
 @pytest.mark.parametrize("strict", [False, True], ids=["", "strict"])
 def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
     """Also what the signature doesn't list: strict export leaves out what the graph doesn't use."""
@@ -952,18 +822,6 @@ def test_each_value_has_the_kind_that_it_had_in_the_model(strict):
 
 
 @pytest.mark.unasked  # it is given
-def test_a_value_is_registered_as_what_it_was(lesson):
-    module, state = nn.Module(), flat_of(program_of(Owner, x())).state
-    for name, attribute in state.items():
-        register(module, name, attribute)
-    equal(
-        [[name for name, _ in module.named_buffers()], list(module.state_dict())],
-        [["buffer", "unused_buffer", "passing"], ["frozen", "unused", "buffer", "unused_buffer"]],
-    )
-    holds(module.constant is state["constant"].value, "the constant as a plain attribute")
-
-
-@pytest.mark.unasked  # it is given
 def test_a_stack_may_have_numbered_paths_and_ends_where_a_path_isnt_below():
     entries = {"": ("", "Root"), "0@1": ("0@1", "Steps"), "1": ("1", "Tanh")}
     equal([level[:2] for level in levels_of(entries)], [("", 0), ("0", 1)])
@@ -975,14 +833,6 @@ def test_a_joint_graph_is_refused():
     program.graph_signature.output_specs[0].kind = OutputKind.LOSS_OUTPUT
     with refuses(ValueError, "joint graph", cause="a program that computes gradients was accepted"):
         flat_of(program)
-
-
-@pytest.mark.unasked  # it is given
-def test_edited_graphs_are_checked(lesson):
-    graph = torch.fx.Graph()
-    graph.output(graph.create_node("get_attr", "nowhere"))
-    with refuses(Exception, "nowhere", cause="the graph names an attribute that isn't there"):
-        lesson.InterpreterModule(graph).finalize()
 
 
 @pytest.mark.beyond("torch drops them")
