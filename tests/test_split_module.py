@@ -702,21 +702,6 @@ def test_the_original_is_not_changed(lesson):
     equal(facts(), before, hint="create new nodes in new graphs, and only read the old ones")
 
 
-def test_the_result_computes_with_its_submodules(lesson):
-    model, ran = TwoViews(), []
-    m = symbolic_trace(model)
-    split = lesson.split_module(m, model, in_stages(m, 3))
-    for name, submodule in split.named_children():
-        submodule.register_forward_hook(lambda *_, name=name: ran.append(name))
-    split(torch.rand(3, 4), torch.rand(3, 4))
-    equal(
-        ran,
-        ["submod_0", "submod_1", "submod_2"],
-        cause=(is_value([]), "no submodule ran when the result was called"),
-        hint="the outer module runs its own graph",
-    )
-
-
 def test_resnet18_is_cut_as_torch_cuts_it(lesson):
     model = zoo.resnet18().model
     m, theirs = symbolic_trace(model), torch_symbolic_trace(model)
