@@ -486,17 +486,11 @@ def unchanged(model: Any) -> Iterator[dict[str, Tensor]]:
         yield lost
     finally:
         for container, contents in before:
-            if not is_same(container, contents):
+            if [*map(id, items_of(container))] != [*map(id, items_of(contents))]:
                 lost |= replaced(contents, container)
                 container.clear()
                 add = container.extend if isinstance(container, list | deque) else container.update
                 add(contents)
-
-
-def is_same(container: Any, contents: Any) -> bool:
-    """Return whether two containers of one kind hold the same objects."""
-    first, second = ([*map(id, items_of(each))] for each in (container, contents))
-    return first == second
 
 
 @contextmanager

@@ -9,7 +9,6 @@
 - The split model takes and returns the structures that the model does, even where a ``CodeGen``
   takes them apart. The code of each submodule is generated once, and not again with the outer
   module: with many partitions this saves nearly half of the time (``stitch_graph``).
-- A partition has the names that torch's has (``Partition``).
 """
 
 from __future__ import annotations
@@ -32,30 +31,20 @@ SET_GRAD = torch._C._set_grad_enabled
 
 @dataclass(eq=False, repr=False)
 class Partition(core.Partition):
-    """Unlike the core's: it knows the modes in which its nodes run, and has torch's other names.
+    """Unlike the core's: it knows the modes in which its nodes run.
 
     Attributes:
         reentered: The mode changes to repeat at the start (``propagate_regions``).
         exited_early: The exits to add at the end, the outermost first (``propagate_regions``).
         attributes: The ``get_attr`` nodes of modules, read inside instead of passed in; a dict as
             an ordered set (``collect_crossings``).
-        dependents: The partitions that use its values; a dict as an ordered set
-            (``collect_crossings``).
-        targets: The modules of the submodule, by their paths in it (``build_submodule``).
         tuple_return: As for ``split_module``.
     """
 
     reentered: list[Node] = field(default_factory=list)
     exited_early: list[Node] = field(default_factory=list)
     attributes: dict[Node, None] = field(default_factory=dict)
-    dependents: dict[Partition, None] = field(default_factory=dict)
-    targets: dict[str, Any] = field(default_factory=dict)
     tuple_return: bool = False
-
-    @property
-    def node_names(self) -> list[str]:
-        """The names of its nodes."""
-        return [node.name for node in self.nodes]
 
     @property
     def returns_single(self) -> bool:
@@ -163,8 +152,6 @@ def _record_use(value: Node, maker: Partition | None, user: Partition | None) ->
         user.inputs[value] = maker
     if maker is not None:
         maker.outputs[value] = None
-        if user is not None:
-            maker.dependents[user] = None
 
 
 def _is_module(m: GraphModule, node: Node) -> bool:
@@ -232,14 +219,14 @@ def build_submodule(
 ) -> GraphModule:
     """Unlike the core's: of two paths that would be equal when flattened, one gets a number."""
     graph = build_graph(partition, keep_original_node_name, keep_original_input_name)
-    partition.targets = {str(node.target): _found(m, node) for node in partition.attributes}
+    modules = {str(node.target): _found(m, node) for node in partition.attributes}
     paths: dict[str, str] = {}
     for node in partition.nodes:
         if node.op == "call_module":
             path = _flat(str(node.target), paths)
             partition.environment[node].target = path
-            partition.targets[path] = _found(m, node)
-    return core.graph_module_class(m)(partition.targets, graph)  # type: ignore[attr-defined]
+            modules[path] = _found(m, node)
+    return core.graph_module_class(m)(modules, graph)  # type: ignore[attr-defined]
 
 
 def _flat(path: str, paths: dict[str, str]) -> str:

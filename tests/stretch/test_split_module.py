@@ -168,17 +168,6 @@ def test_a_target_that_is_not_there_is_named(lesson, op, target):
         lesson.split_module(m, m, lambda node: 0)
 
 
-def test_a_partition_has_the_names_that_torchs_has(lesson):
-    m = symbolic_trace(Chain())
-    partitions = lesson.assign_nodes(m.graph, numbered(tanh=0, outer_0_0=1, relu=2))
-    lesson.collect_crossings(m, partitions)
-    _, second, third = partitions
-    equal([list(each.dependents) for each in partitions], [[second], [third], []])
-    equal(second.node_names, ["outer_0_0"])
-    lesson.build_submodule(second, m)
-    equal(second.targets, {"outer_0_0": m.get_submodule("outer.0.0")})
-
-
 # --- torch's mistakes
 
 

@@ -60,12 +60,7 @@ class Memory:
 
 @dataclass(eq=False)
 class Value:
-    """A tensor's place: its memory, and whether its node is up to date.
-
-    Attributes:
-        memory: The tensor's memory.
-        writes: The value of ``memory.writes`` when the node was up to date.
-    """
+    """A tensor's memory, and the value of ``memory.writes`` when its node was up to date."""
 
     memory: Memory
     writes: int
@@ -125,14 +120,9 @@ class WriteRecorder(core.Recorder):
     def write(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Record a call's write to its first argument as a new value; return that argument.
 
-        Compute the value with ``functional(func)``, and pass it the ``defaults`` besides the
-        arguments. Run it with the mode on, because the table may have a rule for it. Then call
-        ``func`` itself, unrecorded: it refuses any write that eager refuses. Finally, store the
-        value.
-
-        An operator with the tag ``torch.Tag.inplace_view``, such as ``t_``, doesn't write to
-        memory: it changes which part of its memory a tensor covers. After such an operator, bind
-        the tensor to the value's node instead.
+        The value is computed with the mode on, because the table may have a rule for the operator.
+        ``func`` itself runs unrecorded, and refuses any write that eager refuses. An operator such
+        as ``t_`` doesn't write: it changes which part of its memory a tensor covers.
 
         >>> recorder = WriteRecorder({})
         >>> with recorder.fake_mode, recorder:
@@ -152,9 +142,7 @@ class WriteRecorder(core.Recorder):
     def functional(self, func: OpOverload) -> OpOverload:
         """Return the operator that returns the value which ``func`` writes to its first argument.
 
-        It has the same namespace and name, without the ``_`` at the end. Of the overloads of that
-        name, it is the first that writes nothing and ``takes`` the same. So there is no such
-        operator if ``func`` writes to several tensors, or to ``out=``.
+        It has the same name without the ``_`` at the end, writes nothing, and ``takes`` the same.
 
         Raises:
             CaptureError: There is none.
@@ -173,17 +161,8 @@ class WriteRecorder(core.Recorder):
     def store(self, target: Tensor, value: Tensor) -> None:
         """Write a value into the part of memory that a tensor covers.
 
-        First convert the value to the dtype of the target (``aten._to_copy``), as eager does. If
-        target, value and base have the same ``window``, the value becomes the base's. Otherwise
-        ``aten.as_strided_scatter`` writes the value into the base's, at the target's window. In
-        both cases, count one more write of the memory, and refresh the base with the new node.
-
-        >>> recorder = WriteRecorder({})
-        >>> with recorder.fake_mode, recorder:
-        ...     x = torch.zeros(2, 3)
-        ...     row = x[0].fill_(1)
-        >>> recorder.node_of(x), recorder.node_of(x).args
-        (as_strided_scatter, (zeros, fill, [3], [1], 0))
+        It is converted to the target's dtype first, as in eager. Unless target, value and base have
+        the same ``window``, ``aten.as_strided_scatter`` puts it into the base's value.
         """
         base = self.base_of(target)
         if value.dtype != target.dtype:
@@ -196,9 +175,6 @@ class WriteRecorder(core.Recorder):
 
     def read_again(self, tensor: Tensor) -> None:
         """Refresh a tensor with the node that has its current value, after a write to its memory.
-
-        If the tensor and its base (``base_of``) have the same ``window``, that is the base's node.
-        Otherwise ``aten.as_strided`` reads the tensor's window of the base.
 
         >>> recorder = WriteRecorder({})
         >>> with recorder.fake_mode, recorder:
@@ -239,8 +215,7 @@ def defaults(func: OpOverload, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return an operator's defaults for the arguments that a call leaves out, by name.
 
     The dispatcher leaves out an argument that has its default value, but the operator that returns
-    the result may have no default for it. The arguments of ``func._schema`` are in order; each has
-    a ``name``, a ``default_value``, and ``has_default_value()``.
+    the result may have no default for it.
 
     >>> defaults(aten.bernoulli_.float, (torch.ones(2),), {"generator": None})
     {'p': 0.5}
