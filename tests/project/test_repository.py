@@ -32,7 +32,6 @@ TABLES = {
     "tests/project/limits.py": ('"{}": ',),
     "README.md": ("](docs/lessons/{}.md)",),
     "docs/instructors.md": ("](lessons/{}.md)",),
-    "mkdocs.yml": ("- lessons/{}.md", "- solutions/{}.md", "- api/{}.md"),
 }
 # Files beside those of the lessons that belong to several.
 NO_LESSONS = {"stretch", "index", "kata", "subclass", "finale", "chain", "engine"}

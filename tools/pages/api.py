@@ -1,4 +1,4 @@
-"""A hook of mkdocs: it makes the API page of each lesson when the site is built.
+"""A hook of mkdocs: the navigation of the lessons, the API page of each, and their descriptions.
 
 The pages are all alike: each names the modules whose docstrings mkdocstrings shows. In a search,
 they and the solutions come after the lessons. The navigation has the name of each lesson, and
@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from kata.paths import ROOT
-from lessons import LESSONS
+from lessons import COURSE, LESSONS, TOGETHER, Lesson
 from tools.pages.lesson import LessonPage
 
 BOOST = {"solutions": 0.6, "api": 0.4}
@@ -41,6 +41,39 @@ def page(lesson: str) -> str:
     """The modules of a lesson: its core, its stretch and, where there is any, what it is given."""
     has_given = (ROOT / "given" / f"{lesson}.py").exists()
     return (PAGE + GIVEN * has_given).format(lesson)
+
+
+def on_config(config: Any) -> Any:
+    """Put the pages of the lessons into the navigation."""
+    config.nav = with_lessons(config.nav)
+    return config
+
+
+def with_lessons(entries: list[Any]) -> list[Any]:
+    """Return a navigation with the pages of a folder in the place of ``folder/*.md``.
+
+    >>> with_lessons([{"Lessons": ["lessons/*.md"]}])[0]["Lessons"][:2]
+    ['lessons/proxy.md', 'lessons/graph.md']
+    """
+    found: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            ((title, inner),) = entry.items()
+            found.append({title: with_lessons(inner) if isinstance(inner, list) else inner})
+        elif entry == "lessons/*.md":
+            found += map(entry_of, COURSE)
+        else:
+            found += (
+                [entry.replace("*", each.name) for each in LESSONS] if "*" in entry else [entry]
+            )
+    return found
+
+
+def entry_of(lesson: Lesson) -> str | dict[str, str]:
+    """Return a lesson's page; what puts lessons together has a title in the navigation."""
+    if lesson.name in TOGETHER:
+        return {f"The {lesson.name}": f"{lesson.name}.md"}
+    return f"lessons/{lesson.name}.md"
 
 
 def on_files(files: Any, config: Any) -> Any:
