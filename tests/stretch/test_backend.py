@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 
 import pytest
@@ -35,41 +36,30 @@ def long_chain(x, y):
     return x
 
 
-class Layer(nn.TransformerEncoderLayer):
-    def __init__(self):
-        super().__init__(16, 2, 32, batch_first=True, dropout=0.0)
-
-
 PLANNED = {
     "chain": (long_chain, inputs(100, 100)),
     "branches": (lambda x, y: torch.cat([x.sin(), y.cos() * x.exp(), x[:50].sin()]), inputs(99, 7)),
     "views": (lambda x, y: x.sin().t().view(-1).cos()[:50] + y.sin().view(-1)[:50], inputs(1, 70)),
     "tuples": (lambda x, y: x.sin().split(10)[0].cos() + y.sin().split(10)[1], inputs(20, 5)),
-    "layer": (Layer().eval(), inputs(2, 8, 16, count=1)),
+    "layer": (
+        nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval(),
+        inputs(2, 8, 16, count=1),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_values_that_are_needed_together_do_not_share_bytes(lesson, name):
-    function, args = PLANNED[name]
-    with torch.no_grad():
-        places = lesson.plan(flat(lesson, function, *args).graph).places
-    for first, a in places.items():
-        for second, b in places.items():
-            if first is not second and first.meets(second):
-                holds(
-                    a + first.size <= b or b + second.size <= a,
-                    f"places apart for {first.node} and {second.node}",
-                    got=(a, b),
-                )
-
-
-@pytest.mark.parametrize("name", PLANNED)
-def test_the_arena_is_as_small_as_it_can_be(lesson, name):
+def test_the_arena_is_as_small_as_it_can_be_and_no_two_values_meet(lesson, name):
     function, args = PLANNED[name]
     with torch.no_grad():
         plan = lesson.plan(flat(lesson, function, *args).graph)
     equal(plan.size, plan.least)
+    for (first, a), (second, b) in itertools.combinations(plan.places.items(), 2):
+        holds(
+            not first.meets(second) or a + first.size <= b or b + second.size <= a,
+            f"places apart for {first.node} and {second.node}",
+            got=(a, b),
+        )
 
 
 def test_a_view_keeps_its_source_alive(lesson):
@@ -89,12 +79,11 @@ ACTIVATIONS = (
     "relu gelu silu sigmoid tanh hardswish hardtanh hardsigmoid relu6 elu selu celu leaky_relu "
     "softplus mish softsign logsigmoid tanhshrink"
 ).split()
-SIXTY = {
+MORE = {
     **{name: getattr(F, name) for name in ACTIVATIONS},
     "softmax": lambda x: F.softmax(x * 2, -1),
     "log_softmax": lambda x: F.log_softmax(x * 2, -1),
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]) + 1,
-    "layer_norm_2": lambda x: F.layer_norm(x, x.shape) + 1,
     "rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]) + 1,
     "var": lambda x: (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1).sqrt(),
     "squares": lambda x: (x**2 + x**3).sum(-1, keepdim=True) * 2,
@@ -116,13 +105,9 @@ SIXTY = {
     "complex": lambda x: (x * 1j + 1).real * 2,
     "matmul": lambda x: (x @ x.t()).relu() * 2 @ x + x,
     "inplace": lambda x: (x + 1).mul_(2).relu_() + x,
-    "gelu_tanh": lambda x: F.gelu(x * 2, approximate="tanh") + 1,
-    "chain": lambda x: torch.sigmoid(x * x + 1) * torch.tanh(x - 2) + F.silu(x) * 0.5,
     "block": lambda x: torch.softmax(F.gelu(F.layer_norm(x, x.shape[-1:])) + x, -1),
     "weighted": lambda x: F.layer_norm(x * 2, x.shape[-1:], x[0], x[1]) * 3,
-    "softmax_0": lambda x: F.softmax(x * 2, 0) + 1,
     "attention": lambda x: (x @ x.t() / 2).softmax(-1) @ x + x,
-    "mean_square": lambda x: ((x - 1) ** 2).mean(),
     "erf": lambda x: torch.erf(x * 3) + torch.exp(x * -30),
     "rows_and_columns": lambda x: (x + x[:1]) * x[:, :1] - x[0, 0],
     "clamped": lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0) * x.clamp(max=0.3),
@@ -130,17 +115,15 @@ SIXTY = {
     "alpha": lambda x: torch.add(x, x * 2, alpha=3) - torch.sub(1, x, alpha=2),
     "logsumexp": lambda x: (x * 2).logsumexp(-1, keepdim=True) + x,
     "cross_entropy": lambda x: F.cross_entropy(x * 2, torch.tensor([0, 1, 2, 3])),
-    "amax_of_product": lambda x: (x * x).amax(-1, keepdim=True) - x,
-    "dropout_off": lambda x: F.dropout(x + 1, 0.5, training=False) * 2,
     "glu": lambda x: F.glu(x * 2, -1) + 1,
 }
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", SIXTY)
+@pytest.mark.parametrize("name", MORE)
 def test_numbers_and_gradients_equal_eager_s(lesson, name):
     torch._dynamo.reset()
-    function = SIXTY[name]
+    function = MORE[name]
     ours, theirs = (inputs(4, 6, count=1)[0].requires_grad_() for _ in range(2))
     result, expected = compiled_by(lesson.backend, function)(ours), function(theirs)
     same_numbers(result, expected)
@@ -372,8 +355,13 @@ def lowered_with_addresses(lesson, function, *args):
 
 
 @pytest.mark.compiler
-def test_a_kernel_writes_over_an_input_that_no_later_node_reads(lesson):
-    found = lowered_with_addresses(lesson, lambda x, y: (x.mm(y) * 2 + 1).tanh(), *inputs(5, 5))
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, y: (x.mm(y) * 2 + 1).tanh(), lambda x, y: torch.softmax(x.mm(y), -1)],
+    ids=["one pass", "the last of three passes"],
+)
+def test_a_kernel_writes_over_an_input_that_no_later_node_reads(lesson, function):
+    found = lowered_with_addresses(lesson, function, *inputs(300, 300))
     equal(found["kernel"], found["mm"], hint="no later node reads the product")
 
 
@@ -416,21 +404,6 @@ def test_a_value_that_is_needed_keeps_its_memory(lesson, name, dtype):
     same_numbers(list(args), before)
 
 
-@pytest.mark.compiler
-def test_a_long_row_is_overwritten_in_its_last_pass(lesson):
-    """The softmax reads its input in three passes, and writes in the last one."""
-    x, y = inputs(300, 300)
-    found = lowered_with_addresses(lesson, lambda x, y: torch.softmax(x.mm(y), -1), x, y)
-    equal(found["kernel"], found["mm"])
-
-
-@pytest.mark.compiler
-@pytest.mark.parametrize("seed", range(200, 215))
-def test_random_programs_keep_values_that_are_needed(lesson, seed):
-    function, args = random_program(seed), inputs(40, 40)
-    lowered_with_addresses(lesson, function, *args)
-
-
 # --- Triton ---------------------------------------------------------------------------------------
 
 
@@ -458,7 +431,7 @@ def test_triton_computes_what_eager_does(lesson, name):
 )  # NumPy's, of the interpreter
 @pytest.mark.parametrize("name", [*ACTIVATIONS, "softmax", "layer_norm", "rms_norm", "clamp"])
 def test_triton_handles_special_numbers(lesson, name):
-    compute = {**SIXTY, "clamp": lambda x: x.clamp(-1, None).clamp(None, 2)}[name]
+    compute = {**MORE, "clamp": lambda x: x.clamp(-1, None).clamp(None, 2)}[name]
 
     def function(x):
         return compute(x * 1)
