@@ -192,7 +192,8 @@ class WarmProcess:
 
     @property
     def is_alive(self) -> bool:
-        return self.process.poll() is None
+        # What is killed falls silent a moment before it is over.
+        return self.listener.is_alive() and self.process.poll() is None
 
     def order(self, **content: object) -> None:
         """Ask for a run; a process that has just died answers by being dead."""

@@ -50,6 +50,10 @@ def test_a_cause_of_no_error_is_not_the_cause_of_an_error_without_the_words():
     assert "y was asked" not in refusal(seen, None)
 
 
+def annotated(x: int):
+    return x
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "words"),
     [
@@ -57,6 +61,7 @@ def test_a_cause_of_no_error_is_not_the_cause_of_an_error_without_the_words():
         (lambda x: torch.sub(x, 1), lambda x: torch.sub(x, other=1), "became positional"),
         (lambda x: x.neg().abs(), lambda x: x.abs().neg(), "in another order"),
         (lambda input: input.neg(), nn.Sequential(nn.ReLU()), "no node calls the module `0`"),
+        (lambda x: x, annotated, "the annotation was not carried over"),
         (lambda x: x.neg(), lambda x: x.abs(), ""),
         (lambda x: x.neg(), lambda x: x.neg().abs(), ""),
         (lambda y: y, lambda x: x, ""),

@@ -53,9 +53,8 @@ def test_a_whole_answer_is_starred_and_the_stub_is_todo(judge: Judge, lessons: P
 def test_the_core_comes_first_and_in_each_what_is_asked_for(judge: Judge, lessons: Path):
     solve(lessons)
     tests = [*judged(judge, lessons).of("passed")]
-    core, stretch = (
-        [each.nodeid for each in tests if each.is_stretch is part] for part in (False, True)
-    )
+    core = [each.nodeid for each in tests if not each.is_stretch]
+    stretch = [each.nodeid for each in tests if each.is_stretch]
     tests = judged(judge, lessons, first=(stretch[-1], core[-1])).of("passed")
     assert [each.is_stretch for each in tests] == [False] * len(core) + [True] * len(stretch)
     assert (tests[0].nodeid, tests[len(core)].nodeid) == (core[-1], stretch[-1])
@@ -123,6 +122,25 @@ def test_all_tests_together_have_a_limit_of_their_own(judge: Judge, lessons: Pat
     assert "all tests together took more than 1 s" in ending.sentence
 
 
+ENDS = {
+    "ctypes.string_at(0)": (End.CRASHED, "Segmentation fault"),
+    "os.kill(os.getpid(), 9)": (End.MEMORY, "most likely it took too much memory"),
+    "raise KeyboardInterrupt": (End.INTERRUPTED, "the code interrupted the tests"),
+    "pytest.exit('', returncode=0)": (End.INTERRUPTED, "the code interrupted the tests"),
+    "while True: print('x' * 10**6)": (End.CRASHED, "it printed more than a run may write"),
+}
+
+
+@pytest.mark.parametrize("body", ENDS)
+def test_the_end_of_a_run_is_told_and_the_line_of_a_crash(judge: Judge, lessons: Path, body: str):
+    misbehave(lessons, body, head="import ctypes, os, pytest\n")
+    verdict = judged(judge, lessons)
+    how, words = ENDS[body]
+    assert (verdict.ending.how, verdict.state) == (how, "red")
+    assert words in verdict.ending.sentence
+    assert verdict.ending.place.startswith("lessons/path_of_module.py:4, ") or "ctypes" not in body
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_an_exit_is_told_and_what_was_known_before_stays(judge: Judge, lessons: Path, code: int):
     misbehave(lessons, f"import os\nif mod is not self.root:\n    os._exit({code})\nreturn ''")
@@ -130,26 +148,6 @@ def test_an_exit_is_told_and_what_was_known_before_stays(judge: Judge, lessons: 
     assert verdict.ending.how is End.EXITED
     assert [report.outcome for report in verdict.reports] == ["passed"]
     assert verdict.ending.during == "a child is called by its name"
-
-
-def test_a_crash_is_told_with_its_line(judge: Judge, lessons: Path):
-    misbehave(lessons, "import ctypes\nctypes.string_at(0)")
-    ending = judged(judge, lessons).ending
-    assert ending.how is End.CRASHED
-    assert ending.place.startswith("lessons/path_of_module.py:4, ")
-    assert "Segmentation fault" in ending.sentence
-
-
-def test_a_kill_that_nobody_sent_is_taken_for_want_of_memory(judge: Judge, lessons: Path):
-    misbehave(lessons, "import os\nos.kill(os.getpid(), 9)")
-    assert judged(judge, lessons).ending.how is End.MEMORY
-
-
-@pytest.mark.parametrize("body", ["raise KeyboardInterrupt", "pytest.exit('', returncode=0)"])
-def test_an_interrupt_of_the_codes_own_is_told(judge: Judge, lessons: Path, body: str):
-    misbehave(lessons, body, head="import pytest\n")
-    verdict = judged(judge, lessons)
-    assert (verdict.ending.how, verdict.state) == (End.INTERRUPTED, "red")
 
 
 BIT_BY_BIT = "[bytearray(1 << 20) for _ in range(1000)]"
@@ -220,13 +218,6 @@ def test_what_a_shell_holds_does_not_reach_the_judgement(lessons: Path, monkeypa
     solve(lessons)
     with Judge() as judge:
         assert judged(judge, lessons).state == "starred"
-
-
-def test_a_flood_without_end_at_the_import_is_told_as_one(judge: Judge, lessons: Path):
-    misbehave(lessons, "pass", head="while True:\n    print('x' * 10**6)\n")
-    ending = judged(judge, lessons).ending
-    assert ending.how is End.CRASHED
-    assert "it printed more than a run may write" in ending.text
 
 
 def test_a_busy_machine_stops_nobody_and_a_lock_is_waited_for_no_longer():

@@ -113,12 +113,7 @@ def test_each_step_has_functions_of_its_own(lesson: str):
 
 # Step 4 of `graph`, with a helper that is named like one of the core's and does something else.
 WRITTEN = {
-    "inserting_before": "return self._inserting(n, before=True)",
-    "inserting_after": "return self._inserting(n, before=False)",
-    "erase_node": """if to_erase.users:
-            raise RuntimeError(f"{to_erase} is used by {[*to_erase.users]}")
-        to_erase.set_arguments((), {})
-        to_erase._unlink()
+    "inserting_before": """return self._inserting(n, before=True)
 
     @contextlib.contextmanager
     def _inserting(self, node, *, before):
@@ -127,6 +122,11 @@ WRITTEN = {
             yield
         finally:
             self._insert = insert""",
+    "inserting_after": "return self._inserting(n, before=False)",
+    "erase_node": """if to_erase.users:
+            raise RuntimeError(f"{to_erase} is used by {[*to_erase.users]}")
+        to_erase.set_arguments((), {})
+        to_erase._unlink()""",
 }
 
 
