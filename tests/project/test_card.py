@@ -14,6 +14,7 @@ from tests.project.stage import play
 
 def test_every_lesson_is_below_those_that_it_needs_directly_or_not():
     (shown,), titles = course().panels, draw(course(), "fx").svg
+    assert "<title>code needs graph</title>" in titles
     reached: dict[str, set[str]] = {}
     for node in shown.nodes:
         reached[node.name] = set(node.inputs).union(*(reached[each] for each in node.inputs))

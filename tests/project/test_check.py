@@ -74,6 +74,7 @@ def test_what_is_red_is_judged_explained_and_remembered(learner, warm):
     assert len(played.screen.splitlines()) <= 25
     result = progress.recall(LESSON)
     assert (result.state, result.is_current, result.green) == ("red", True, "")
+    assert not progress.is_yours(LESSON)
     assert everything_in(learner.lessons) == before
 
 
@@ -115,9 +116,11 @@ def test_the_difference_turns_yours_into_the_cores_reference(learner):
 
 
 def test_the_solution_shows_the_stretch_and_says_where_the_given_code_is(learner):
-    screen = play("solution", "graph", "--show-me", "--stretch").screen
-    assert screen.startswith("── solutions/stretch/graph/")
-    assert "given/graph.py" in play("solution", "graph", "--show-me").screen
+    screen = play("solution", "backend", "--show-me", "--stretch").screen
+    assert screen.startswith("── solutions/stretch/backend/")
+    screen = play("solution", "backend", "--show-me").screen
+    assert "given/backend.py" in screen
+    assert "# --- " not in screen  # headings are the reference's alone
 
 
 # --- the finale and the chain: they wait for their lessons, then they are judged like one

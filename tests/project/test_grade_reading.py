@@ -45,7 +45,7 @@ def test_lessons_are_found_where_people_put_them(place: str, tmp_path: Path):
 def test_of_a_whole_repository_the_lessons_are_read(tmp_path: Path):
     rooms = ("examples", "given", "solutions", "tests/models", "tests/answers")
     others = {f"{room}/{FILE}": room for room in rooms}
-    folder = write(tmp_path / "Ada", {f"lessons/{FILE}": "mine", **others})
+    folder = write(tmp_path / "Ada", {f"lessons/{FILE}": "mine", FILE: "an attempt", **others})
     assert read_submission(folder).files == {LESSON: b"mine"}
 
 

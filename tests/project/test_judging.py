@@ -127,7 +127,6 @@ ENDS = {
     "os.kill(os.getpid(), 9)": (End.MEMORY, "most likely it took too much memory"),
     "raise KeyboardInterrupt": (End.INTERRUPTED, "the code interrupted the tests"),
     "pytest.exit('', returncode=0)": (End.INTERRUPTED, "the code interrupted the tests"),
-    "while True: print('x' * 10**6)": (End.CRASHED, "it printed more than a run may write"),
 }
 
 
@@ -139,6 +138,11 @@ def test_the_end_of_a_run_is_told_and_the_line_of_a_crash(judge: Judge, lessons:
     assert (verdict.ending.how, verdict.state) == (how, "red")
     assert words in verdict.ending.sentence
     assert verdict.ending.place.startswith("lessons/path_of_module.py:4, ") or "ctypes" not in body
+
+
+def test_a_flood_without_end_at_the_import_is_told_as_one(judge: Judge, lessons: Path):
+    misbehave(lessons, "pass", head="while True:\n    print('x' * 10**6)\n")
+    assert "it printed more than a run may write" in judged(judge, lessons).ending.text
 
 
 @pytest.mark.parametrize("code", [0, 3])
