@@ -37,6 +37,7 @@ from tests.models.unflatten import (
     like_eager,
     one_block,
     one_tanh,
+    steps,
     subtraction,
     three_and_one,
     training_norms,
@@ -414,12 +415,6 @@ def test_a_value_that_goes_around_a_signature_is_refused(lesson, preserve):
         lesson.unflatten(program)
 
 
-@FUNCTIONAL_TOO
-def test_a_preserved_module_that_writes_its_buffer_keeps_its_signature(lesson, functional):
-    model = nn.Sequential(Counter(), nn.Tanh())
-    like_eager(lesson, model, x(), preserve=("0",), functional=functional)
-
-
 class Handed(nn.Module):
     """Hands its buffer to modules that write it, and to one that reads it."""
 
@@ -543,12 +538,15 @@ def test_a_dispatcher_starts_again_after_an_exception(lesson):
     equal(dispatcher(torch.tensor(3)).item(), -3)
 
 
-@pytest.mark.beyond("torch's can't: it holds nodes with fake tensors")
-@pytest.mark.parametrize(
+TREES = pytest.mark.parametrize(
     ("model", "preserve"),
     [(CalledDifferently, ()), (CallsSwappable, PRESERVED)],
     ids=["several bodies", "dispatched"],
 )
+
+
+@pytest.mark.beyond("torch's can't: it holds nodes with fake tensors")
+@TREES
 def test_a_tree_can_be_copied(lesson, model, preserve):
     run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
     tree = copy.deepcopy(run.tree)
@@ -557,14 +555,8 @@ def test_a_tree_can_be_copied(lesson, model, preserve):
             parameter.zero_()
     same_numbers([tree(x()), tree(x())], [run.eager(x()), run.eager(x())])
     holds(
-        tree.meta["unflattened_module"] is tree,
-        'the copy itself in its meta["unflattened_module"]',
-        got="the original",
-    )
-    holds(
-        tree.graph.owning_module is tree,
-        "a graph that belongs to the copy",
-        got=tree.graph.owning_module,
+        tree.meta["unflattened_module"] is tree and tree.graph.owning_module is tree,
+        "metadata and a graph that belong to the copy",
     )
 
 
@@ -609,24 +601,12 @@ def test_a_child_may_have_most_names(lesson, name):
 
 @pytest.mark.parametrize("model", [Nested, CalledDifferently])
 def test_a_tree_can_be_traced(lesson, model):
-    class Caller(nn.Module):
-        def __init__(self, tree):
-            super().__init__()
-            self.tree = tree
-
-        def forward(self, x):
-            return self.tree(x) + 1
-
     run = like_eager(lesson, model, x())
-    traced = torch.fx.symbolic_trace(Caller(run.tree))
-    same_numbers(traced(x()), run.eager(x()) + 1)
+    traced = torch.fx.symbolic_trace(nn.Sequential(run.tree, nn.Tanh()))
+    same_numbers(traced(x()), run.eager(x()).tanh())
 
 
-@pytest.mark.parametrize(
-    ("model", "preserve"),
-    [(CalledDifferently, ()), (CallsSwappable, PRESERVED)],
-    ids=["several bodies", "dispatched"],
-)
+@TREES
 def test_a_tree_can_be_compiled(lesson, model, preserve):
     run = like_eager(lesson, model, x(), preserve=preserve, runs=0)
     torch.compiler.reset()
@@ -650,15 +630,6 @@ def test_a_tree_can_be_exported_again_in_strict_mode(lesson):
     same_when_exported_again(lesson, Nested, strict=True)
 
 
-class Conditional(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = Chooses()
-
-    def forward(self, x):
-        return self.inner(x) * 2
-
-
 class Chooses(nn.Module):
     def __init__(self):
         super().__init__()
@@ -675,9 +646,12 @@ class Chooses(nn.Module):
         return x - self.weight
 
 
+chooses = steps(Chooses)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_branches_of_cond_are_kept(lesson, sign):
-    model, program = exported(Conditional, x())
+    model, program = exported(chooses, x())
     tree = lesson.unflatten(program)
     same_numbers(tree(sign * x()), model(sign * x()))
 
@@ -755,28 +729,10 @@ def core_test(name: str, **options: object) -> object:
         core_test("test_a_module_under_two_names_has_one_set_of_parameters", strict=True),
         core_test("test_structured_results_equal_the_eager_ones", strict=True),
         core_test("test_sizes_cross_submodules", strict=True),
-    ],
-)
-def test_a_program_of_strict_export_does_the_same(lesson, test):
-    test(lesson)
-
-
-@pytest.mark.parametrize(
-    "test",
-    [
         core_test("test_batch_norm_updates_its_statistics", model=training_norms, functional=True),
         core_test("test_it_runs_like_the_eager_model", model=CountedTwice, functional=True),
         core_test("test_inputs_and_buffers_are_mutated", functional=True),
         core_test("test_the_program_isnt_changed", functional=True),
-    ],
-)
-def test_a_functional_program_does_the_same(lesson, test):
-    test(lesson)
-
-
-@pytest.mark.parametrize(
-    "test",
-    [
         core_test("test_the_program_isnt_changed", preserve=("counter",)),
         *(
             core_test("test_sizes_cross_submodules", strict=strict, preserve=preserve)
@@ -785,7 +741,7 @@ def test_a_functional_program_does_the_same(lesson, test):
         ),
     ],
 )
-def test_a_program_with_preserved_signatures_does_the_same(lesson, test):
+def test_a_program_that_was_exported_in_another_way_does_the_same(lesson, test):
     test(lesson)
 
 
