@@ -6,14 +6,13 @@ import copy
 import math
 import operator
 import sys
-from types import FunctionType, ModuleType
+from types import FunctionType, SimpleNamespace
 
 import pytest
 import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from kata.torchvision_compat import torchvision
 from tests import zoo
 from tests.models.code import (
     Nested,
@@ -53,49 +52,30 @@ def test_an_object_of_torch_is_written_as_its_path(lesson):
     equal(writer.reference(F.relu), "torch.nn.functional.relu")
 
 
-def test_any_other_object_becomes_a_global(lesson):
+@pytest.mark.parametrize("value", [math.sqrt, lambda x: 2 * x], ids=["function", "lambda"])
+def test_any_other_object_becomes_a_global(lesson, value):
     writer = lesson.CodeWriter(fx.Graph())
-    name = writer.reference(math.sqrt)
-    holds(name.isidentifier(), "a name that Python takes", got=name)
-    holds(writer.globals.get(name) is math.sqrt, f"`globals` has the object under {name!r}")
+    name = writer.reference(value)
+    holds(name.isidentifier(), "a name that Python takes, without `<`", got=name)
+    holds(writer.globals.get(name) is value, f"`globals` has the object under {name!r}")
     cause = (lambda got: got != name, "it got a second global")
-    equal(writer.reference(math.sqrt), name, cause=cause, hint="look in `globals`")
+    equal(writer.reference(value), name, cause=cause, hint="look in `globals`")
 
 
-def test_a_global_has_a_name_that_python_takes(lesson):
-    writer = lesson.CodeWriter(fx.Graph())
-    name = writer.reference(doubled := lambda x: 2 * x)
-    holds(name.isidentifier(), "a name, without the `<` of `<lambda>`", got=name)
-    holds(writer.globals.get(name) is doubled, f"`globals` has the function under {name!r}")
-
-
-def test_a_path_that_leads_to_something_else_is_not_written(lesson):
+@pytest.mark.parametrize("module", ["torch", "torchlike"])
+def test_a_path_is_written_only_if_it_leads_from_torch_to_the_object(lesson, module, monkeypatch):
     def relu(x):
         return x
 
-    relu.__module__ = "torch"
+    relu.__module__ = module
+    monkeypatch.setitem(sys.modules, "torchlike", SimpleNamespace(relu=relu))
     writer = lesson.CodeWriter(fx.Graph())
     name = writer.reference(relu)
-    holds(
-        writer.globals.get(name) is relu,
-        "a global, since the path leads to another function",
-        got=name,
-    )
-
-
-def test_a_module_whose_name_only_begins_with_torch_is_not_torch(lesson, monkeypatch):
-    def relu(x):
-        return x
-
-    relu.__module__ = "torchlike"
-    torchlike = ModuleType("torchlike")
-    torchlike.relu = relu
-    monkeypatch.setitem(sys.modules, "torchlike", torchlike)
-    writer = lesson.CodeWriter(fx.Graph())
-    name = writer.reference(relu)
-    cause = (is_value("torchlike.relu"), "`torchlike` was taken for a module of torch")
-    holds(name.isidentifier(), "a global, since the code knows torch alone", got=name, cause=cause)
-    holds(writer.globals.get(name) is relu, f"`globals` has the function under {name!r}")
+    cause = [
+        (is_value("torchlike.relu"), "`torchlike` was taken for a module of torch"),
+        (is_value("torch.relu"), "`torch.relu` is another function"),
+    ]
+    holds(writer.globals.get(name) is relu, "a global", got=name, cause=cause)
 
 
 def test_two_equal_objects_have_two_globals(lesson):
@@ -255,8 +235,8 @@ def test_the_annotation_of_a_call_is_kept(lesson):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin()), unused],
-    ids=["reused", "output", "unused"],
+    [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin()), unused, lambda x, y: x.sin()],
+    ids=["reused", "output", "unused", "unused parameter"],
 )
 def test_values_are_freed_after_their_last_use(lesson, function):
     graph = traced(function)
@@ -264,22 +244,17 @@ def test_values_are_freed_after_their_last_use(lesson, function):
     same_code(lesson.python_code(graph)[0], graph, hint=hint)
 
 
-def test_a_parameter_that_no_line_uses_is_not_freed(lesson):
-    source = lesson.python_code(traced(lambda x, y: x.sin()))[0]
-    cause = ("y = None" in source, "a parameter was freed though no line uses it")
-    holds("y = None" not in source, "a function that never frees `y`", got=source, cause=cause)
-
-
 # --- step 6: a module that runs -------------------------------------------------------------------
 
 
-def test_a_module_runs_its_code(lesson):
-    module = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)))
+def test_a_module_keeps_its_graph_and_runs_its_code(lesson):
+    graph = traced(lambda x: torch.sin(x))
+    module = lesson.GraphModule(nn.Module(), graph)
+    holds(module.graph is graph, "this very graph, so that an edit of it is seen", got=module.graph)
     own = vars(module).get("forward")
     unbound = "a function set on a module gets no `self`: Python only binds those of a class"
-    holds(
-        not isinstance(own, FunctionType), "`forward` in the class", got=own, cause=(bool, unbound)
-    )
+    is_bound = not isinstance(own, FunctionType)
+    holds(is_bound, "`forward` in the class", got=own, cause=(bool, unbound))
     same_numbers(module(x := torch.rand(3)), x.sin())
 
 
@@ -296,56 +271,29 @@ def test_the_module_has_only_the_targets_of_the_graph(lesson):
 
 
 def test_the_root_may_be_a_dict_of_paths(lesson):
-    linear, graph = nn.Linear(2, 3), fx.Graph()
-    graph.output(graph.call_module("block.linear", (graph.placeholder("x"),)))
-    module = lesson.GraphModule({"block.linear": linear}, graph)
-    same_numbers(module(x := torch.rand(2)), linear(x))
-    holds(
-        graph.owning_module is module,
-        "`graph.owning_module` is the module",
-        got=getattr(graph, "owning_module", None),
-    )
-    module.meta["note"] = 1
-    other = lesson.GraphModule({"block.linear": linear}, graph)
-    shared = (is_value({"note": 1}), "both modules have the same dict")
-    equal(other.meta, {}, cause=shared, hint="each module has a `meta` of its own, empty at first")
-
-
-def test_the_root_may_be_a_dict_with_a_path_to_an_attribute(lesson):
-    graph = fx.Graph()
-    scale = graph.get_attr("block.inner.scale")
-    graph.output(graph.call_function(operator.mul, (graph.placeholder("x"), scale)))
-    module = lesson.GraphModule({"block.inner.scale": nn.Parameter(torch.ones(2) * 3)}, graph)
-    equal([name for name, _ in module.named_parameters()], ["block.inner.scale"])
-    same_numbers(module(torch.ones(2)), torch.ones(2) * 3)
+    linear, scale, graph = nn.Linear(2, 3), nn.Parameter(torch.rand(3)), fx.Graph()
+    x = graph.call_module("block.linear", (graph.placeholder("x"),))
+    graph.output(graph.call_function(torch.mul, (x, graph.get_attr("block.inner.scale"))))
+    root = {"block.linear": linear, "block.inner.scale": scale}
+    module = lesson.GraphModule(root, graph)
+    same_numbers(module(x := torch.rand(2)), linear(x) * scale)
+    holds("block.inner.scale" in dict(module.named_parameters()), "a parameter below `inner`")
+    holds(graph.owning_module is module, "`graph.owning_module` is the module")
 
 
 def test_a_module_that_contains_another_target_is_not_changed(lesson):
-    model = Nested()
-    graph = fx.Graph()
+    model, graph = Nested(), fx.Graph()
     x = graph.call_module("block", (graph.placeholder("x"),))
     graph.output(graph.call_function(operator.add, (x, graph.get_attr("block.constant"))))
-    same_numbers(
-        lesson.GraphModule(model, graph)(x := torch.rand(2, 4)), fx.GraphModule(model, graph)(x)
-    )
-    equal(
-        "constant" in dict(model.block.named_buffers()), False, cause=(bool, "the root was changed")
-    )
+    module, x = lesson.GraphModule(model, graph), torch.rand(2, 4)
+    same_numbers(module(x), fx.GraphModule(model, graph)(x))
+    changed = "constant" in dict(model.block.named_buffers())
+    equal(changed, False, cause=(bool, "the root was changed"))
 
 
-def test_a_module_replaces_the_empty_one_created_for_a_target(lesson):
-    model = Nested()
-    graph = fx.Graph()
-    x = graph.call_function(
-        operator.mul, (graph.placeholder("x"), graph.get_attr("block.constant"))
-    )
-    graph.output(graph.call_module("block", (x,)))
-    ours = lesson.GraphModule(model, graph)
-    holds(ours.block is model.block, "the module of the root", got=type(ours.block).__name__)
-
-
-def test_each_module_has_its_own_code_and_its_own_name(lesson):
+def test_each_module_has_its_own_code_name_and_meta(lesson):
     first = lesson.GraphModule(nn.Module(), traced(lambda x: torch.sin(x)), class_name="Sine")
+    first.meta["note"] = 1
     second = lesson.GraphModule(nn.Module(), traced(lambda x: torch.cos(x)))
     x = torch.rand(3)
     same_numbers(
@@ -355,6 +303,7 @@ def test_each_module_has_its_own_code_and_its_own_name(lesson):
         hint="`forward` belongs to a class: give each module its own",
     )
     equal((type(first).__name__, type(second).__name__), ("Sine", "GraphModule"))
+    equal(second.meta, {}, cause=(is_value({"note": 1}), "both modules have the same dict"))
 
 
 def test_an_attribute_may_be_none(lesson):
@@ -376,12 +325,6 @@ def test_an_object_at_a_path_is_replaced(lesson, before, value):
     lesson.install(module, "block.x", before)
     lesson.install(module, "block.x", value)
     holds(module.block.x is value, "the second object", got=module.block.x)
-
-
-def test_the_module_keeps_the_graph_itself(lesson):
-    graph = traced(lambda x: torch.sin(x))
-    module = lesson.GraphModule(nn.Module(), graph)
-    holds(module.graph is graph, "this very graph, so that an edit of it is seen", got=module.graph)
 
 
 def test_recompile_returns_the_generated_code(lesson):
@@ -446,13 +389,9 @@ def test_a_model_of_the_zoo_computes_the_same_numbers(lesson, name):
     same_numbers(module(*specimen.inputs, **specimen.kwargs), specimen.eager())
 
 
-def test_resnet18_computes_the_same_numbers(lesson):
+def test_resnet18_has_the_code_that_torch_writes_and_computes_the_same(lesson):
     specimen = zoo.resnet18()
     graph = fx.Tracer().trace(specimen.model)
-    same_numbers(lesson.GraphModule(specimen.model, graph)(*specimen.inputs), specimen.eager())
-
-
-def test_the_code_of_resnet18_is_the_one_that_torch_writes(lesson):
-    model = torchvision.models.resnet18().eval()
-    graph = fx.Tracer().trace(model)
-    same_code(lesson.GraphModule(model, graph).code, graph)
+    module = lesson.GraphModule(specimen.model, graph)
+    same_code(module.code, graph)
+    same_numbers(module(*specimen.inputs), specimen.eager())

@@ -268,10 +268,6 @@ def test_a_subclass_rewrites_the_graph(lesson):
 # --- step 6: ShapeProp ----------------------------------------------------------------------------
 
 
-def test_resnet18_has_the_shapes_that_torch_says(lesson):
-    same_shapes(lesson, zoo.resnet18)
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_the_zoo_has_the_shapes_that_torch_says(lesson, name):
     same_shapes(lesson, zoo.SMALL[name])

@@ -32,6 +32,13 @@ def call(function: Callable[..., Any], *args: Any, inputs: str = "xy", **kwargs:
     return graph
 
 
+def calling(path: str) -> fx.Graph:
+    """The graph of one call of a module."""
+    graph = fx.Graph()
+    graph.output(graph.call_module(path, (graph.placeholder("x"),)))
+    return graph
+
+
 def lines(code: str) -> list[str]:
     """The lines of generated code that aren't empty."""
     return [line.strip() for line in code.splitlines() if line.strip()]

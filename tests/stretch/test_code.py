@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_leaves
 
 from tests import zoo
 from tests.models.code import (
-    Nested,
     call,
+    calling,
     lines,
     nested,
     runnable,
@@ -87,17 +87,11 @@ def test_an_annotation_is_written_with_its_parts(lesson, annotation):
 
 
 def test_an_annotation_of_any_kind_is_kept(lesson):
-    graph = fx.Graph()
-    graph.output(graph.placeholder("x", list[torch.Tensor] | None))
-    forward = lesson.GraphModule({}, graph).forward
-    (parameter,) = inspect.signature(forward).parameters.values()
-    became_text = (lambda got: isinstance(got, str), "the annotation became text")
-    holds(
-        parameter.annotation == (list[torch.Tensor] | None),  # torch 2.15 writes `Optional[...]`
-        "a list of tensors, or None",
-        got=parameter.annotation,
-        cause=became_text,
-    )
+    graph, annotation = fx.Graph(), list[torch.Tensor] | None
+    graph.output(graph.placeholder("x", annotation))
+    (parameter,) = inspect.signature(lesson.GraphModule({}, graph).forward).parameters.values()
+    is_kept = parameter.annotation == annotation  # torch 2.15 writes `Optional[...]`
+    holds(is_kept, "a list of tensors, or None", got=parameter.annotation)
 
 
 def test_a_graph_without_an_output_becomes_a_function(lesson):
@@ -123,19 +117,6 @@ def test_nodes_with_the_same_name_get_different_variables(lesson):
     same_numbers(runnable(lesson, graph)(x), x.sin() + x.cos())
 
 
-OTHER_VALUES = {"pair": zoo.Pair(1, [2]), "enum": {"a": [{"b": (zoo.Colour.RED,)}]}}
-OTHER_VALUES |= {"object": object(), "set": {1, 2}, "complex": complex(math.inf, -math.inf)}
-
-
-@pytest.mark.parametrize("value", OTHER_VALUES.values(), ids=OTHER_VALUES)
-def test_an_argument_of_another_type_is_an_expression_for_the_value(lesson, value):
-    writer = lesson.CodeWriter(fx.Graph())
-    text = writer.argument(value)
-    again = eval(text, dict(writer.globals))
-    holds(again == value, f"{text} is the value again", got=again)
-    equal(type(again), type(value))
-
-
 def test_a_node_is_written_as_its_name_in_a_named_tuple(lesson):
     graph = fx.Graph()
     x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -159,14 +140,14 @@ def test_an_in_place_operator_leaves_a_number_unchanged(lesson):
     equal(runnable(lesson, graph)(1), (2, 1))
 
 
-@pytest.mark.parametrize("name", ["iadd", "imul", "iand", "itruediv", "ilshift"])
+@pytest.mark.parametrize("name", ["iadd", "itruediv", "ilshift"])
 def test_an_in_place_operator_changes_a_tensor(lesson, name):
     graph = call(getattr(operator, name), "x", "y")
-    x = torch.tensor([4, 5]) if name in ("iand", "ilshift") else torch.tensor([4.0, 5.0])
+    x = torch.tensor([4, 5] if name == "ilshift" else [4.0, 5.0])
     y = torch.ones_like(x)
     expected = getattr(operator, name)(x.clone(), y)
     result = runnable(lesson, graph)(x, y)
-    same_numbers((result, x), (expected, expected))
+    same_numbers(result, expected)
     holds(result is x, "the tensor itself")
     holds("operator" not in lesson.python_code(graph)[0], "it is written as an operator")
 
@@ -182,12 +163,8 @@ def test_an_assignment_to_an_element_is_written_as_one(lesson):
 
 @pytest.mark.beyond("`self.in` is written, which isn't Python")
 def test_a_module_may_be_named_like_a_keyword(lesson):
-    model = nn.ModuleDict({"in": nn.ReLU()})
-    graph = fx.Graph()
-    graph.output(graph.call_module("in", (graph.placeholder("x"),)))
-    same_numbers(
-        lesson.GraphModule(model, graph)(torch.tensor([-1.0, 1.0])), torch.tensor([0.0, 1.0])
-    )
+    module = lesson.GraphModule(nn.ModuleDict({"in": nn.ReLU()}), calling("in"))
+    same_numbers(module(torch.tensor([-1.0, 1.0])), torch.tensor([0.0, 1.0]))
 
 
 @pytest.mark.parametrize("name", ["0", "shape"])
@@ -197,28 +174,28 @@ def test_an_attribute_may_have_any_name(lesson, name):
     equal(runnable(lesson, call(getattr, "x", name, inputs="x"))(module), module[0])
 
 
-def test_an_attribute_whose_name_is_an_input(lesson):
-    equal(runnable(lesson, call(getattr, "x", "y"))(1 + 2j, "imag"), 2.0)
-
-
-RED = zoo.Colour.RED
-DICTS = [{"a": RED}, {"a": len}, {RED: 1}, {int: 1}, {(RED, len): 1}]
-
-
-@pytest.mark.beyond("the content of a dict is written by `repr`")
-@pytest.mark.parametrize("value", DICTS, ids=str)
-def test_a_value_inside_a_dict_is_written_as_outside_of_it(lesson, value):
-    equal(runnable(lesson, call(same, value, inputs=""))(), value)
-
-
 def same(value):
     return value
 
 
-@pytest.mark.beyond("`repr` is written, and Python reads `-1j` as `-0 - 1j`")
-@pytest.mark.parametrize("value", [complex(0.0, -1), complex(-0.0, 1)], ids=str)
-def test_a_complex_number_keeps_the_signs_of_its_zeros(lesson, value):
-    equal(repr(runnable(lesson, call(same, value, inputs=""))()), repr(value))
+RED = zoo.Colour.RED
+VALUES = {
+    "enum in a dict": {"a": [{"b": (RED,)}]},
+    "class as a key": {int: 1},
+    "key with parts": {(RED, len): 1},
+    "signs of zeros": complex(-0.0, 1),
+    "infinite": complex(math.inf, -math.inf),
+    "tensor": torch.ones(2),
+    "function": len,
+    "module": nn.ReLU(),
+}
+
+
+@pytest.mark.beyond("it is written by `repr`, which isn't Python or means another value")
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_any_value_may_be_an_argument(lesson, value):
+    again = runnable(lesson, call(same, value, inputs=""))()
+    equal(repr(again), repr(value))
 
 
 @pytest.mark.beyond("it is written by `repr`, which isn't Python")
@@ -226,14 +203,6 @@ def test_a_default_may_be_a_tensor(lesson):
     graph, scale = fx.Graph(), torch.ones(2)
     graph.output(graph.placeholder("scale", default_value=scale))
     holds(runnable(lesson, graph)() is scale, "the tensor itself")
-
-
-@pytest.mark.beyond("it is written by `repr`, which isn't Python")
-@pytest.mark.parametrize("value", [torch.ones(2), len, nn.ReLU(), {1, 2}], ids=type)
-def test_any_object_may_be_an_argument(lesson, value):
-    graph = fx.Graph()
-    graph.output(graph.call_function(same, (value,)))
-    holds(runnable(lesson, graph)() is value, "the object itself")
 
 
 # --- a graph's own code generator -----------------------------------------------------------------
@@ -330,35 +299,28 @@ def test_a_keyword_comes_after_all_positional_arguments(lesson):
     same_numbers(result, model(*inputs, scale=scale))
 
 
-def test_annotated_leaves_are_statements_of_their_own(lesson):
+def test_the_leaves_of_containers_may_be_annotated(lesson):
     model, graph, inputs = with_pytrees()
     leaf, other, *_ = graph.nodes
     leaf.type, other.type = torch.Tensor, int
-    module = lesson.GraphModule(model, graph)
-    expected = module.code
-    if INSTALLED > (2, 13):  # the line may end without a space
-        expected = expected.replace("; \n", ";\n")
-    equal(expected, fx.GraphModule(model, graph).code)
-    same_numbers(module(*inputs), model(*inputs))
+    same_numbers(lesson.GraphModule(model, graph)(*inputs), model(*inputs))
 
 
 def test_a_result_without_a_structure_stays_unchanged(lesson):
     model, graph, inputs = with_pytrees()
     info = graph._codegen.pytree_info._replace(out_spec=None)
     graph.set_codegen(lesson.PyTreeCodeGen(info))
-    module = lesson.GraphModule(model, graph)
-    equal(type(module(*inputs)), list)
+    equal(type(lesson.GraphModule(model, graph)(*inputs)), list)
     equal(graph._codegen.process_outputs([1, 2]), [1, 2])
 
 
 def test_the_code_generator_flattens_and_rebuilds_containers(lesson):
-    graph = fx.Tracer().trace(
-        lambda x: {"y": x["a"] * 2, "z": (x["a"],)}, concrete_args={"x": {"a": fx.PH}}
-    )
+    args = {"x": {"a": fx.PH}}
+    graph = fx.Tracer().trace(lambda x: {"y": x["a"] * 2, "z": (x["a"],)}, args)
     codegen = lesson.PyTreeCodeGen(graph._codegen.pytree_info)
     equal(list(codegen.process_inputs({"a": 1})), [1])
     equal(codegen.process_outputs([1, 2]), {"y": 1, "z": (2,)})
-    graph = fx.Tracer().trace(lambda x: x["a"], concrete_args={"x": {"a": fx.PH}})
+    graph = fx.Tracer().trace(lambda x: x["a"], args)
     equal(lesson.PyTreeCodeGen(graph._codegen.pytree_info).process_outputs([3]), 3)
 
 
@@ -395,24 +357,16 @@ def test_the_module_is_in_the_mode_of_its_root(lesson, training):
 
 
 def test_graph_modules_inside_are_compiled_as_well(lesson):
-    inner = sine(lesson)
-    graph = fx.Graph()
-    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
-    outer = lesson.GraphModule({"inner": inner}, graph)
-    only_call(inner.graph).target = torch.cos
+    outer = lesson.GraphModule({"inner": sine(lesson)}, calling("inner"))
+    only_call(outer.inner.graph).target = torch.cos
     outer.recompile()
-    x = torch.rand(2)
-    same_numbers(outer(x), x.cos())
+    same_numbers(outer(x := torch.rand(2)), x.cos())
 
 
-def test_a_subclass_keeps_its_methods_and_attributes(lesson):
+def test_a_deep_copy_of_a_subclass_is_one_whatever_its_constructor_takes(lesson):
     class Named(lesson.GraphModule):
         def __init__(self, root, graph, label):
-            super().__init__(root, graph, "Labelled")
-            self.label = label
-
-        def shout(self):
-            return self.label.upper()
+            super().__init__(root, graph, label.title())
 
     module = copy.deepcopy(Named({}, traced(lambda x: x + 1), "successor"))
     equal((module(1), isinstance(module, Named)), (2, True))
@@ -426,43 +380,27 @@ def test_printing_shows_the_code(lesson):
 # --- submodules -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
-def test_no_other_name_is_taken_from_the_children_than_in_torch(lesson, kind):
-    ours, theirs = getattr(lesson, kind), getattr(fx._lazy_graph_module, f"_{kind}", fx.GraphModule)
-    equal([each for each in dir(ours) if each[0] != "_" and not hasattr(theirs, each)], [])
-
-
-@pytest.mark.parametrize("name", ["state", "readable", "module", "nodes"])
+@pytest.mark.parametrize("name", ["state", "readable"])
 @pytest.mark.parametrize("kind", ["GraphModule", "LazyGraphModule"])
 def test_a_child_may_have_such_a_name(lesson, kind, name):
     model = nn.ModuleDict({name: nn.Linear(2, 2)})
-    graph = fx.Graph()
-    graph.output(graph.call_module(name, (graph.placeholder("x"),)))
-    x = torch.rand(2)
-    same_numbers(getattr(lesson, kind)(model, graph)(x), model[name](x))
+    module = getattr(lesson, kind)(model, calling(name))
+    same_numbers(module(x := torch.rand(2)), model[name](x))
 
 
 @pytest.mark.beyond("it is installed, and then the call calls the method")
 @pytest.mark.parametrize("name", ["recompile", "code", "graph", "to_folder"])
 def test_a_child_whose_name_is_taken_is_refused(lesson, name):
-    model = nn.Module()
-    setattr(model, name, nn.Linear(2, 2))
-    graph = fx.Graph()
-    graph.output(graph.call_module(name, (graph.placeholder("x"),)))
     with refuses(AttributeError, name, "rename"):
-        lesson.GraphModule(model, graph)
+        lesson.GraphModule({name: nn.Linear(2, 2)}, calling(name))
 
 
 def test_submodules_are_added_and_deleted(lesson):
-    model, graph = nested()
-    module = lesson.GraphModule(model, graph)
+    module = lesson.GraphModule(*nested())
     equal(module.add_submodule("new.deep.relu", nn.ReLU()), True)
     equal(type(module.get_submodule("new.deep.relu")), nn.ReLU)
-    equal(
-        module.add_submodule("scale.relu", nn.ReLU()),
-        False,
-        cause=(bool, "a parameter has no modules"),
-    )
+    below_a_parameter = module.add_submodule("scale.relu", nn.ReLU())
+    equal(below_a_parameter, False, cause=(bool, "a parameter has no modules"))
     equal(module.delete_submodule("new.deep"), True)
     equal([name for name, _ in module.new.named_children()], [])
     missing = [module.delete_submodule(each) for each in ("new.deep", "scale", "no.such", "")]
@@ -470,35 +408,28 @@ def test_submodules_are_added_and_deleted(lesson):
 
 
 def test_modules_that_the_graph_does_not_name_are_deleted(lesson):
-    module = lesson.GraphModule(*nested())
+    model, graph = nested()
+    output = graph.output_node()
+    with graph.inserting_before(output):
+        graph.call_module("inner", output.args)
+    model.inner = nn.Sequential(nn.ReLU())
+    module = lesson.GraphModule(model, graph)
     module.add_submodule("block.idle", nn.ReLU())
     module.add_submodule("idle.inside", nn.ReLU())
     module.delete_all_unused_submodules()
-    equal(sorted(name for name, _ in module.named_modules()), ["", "block", "block.0", "block.2"])
-
-
-def test_modules_inside_a_called_module_are_kept(lesson):
-    graph = fx.Graph()
-    graph.output(graph.call_module("block", (graph.placeholder("x"),)))
-    module = lesson.GraphModule(Nested(), graph)
-    module.delete_all_unused_submodules()
-    equal(len(module.block), 3)
+    names = sorted(name for name, _ in module.named_modules())
+    equal(names, ["", "block", "block.0", "block.2", "inner", "inner.0"])
 
 
 # --- copies ---------------------------------------------------------------------------------------
 
 
-COPIES = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "duplicate",
     [copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))],
     ids=["copy", "deepcopy", "pickle"],
 )
-
-
-@COPIES
-@pytest.mark.parametrize(
-    "name", ["EveryOpcode", "AnyDefault", "SmallResNet", "Constants", "DeepNesting"]
-)
+@pytest.mark.parametrize("name", ["EveryOpcode", "AnyDefault", "Constants"])
 def test_a_copy_computes_the_same(lesson, duplicate, name):
     specimen = zoo.SMALL[name]()
     module = lesson.GraphModule(specimen.model, fx.Tracer().trace(specimen.model), "Model")
@@ -507,13 +438,6 @@ def test_a_copy_computes_the_same(lesson, duplicate, name):
     equal((twin.code, twin.training), (module.code, module.training))
     equal(list(twin.state_dict()), list(module.state_dict()))
     same_numbers(twin(*specimen.inputs), specimen.eager())
-
-
-def test_a_copy_shares_the_graph_but_not_later_attributes(lesson):
-    module = lesson.GraphModule(*nested())
-    twin = copy.copy(module)
-    twin.register_buffer("late", torch.ones(1))
-    equal((twin.graph is module.graph, hasattr(module, "late")), (True, False))
 
 
 @pytest.mark.beyond("it is traced again: names are new, and stack traces are lost")
@@ -530,11 +454,7 @@ def test_pickling_keeps_names_types_and_metadata(lesson):
 @pytest.mark.beyond("it stores the code and traces that, which makes `add` of `iadd`")
 def test_pickling_keeps_in_place_operators(lesson):
     module = lesson.GraphModule({}, call(operator.iadd, "x", 1, inputs="x"))
-    twin = pickle.loads(pickle.dumps(module))
-    same_graph(twin.graph, module.graph)
-    x = torch.zeros(2)
-    twin(x)
-    same_numbers(x, torch.ones(2))
+    same_graph(pickle.loads(pickle.dumps(module)).graph, module.graph)
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec:FutureWarning")
@@ -544,44 +464,28 @@ def test_a_module_with_pytrees_is_pickled(lesson):
     same_numbers(twin(*inputs), model(*inputs))
 
 
-def test_a_long_graph_is_pickled(lesson):
-    def many(x):
-        for _ in range(2000):
-            x = torch.relu(x)
-        return x
-
-    twin = pickle.loads(pickle.dumps(lesson.GraphModule({}, traced(many))))
-    equal(len(twin.graph.nodes), 2002)
-
-
 # --- tracing, and lazy modules --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["EveryOpcode", "Operators", "ReturnsStructure", "SliceByProxy"])
+@pytest.mark.parametrize("name", ["EveryOpcode", "ReturnsStructure"])
 def test_a_trace_of_the_module_is_its_graph(lesson, name):
     model = zoo.SMALL[name]().model
     graph = fx.Tracer().trace(model)
     same_graph(fx.Tracer().trace(lesson.GraphModule(model, graph)), graph)
 
 
-def test_a_lazy_module_generates_code_when_it_runs(lesson):
+def test_a_lazy_module_generates_code_when_it_runs_or_its_code_is_read(lesson):
     module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
-    x = torch.rand(2)
-    for function in (torch.cos, torch.tan):
-        only_call(module.graph).target = function
-        same_numbers(module(x), function(x))
-        module.recompile()
+    holds("torch.sin" in module.code, "the code", got=module.code)
+    only_call(module.graph).target = torch.cos
+    module.recompile()
+    same_numbers(module(x := torch.rand(2)), x.cos())
 
 
 @pytest.mark.unasked
 def test_a_lazy_module_can_be_traced(lesson):
     module = lesson.LazyGraphModule({}, traced(lambda x, y=2: torch.sin(x) * y))
     same_graph(fx.Tracer().trace(module), module.graph)
-
-
-def test_a_lazy_module_generates_code_when_its_code_is_read(lesson):
-    module = lesson.LazyGraphModule({}, traced(lambda x: torch.sin(x)))
-    holds("torch.sin" in module.code, "the code")
 
 
 # --- errors and printing --------------------------------------------------------------------------
@@ -591,58 +495,43 @@ def reshaped(x):
     return torch.sin(x).reshape(7)
 
 
-def failing(lesson):
-    return lesson.GraphModule({}, traced(reshaped))
-
-
 @pytest.mark.beyond("the traceback is thrown away")
 def test_a_traceback_shows_the_generated_line(lesson):
-    module = failing(lesson)
-    try:
+    module = lesson.GraphModule({}, traced(reshaped))
+    with pytest.raises(RuntimeError) as caught:
         module(torch.rand(3))
-    except RuntimeError as error:
-        shown = "".join(traceback.format_exception(error))
+    shown = "".join(traceback.format_exception(caught.value))
     holds("reshape = sin.reshape(7)" in shown, "the line of the code that failed", got=shown)
 
 
-def test_an_error_says_which_line_failed(lesson, capsys):
-    module = failing(lesson)
-    with pytest.raises(RuntimeError) as caught:
-        module(torch.rand(3))
-    said = "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
+def test_an_error_says_which_line_of_the_code_failed(lesson, capsys):
+    def said_by(module):
+        with pytest.raises(RuntimeError) as caught:
+            module(torch.rand(3))
+        return "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
+
+    module = lesson.GraphModule({}, traced(reshaped))
     number = next(n for n, line in enumerate(module.code.splitlines(), 1) if "reshape" in line)
-    holds(
-        f"line {number} of" in said and "reshape = " in said,
-        "number and text of the line",
-        got=said,
-    )
-
-
-def test_an_error_inside_a_submodule_gets_no_note(lesson, capsys):
-    graph = fx.Graph()
-    graph.output(graph.call_module("linear", (graph.placeholder("x"),)))
-    module = lesson.GraphModule({"linear": nn.Linear(2, 2)}, graph)
-    with pytest.raises(RuntimeError) as caught:
-        module(torch.rand(3))
-    said = "\n".join(getattr(caught.value, "__notes__", [])) + capsys.readouterr().err
-    holds("line" not in said.split("Traceback")[0], "it says nothing", got=said)
+    said = said_by(module)
+    is_shown = f"line {number} of" in said and "reshape = " in said
+    holds(is_shown, "number and text of the line", got=said)
+    said = said_by(lesson.GraphModule({"linear": nn.Linear(2, 2)}, calling("linear")))
+    holds("line" not in said.split("Traceback")[0], "nothing of an error inside a module", got=said)
 
 
 def test_the_source_of_forward_is_found(lesson):
-    module = failing(lesson)
+    module = lesson.GraphModule({}, traced(reshaped))
     equal(lines(inspect.getsource(type(module).forward)), lines(module.code))
 
 
-def test_print_readable_shows_the_code_in_its_class(lesson, capsys):
-    module = lesson.GraphModule({}, traced(lambda x: torch.sin(x)), class_name="Sine")
+def test_print_readable_shows_the_code_in_its_class_and_in_those_inside(lesson, capsys):
+    module = lesson.GraphModule({"inner": sine(lesson)}, calling("inner"), class_name="Outer")
     text = module.print_readable()
     equal(capsys.readouterr().out.strip(), text.strip())
-    holds(
-        text.startswith("class Sine(torch.nn.Module):\n    def forward(self, x)"),
-        "a class",
-        got=text,
-    )
-    module.print_readable(print_output=False)
+    head = "class Outer(torch.nn.Module):\n    def forward(self, x)"
+    holds(text.startswith(head), "a class", got=text)
+    holds("    class inner(torch.nn.Module):" in text, "the class of the inner one", got=text)
+    module.print_readable(print_output=False, colored=False, fast_sympy_print=True)
     equal(capsys.readouterr().out, "")
 
 
@@ -658,23 +547,9 @@ def test_print_readable_shows_shapes(lesson):
 
 
 @pytest.mark.unasked
-def test_print_readable_takes_the_options_of_torch(lesson):
-    module = sine(lesson)
-    text = module.print_readable(print_output=False, colored=False, fast_sympy_print=True)
-    equal(text, module.print_readable(print_output=False))
-
-
-@pytest.mark.unasked
 def test_a_root_without_targets_is_refused(lesson):
     with refuses((RuntimeError, TypeError)):
         lesson.GraphModule(3, call(torch.sin, "x", inputs="x"))
-
-
-def test_print_readable_shows_graph_modules_inside(lesson):
-    graph = fx.Graph()
-    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
-    text = lesson.GraphModule({"inner": sine(lesson)}, graph).print_readable(print_output=False)
-    holds("    class inner(torch.nn.Module):" in text, "the class of the inner one", got=text)
 
 
 # --- names and places -----------------------------------------------------------------------------
@@ -686,6 +561,7 @@ HIDDEN = {
     "device": torch.device("cpu"),
     "slice": slice(1, None),
     "range": range(2),
+    "len": len,
 }
 
 
@@ -698,25 +574,10 @@ def test_a_parameter_may_have_a_name_that_is_in_the_text_of_a_literal(lesson, na
     equal(runnable(lesson, graph)(x := object()), (HIDDEN[name], x))
 
 
-@pytest.mark.beyond("the parameter hides the builtin with which a path is read")
-def test_a_parameter_may_be_called_getattr(lesson):
-    graph = fx.Graph()
-    graph.output(graph.call_module("0", (graph.placeholder("getattr"),)))
-    module = lesson.GraphModule(nn.Sequential(nn.ReLU()), graph)
-    same_numbers(module(getattr=-torch.ones(2)), torch.zeros(2))
-
-
 @pytest.mark.beyond("the parameter hides what the text of the literal means")
 def test_a_container_may_have_a_name_that_is_in_the_text_of_a_literal(lesson):
     graph = fx.Tracer().trace(lambda inf: same([inf[0], math.inf]), {"inf": [fx.PH]})
     equal(lesson.GraphModule({}, graph)([1]), [1, math.inf])
-
-
-@pytest.mark.beyond("the parameter hides the builtin, and a tensor is called")
-def test_a_parameter_may_be_named_like_a_builtin_that_is_called(lesson):
-    graph = fx.Graph()
-    graph.output(graph.call_function(len, (graph.placeholder("len"),)))
-    equal(runnable(lesson, graph)([1, 2]), 2)
 
 
 def test_a_node_may_be_named_like_a_keyword(lesson):
@@ -745,19 +606,12 @@ def test_a_module_with_an_operator_of_aten_is_pickled(lesson, operator):
 # --- methods of a graph, and folders --------------------------------------------------------------
 
 
-def graph_of_relu(lesson):
-    """``relu(self.layer.weight)``, in a graph of the lesson's own."""
-    graph = lesson.Graph()
-    graph.output(graph.call_function(torch.relu, (graph.get_attr("layer.weight"),)))
-    return graph
-
-
 @pytest.mark.unasked
-@pytest.mark.parametrize("root", ["self", "root"])
-def test_the_root_of_the_code_may_have_any_name(lesson, root):
-    graph = graph_of_relu(lesson)
-    code = graph.python_code(root)
-    holds(f"layer_weight = {root}.layer.weight" in lines(code.src), "the root's name", got=code.src)
+def test_the_root_of_the_code_may_have_any_name(lesson):
+    graph = lesson.Graph()
+    graph.output(graph.get_attr("layer.weight"))
+    code = graph.python_code("root")
+    holds("layer_weight = root.layer.weight" in lines(code.src), "the root's name", got=code.src)
     equal(code.globals["torch"], torch)
 
 
@@ -784,12 +638,11 @@ def imported_from(folder, monkeypatch):
 
 @pytest.mark.unasked
 @pytest.mark.filterwarnings("ignore:Was not able to save")
-@pytest.mark.parametrize("name", ["EveryOpcode", "SharedModules"])
-def test_a_module_in_a_folder_can_be_imported_as_a_class(lesson, name, tmp_path, monkeypatch):
-    case = zoo.SMALL[name]()
+def test_a_module_in_a_folder_can_be_imported_as_a_class(lesson, tmp_path, monkeypatch):
+    case = zoo.SMALL["SharedModules"]()
     module = lesson.GraphModule(case.model, fx.Tracer().trace(case.model))
-    module.to_folder(tmp_path / f"folder_of_{name}", "Stored")
-    stored = imported_from(tmp_path / f"folder_of_{name}", monkeypatch).Stored().eval()
+    module.to_folder(tmp_path / "folder_of_a_module", "Stored")
+    stored = imported_from(tmp_path / "folder_of_a_module", monkeypatch).Stored().eval()
     same_numbers(tree_leaves(stored(*case.inputs)), tree_leaves(module.eval()(*case.inputs)))
     same_numbers(stored.state_dict(), module.state_dict())
 
