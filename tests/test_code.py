@@ -94,6 +94,8 @@ def test_a_global_does_not_have_the_name_of_a_node(lesson):
     name = writer.reference(math.sqrt)
     taken = (lambda name: name in writer.node_names, "a node has this name too")
     holds(name not in ("math_sqrt", "math_sqrt_"), "a name of no node", got=name, cause=taken)
+    graph.placeholder("len")  # the node is `len_1`, and the parameter `len`
+    equal(lesson.CodeWriter(graph).reference(len), "len_", hint="`node_names` has parameters, too")
 
 
 # --- step 2: arguments ----------------------------------------------------------------------------
