@@ -10,12 +10,9 @@ from torch import nn
 
 from tests.models.inversion import (
     NO_CHAIN,
-    NOT_INVERTIBLE,
+    NO_STEP,
     Affine,
-    ByWeights,
-    DividesByABuffer,
-    Sine,
-    WithWeights,
+    WithState,
     X,
     builder_for,
     chain_of,
@@ -50,24 +47,17 @@ def test_each_of_a_pair_is_the_inverse_of_the_other(lesson, name):
 
 
 def test_an_unknown_function_is_refused_by_name(lesson):
-    with refuses(
-        lesson.NotInvertibleError,
-        "relu",
-        cause=(lambda error: isinstance(error, KeyError), "the error is a KeyError"),
-        hint="say which function it is, and how to register its inverse",
-    ):
+    no_words = (lambda error: isinstance(error, KeyError), "the error is a KeyError")
+    hint = "say which function it is, and how to register its inverse"
+    with refuses(lesson.NotInvertibleError, "relu", cause=no_words, hint=hint):
         lesson.inverse_of(torch.relu)
 
 
 def test_both_functions_of_a_new_pair_are_known(lesson):
-    lesson.add_inverse(torch.special.ndtr, torch.special.ndtri)
-    known = [lesson.inverse_of(torch.special.ndtr), lesson.inverse_of(torch.special.ndtri)]
-    holds(
-        known == [torch.special.ndtri, torch.special.ndtr],
-        "each of ndtr and ndtri to be the inverse of the other",
-        got=known,
-        hint="write both entries",
-    )
+    ndtr, ndtri = torch.special.ndtr, torch.special.ndtri
+    lesson.add_inverse(ndtr, ndtri)
+    known = [lesson.inverse_of(ndtr), lesson.inverse_of(ndtri)]
+    holds(known == [ndtri, ndtr], "ndtri and ndtr", got=known, hint="write both entries")
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -93,35 +83,20 @@ def test_a_later_pair_wins(lesson, place):
     )
 
 
-def test_a_function_that_only_shares_its_name_with_a_known_one_is_unknown(lesson):
-    def exp(x):
-        return x + 1
-
-    with refuses(
-        lesson.NotInvertibleError,
-        "exp",
-        cause="functions were looked up by their names",
-        hint="the function itself is the key: two functions may have one name",
-    ):
-        lesson.inverse_of(exp)
-
-
-def test_a_new_pair_does_not_change_functions_of_the_same_name(lesson):
+def test_a_function_that_only_shares_its_name_with_a_known_one_is_another(lesson):
     def exp(x):
         return x + 1
 
     def log(x):
         return x - 1
 
+    by_name = "functions were looked up by their names"
+    hint = "the function itself is the key: two functions may have one name"
+    with refuses(lesson.NotInvertibleError, "exp", cause=by_name, hint=hint):
+        lesson.inverse_of(exp)
     lesson.add_inverse(exp, log)
     known = [lesson.inverse_of(torch.exp), lesson.inverse_of(torch.log)]
-    holds(
-        known == [torch.log, torch.exp],
-        "torch.exp and torch.log to be still each other's inverse",
-        got=known,
-        cause=(log in known or exp in known, "functions are registered by their names"),
-        hint="the function itself is the key: two functions may have one name",
-    )
+    holds(known == [torch.log, torch.exp], "torch.log and torch.exp", got=known, hint=hint)
 
 
 # --- step 2: is the graph a chain? ----------------------------------------------------------------
@@ -134,11 +109,10 @@ def test_the_chain_leads_from_the_placeholder_to_the_output(lesson):
 
 def test_constants_are_not_in_the_chain(lesson):
     gm = symbolic_trace(Affine())
-    names = [node.name for node in lesson.find_chain(gm.graph)]
     equal(
-        names,
+        [node.name for node in lesson.find_chain(gm.graph)],
         [node.name for node in chain_of(gm.graph)],
-        cause=("scale" in names, "a node that reads a parameter is treated as a step"),
+        cause=(lambda names: "scale" in names, "a node that reads a parameter is in the chain"),
         hint="begin at the placeholder, and go from each node to the one that uses it",
     )
 
@@ -177,11 +151,9 @@ def test_an_operation_is_solved_for_either_operand(lesson, name, place):
     )
 
 
-@pytest.mark.parametrize("operands", [["x", 2], [2, "x"]])
-def test_an_operation_that_cannot_be_solved_is_refused(lesson, operands):
-    refused_by(
-        lesson, lambda: lesson.solve(operator.pow, operands, operands.index("x"), "y"), "pow"
-    )
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_operation_that_cannot_be_solved_is_refused(lesson, place):
+    refused_by(lesson, lambda: lesson.solve(operator.pow, [2, 2], place, "y"), "pow")
 
 
 # --- step 4: constants ----------------------------------------------------------------------------
@@ -198,20 +170,15 @@ def test_the_value_of_a_constant_is_the_attribute_it_reads(lesson):
     )
 
 
-def test_constants_are_copied_in_order(lesson):
+def test_constants_are_copied_in_order_and_looked_up(lesson):
     builder = builder_for(lesson, Affine())
     builder.copy_constants()
     expected = [(node.op, node.target) for node in constants_of(builder)]
     equal([(node.op, node.target) for node in builder.graph.nodes], expected)
     equal([node.target for node in builder.copies.values()], [target for _, target in expected])
-
-
-def test_constants_are_looked_up(lesson):
-    builder = builder_for(lesson, Affine())
-    builder.copy_constants()
     same_numbers(
         {node.target: value for node, value in builder.values.items()},
-        {node.target: getattr(builder.root, node.target) for node in constants_of(builder)},
+        {target: getattr(builder.root, target) for _, target in expected},
     )
 
 
@@ -247,14 +214,14 @@ def test_a_step_is_undone_in_the_new_graph(lesson):
 
 
 def test_a_step_with_a_constant_uses_the_copy(lesson):
-    model = DividesByABuffer(torch.tensor(4.0))
+    model = WithState(lambda x, model: x / model.buffer)
     builder = builder_for(lesson, model)
     x, step, _ = builder.chain
     result = builder.graph.placeholder("result")
     builder.copy_constants()
     builder.graph.output(builder.undo(step, x, result))
     builder.graph.lint()
-    computes(graph_module(model, builder.graph), torch.tensor(0.5), torch.tensor(2.0))
+    computes(graph_module(model, builder.graph), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 8.0]))
 
 
 def test_a_step_that_uses_its_input_twice_is_refused(lesson):
@@ -265,35 +232,26 @@ def test_a_step_that_uses_its_input_twice_is_refused(lesson):
 
 
 def test_the_steps_are_undone_from_the_last_to_the_first(lesson):
-    inverse = builder_for(lesson, seed_example).build()
-    names = [node.name for node in inverse.graph.nodes]
-    equal(
-        names,
-        ["output", "log", "arctan", "output_1"],
-        cause=(
-            names[1:3] == ["arctan", "log"],
-            "the steps are undone in the order in which they were done",
-        ),
-        hint="begin with the step whose result the output node returns",
+    names = [node.name for node in builder_for(lesson, seed_example).build().graph.nodes]
+    forwards = (
+        lambda names: names[1:3] == ["arctan", "log"],
+        "the steps are undone in the order in which they were done",
     )
+    hint = "begin with the step whose result the output node returns"
+    equal(names, ["output", "log", "arctan", "output_1"], cause=forwards, hint=hint)
 
 
 # --- the whole: the example -----------------------------------------------------------------------
 
 
 def test_the_example_prints_the_code_of_its_inverse(lesson):
-    code = lesson.invert(seed_example).code
     equal(
-        code.strip().split("\n"),
+        lesson.invert(seed_example).code.strip().split("\n"),
         [
             "def forward(self, output):",
             "    log = torch.log(output);  output = None",
             "    arctan = torch.arctan(log);  log = None",
             "    return arctan",
-        ],
-        cause=[
-            ("log(arctan)" in code, "the steps are undone in the order in which they were done"),
-            ("self, output" not in code, "the placeholder has another name"),
         ],
         hint="the placeholder has the output node's name: walk from there to the input",
     )
@@ -324,11 +282,6 @@ def test_the_result_is_a_sound_graph_module(lesson):
     inverse.graph.lint()
 
 
-@pytest.mark.parametrize("function", FUNCTIONS + INVERSE_FUNCTIONS, ids=lambda f: f.__name__)
-def test_a_function_is_undone(lesson, function):
-    undone(lesson, lambda x: function(x))
-
-
 def test_a_registered_pair_is_used_both_ways(lesson):
     lesson.add_inverse(torch.special.ndtr, torch.special.ndtri)
     undone(lesson, lambda x: torch.special.ndtr(x))
@@ -336,23 +289,6 @@ def test_a_registered_pair_is_used_both_ways(lesson):
 
 
 # --- the whole: constants -------------------------------------------------------------------------
-
-WITH_A_CONSTANT = {
-    "x + 2": lambda x: x + 2,
-    "2 + x": lambda x: 2 + x,
-    "x - 2": lambda x: x - 2,
-    "2 - x": lambda x: 2 - x,
-    "x * 3": lambda x: x * 3,
-    "3 * x": lambda x: 3 * x,
-    "x / 2": lambda x: x / 2,
-    "2 / x": lambda x: 2 / x,
-    "operator.add": lambda x: operator.add(2, x),
-}
-
-
-@pytest.mark.parametrize("spelling", WITH_A_CONSTANT)
-def test_an_operation_with_a_constant_is_undone(lesson, spelling):
-    undone(lesson, WITH_A_CONSTANT[spelling])
 
 
 def test_the_place_of_the_constant_matters(lesson):
@@ -370,17 +306,17 @@ def test_constants_may_be_parameters_buffers_and_tensors(lesson):
 
 
 def test_a_constant_may_be_used_by_several_steps(lesson):
-    undone(lesson, ByWeights(lambda x, weight: x * weight + weight), torch.tensor([0.5, 0.25]))
+    model = WithState(lambda x, model: x * model.weight + model.weight)
+    undone(lesson, model, torch.tensor([0.5, 0.25]))
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
 def test_a_parameter_may_be_on_the_left(lesson, name):
-    operation = getattr(operator, name)
-    model = ByWeights(lambda x, weight: operation(weight, x))
+    model = WithState(lambda x, model: getattr(operator, name)(model.weight, x))
     undone(lesson, model, torch.tensor([0.5, 0.25]))
 
 
-def test_parameters_are_shared_with_the_model(lesson):
+def test_parameters_and_buffers_are_shared_with_the_model(lesson):
     model = Affine()
     inverse = lesson.invert(model)
     ours = dict(inverse.named_parameters())
@@ -393,24 +329,15 @@ def test_parameters_are_shared_with_the_model(lesson):
     )
     with torch.no_grad():
         model.shift += 1
-    computes(inverse, model(X), X)
-
-
-def test_buffers_are_shared_with_the_model(lesson):
-    model = Affine()
-    inverse = lesson.invert(model)
-    model.mean += 1
+        model.mean += 1
     computes(inverse, model(X), X)
 
 
 def test_gradients_reach_the_parameters_through_the_inverse(lesson):
     model = Affine()
     lesson.invert(model)(X).sum().backward()
-    holds(
-        all(parameter.grad is not None for parameter in model.parameters()),
-        "a gradient at each parameter",
-        hint="refer to parameters by `get_attr` nodes",
-    )
+    without = [name for name, each in model.named_parameters() if each.grad is None]
+    equal(without, [], hint="refer to parameters by `get_attr` nodes")
 
 
 # --- the whole: the model and its inverse ---------------------------------------------------------
@@ -420,106 +347,78 @@ def test_the_model_given_is_not_changed(lesson):
     model = Affine()
     attributes, numbers = sorted(vars(model)), numbers_of(model)
     lesson.invert(model)
-    equal(
-        sorted(vars(model)),
-        attributes,
-        cause=(lambda names: "_tensor_constant0" in names, "the trace stored a constant on it"),
-        hint="trace a copy that shares parameters and submodules",
-    )
+    stored = (lambda names: "_tensor_constant0" in names, "the trace stored a constant on it")
+    hint = "trace a copy that shares parameters and submodules"
+    equal(sorted(vars(model)), attributes, cause=stored, hint=hint)
     equal(numbers_of(model), numbers)
 
 
 def test_a_graph_module_is_inverted_and_not_changed(lesson):
     gm = symbolic_trace(seed_example)
-    before, result = rows(gm.graph), gm(X)
+    before = rows(gm.graph)
     inverse = lesson.invert(gm)
-    equal(
-        [row.name for row in rows(gm.graph)],
-        [row.name for row in before],
-        cause=(bool, "the graph that was given was edited"),
-        hint="build a new one",
-    )
-    equal(rows(gm.graph), before, cause=(bool, "the graph that was given was edited"))
-    computes(inverse, result, X)
+    equal(rows(gm.graph), before, hint="build a new graph, and leave the given one as it is")
+    computes(inverse, gm(X), X)
 
 
 def test_nested_modules_are_one_chain(lesson):
-    undone(lesson, nn.Sequential(Sine(), nn.Sequential(Affine(), Sine())))
+    undone(lesson, nn.Sequential(Affine(), nn.Sequential(Affine())))
 
 
 def test_a_model_that_does_nothing_is_its_own_inverse(lesson):
     computes(lesson.invert(lambda x: x), X, X)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [seed_example, lambda x: 2 - torch.sin(x) / 3, lambda x: torch.log(torch.exp(x)) * 2],
-)
-def test_the_inverse_of_the_inverse_is_the_model(lesson, model):
-    computes(lesson.invert(lesson.invert(model)), X, model(X))
-
-
 @pytest.mark.parametrize("seed", range(8))
-def test_a_random_chain_is_undone(lesson, seed):
+def test_a_random_chain_is_undone_and_inverted_twice_it_is_itself(lesson, seed):
     chain = random_chain(seed)
-    computes(lesson.invert(chain), chain(X), X, roughly=True)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_random_chain_inverted_twice_is_itself(lesson, seed):
-    chain = random_chain(seed)
-    computes(lesson.invert(lesson.invert(chain)), X, chain(X), roughly=True)
+    inverse = lesson.invert(chain)
+    computes(inverse, chain(X), X, roughly=True)
+    computes(lesson.invert(inverse), X, chain(X), roughly=True)
 
 
 # --- the whole: what can't be inverted ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", NOT_INVERTIBLE)
-def test_a_model_without_an_inverse_is_refused(lesson, case):
-    model, names = NOT_INVERTIBLE[case]
+@pytest.mark.parametrize("case", NO_STEP)
+def test_a_model_with_a_step_without_an_inverse_is_refused(lesson, case):
+    model, names = NO_STEP[case]
     refused(lesson, model, *names)
 
 
 def test_the_error_states_the_reason(lesson):
-    reasons = [
+    reasons = {
         refused(lesson, lambda x, y: x * y, "mul", "x", "y"),
         refused(lesson, lambda x: 0 * x, "mul"),
-        refused(lesson, lambda x: torch.abs(x), "abs"),
-    ]
-    holds(
-        len({reason.replace("abs", "mul") for reason in reasons}) == len(reasons),
-        "another reason for each: two inputs, a zero, an unknown operation",
-        got="\n".join(reasons),
-        hint="wherever you refuse a graph, give the reason in the error",
-    )
+        refused(lesson, lambda x: torch.abs(x), "abs").replace("abs", "mul"),
+    }
+    expected = "another reason for each: two inputs, a zero, an unknown operation"
+    holds(len(reasons) == 3, expected, got="\n".join(reasons))
 
 
 def test_a_buffer_that_contains_zero_is_refused_as_a_factor(lesson):
-    undone(lesson, DividesByABuffer(torch.tensor(2.0)))
-    model = DividesByABuffer(torch.tensor([1.0, 0.0]))
-    refused(lesson, model, "truediv", "divisor")
+    model = WithState(lambda x, model: x / model.buffer, buffer=(1.0, 0.0))
+    refused(lesson, model, "truediv", "buffer")
 
 
 def test_a_constant_that_changes_the_model_is_refused(lesson):
-    model = WithWeights(lambda model: model.weight.mul_(2))
+    model = WithState(lambda x, model: x + model.weight.mul_(2))
     try:
         refused(lesson, model, "mul_", "add", "weight")
     finally:
-        equal(
-            model.weight.tolist(),
-            [1.0, 2.0],
-            cause=(is_value([2.0, 4.0]), "`invert` ran the operation that changes the weight"),
-            hint="a constant is a number or the value of a `get_attr` node: refuse others",
-        )
+        ran = (is_value([2.0, 4.0]), "`invert` ran the operation that changes the weight")
+        hint = "a constant is a number or the value of a `get_attr` node: refuse others"
+        equal(model.weight.tolist(), [1.0, 2.0], cause=ran, hint=hint)
 
 
 def test_a_change_of_the_model_outside_the_chain_is_refused(lesson):
-    def forward(model):
+    def forward(x, model):
         model.weight.mul_(2)
-        return model.weight
+        return x + model.weight
 
-    refused(lesson, WithWeights(forward), "mul_", "weight")
+    refused(lesson, WithState(forward), "mul_", "weight")
 
 
 def test_a_constant_that_is_random_is_refused(lesson):
-    refused(lesson, WithWeights(lambda model: torch.rand_like(model.weight)), "rand_like", "add")
+    model = WithState(lambda x, model: x + torch.rand_like(model.weight))
+    refused(lesson, model, "rand_like", "add")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -16,6 +17,9 @@ X = torch.linspace(-1, 1, 8).reshape(2, 4)
 BATCH = torch.linspace(-2, 3, 24).reshape(6, 4)
 
 
+# --- tracing and checking -------------------------------------------------------------------------
+
+
 class LeavesGiven(torch.fx.Tracer):
     """Records modules of the given classes as one call."""
 
@@ -25,17 +29,6 @@ class LeavesGiven(torch.fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, self.types) or super().is_leaf_module(m, module_qualified_name)
-
-
-class Parent(nn.Module):
-    """One child, called on the input, and an addition."""
-
-    def __init__(self, child: nn.Module):
-        super().__init__()
-        self.child = child
-
-    def forward(self, x):
-        return self.child(x) + 1.0
 
 
 def traced(model: nn.Module) -> GraphModule:
@@ -48,94 +41,77 @@ def targets(graph: Graph, op: str = "call_module") -> list[str]:
     return [str(node.target) for node in graph.nodes if node.op == op]
 
 
+def node_of(gm: GraphModule, name: str) -> Node:
+    return next(node for node in gm.graph.nodes if node.name == name)
+
+
 def same_as(gm: GraphModule, model: nn.Module, *inputs: torch.Tensor) -> None:
     """Fail unless the edited module is sound and gives the model's numbers."""
     gm.graph.lint()
     same_numbers(gm(*inputs), model(*inputs), hint=NUMBERS_HINT)
 
 
-def parent_of(child: nn.Module) -> tuple[Parent, GraphModule]:
+# --- models ---------------------------------------------------------------------------------------
+
+
+class Parent(nn.Module):
+    """A child, and what is computed with it."""
+
+    def __init__(self, child: nn.Module, compute: Callable = lambda child, x: child(x) + 1.0):
+        super().__init__()
+        self.child, self.compute = child, compute
+
+    def forward(self, x):
+        return self.compute(self.child, x)
+
+
+def parent_of(child: nn.Module, *compute: Callable) -> tuple[Parent, GraphModule]:
     torch.manual_seed(0)
-    model = Parent(child)
+    model = Parent(child, *compute)
     return model, traced(model)
 
 
-class Twice(nn.Module):
-    """One layer called at two places, once by keyword."""
+class Runs(nn.Module):
+    """A function as a module."""
 
-    def __init__(self):
+    def __init__(self, function: Callable):
         super().__init__()
-        self.linear = nn.Linear(4, 4)
-        self.relu = nn.ReLU()
+        self.function = function
 
-    def forward(self, x):
-        return self.linear(input=self.relu(self.linear(x)))
-
-
-class Pair(nn.Module):
-    def forward(self, x):
-        return x + 1, [x - 1, 5]
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
 
 
 Point = namedtuple("Point", ["x", "y"])
 
 
-class MakesAPoint(nn.Module):
-    def forward(self, x):
-        return Point(x + 1, x - 1)
+def unpacked(child, x):
+    first, rest = child(x)
+    return first * rest[0] + rest[1]
 
 
-class UsesAPair(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.pair = Pair()
-
-    def forward(self, x):
-        first, rest = self.pair(x)
-        return first * rest[0] + rest[1]
+# Functions that return several values, and what is computed with them.
+SEVERAL: dict[str, tuple[Callable, Callable]] = {
+    "a pair, unpacked": (lambda x: (x + 1, [x - 1, 5]), unpacked),
+    "a pair, passed on": (lambda x: (x + 1, [x - 1, 5]), lambda child, x: child(x)),
+    "a named tuple": (lambda x: Point(x + 1, x - 1), lambda child, x: child(x).x * child(x)[1]),
+}
 
 
-class PassesAPairOn(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.pair = Pair()
-
-    def forward(self, x):
-        return self.pair(x)
-
-
-class UsesAPoint(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.make = MakesAPoint()
-
-    def forward(self, x):
-        point = self.make(x)
-        return point.x * point[1]
-
-
-class Optional(nn.Module):
-    """Branches on whether an argument is given: known while tracing."""
-
-    def forward(self, x, y=None, *, scale: float = 2.0):
-        return x * scale if y is None else x + y
-
-
-class UsesOptional(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.optional = Optional()
-
-    def forward(self, x):
-        return self.optional(self.optional(x, scale=3.0), y=x)
+def branches(x):
+    """Can't be traced: it branches on a value. The operation before it is recorded."""
+    y = torch.exp(x)
+    return y if y.sum() > 0 else -y
 
 
 class Branching(nn.Module):
-    """Branches on a value: not known while tracing. The operations before it are recorded."""
-
     def forward(self, x):
-        y = torch.exp(x)
-        return y if y.sum() > 0 else -y
+        return branches(x)
+
+
+def is_interrupted(x):
+    torch.exp(x)
+    raise KeyboardInterrupt
 
 
 class Stateful(nn.Module):
@@ -153,87 +129,15 @@ class Stateful(nn.Module):
         return self.linear(x * self.weight + self.offset) * self.plain + torch.tensor(2.0)
 
 
-class Deep(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.block = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
-
-    def forward(self, x):
-        return self.block(x)
+def deep() -> nn.Module:
+    """Modules inside modules inside modules."""
+    return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), Stateful()))
 
 
-class Passes(nn.Module):
-    """Returns its input: the result of the call is the node of an earlier one."""
-
-    def forward(self, x):
-        return x
-
-
-class Chain(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.passes = nn.ReLU(), Passes()
-
-    def forward(self, x):
-        return self.passes(self.passes(self.first(x)))
-
-
-class Nothing(nn.Module):
-    def forward(self, x):
-        return None
-
-
-class IgnoresAResult(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.nothing = Nothing()
-
-    def forward(self, x):
-        self.nothing(x)
-        return x, self.nothing(x)
-
-
-class Picks(nn.Module):
-    """Picks something from what its child returns."""
-
-    def __init__(self, child: nn.Module, index: object):
-        super().__init__()
-        self.child, self.index = child, index
-
-    def forward(self, x):
-        return self.child(x)[self.index]
-
-
-class ReturnsWhatIsGiven(nn.Module):
-    def __init__(self, result: object):
-        super().__init__()
-        self.result = result
-
-    def forward(self, x):
-        results = {tuple: (x, x + 1), dict: {"plus": x + 1}, range: range(3)}
-        return results[self.result]
-
-
-def outcome(model: nn.Module) -> object:
-    try:
-        return [each.tolist() for each in model(X)]
-    except LookupError as error:
-        return type(error)
-
-
-class PassesAPairByKeyword(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.pair = ReturnsWhatIsGiven(tuple)
-
-    def forward(self, x):
-        return torch.cat(tensors=self.pair(x), dim=0)
-
-
-class IsInterrupted(nn.Module):
-    def forward(self, x):
-        torch.exp(x)
-        raise KeyboardInterrupt
+def picks(result: type, index: object) -> Parent:
+    """A model that picks something from the tuple or the dict that its child returns."""
+    results = {tuple: lambda x: (x, x + 1), dict: lambda x: {"plus": x + 1}}
+    return Parent(Runs(results[result]), lambda child, x: child(x)[index])
 
 
 def batch_norm(training: bool, **options: object) -> tuple[nn.Module, GraphModule]:
@@ -241,26 +145,3 @@ def batch_norm(training: bool, **options: object) -> tuple[nn.Module, GraphModul
     model = nn.Sequential(nn.BatchNorm1d(4, **options)).train(training)
     model[0].weight.data.uniform_() if model[0].affine else None
     return model, symbolic_trace(model)
-
-
-class HoldsAPlainTensor(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.plain = torch.rand(4)
-
-    def forward(self, x):
-        return x + self.plain
-
-
-def node_of(gm: GraphModule, name: str) -> Node:
-    return next(node for node in gm.graph.nodes if node.name == name)
-
-
-@torch.fx.wrap
-def rows_of(x):
-    return len(x)
-
-
-class CallsAWrapped(nn.Module):
-    def forward(self, x):
-        return x * rows_of(x)

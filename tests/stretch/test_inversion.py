@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from tests.models.inversion import (
-    LOST,
     Affine,
     LogAffine,
-    WithWeights,
+    WithState,
     X,
     computes,
-    long_chain,
     numbers_of,
     random_chain,
     refused,
@@ -23,15 +24,7 @@ from tests.models.inversion import (
 )
 from tests.suite import equal, holds, is_linear
 
-FUNCTIONS = ["sin", "cos", "tan", "exp", "arcsin", "arccos", "arctan", "log"]
-
-
 # --- functions, methods, operators ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_method_is_undone(lesson, name):
-    undone(lesson, lambda x: getattr(x, name)())
 
 
 @pytest.mark.parametrize("name", ["asin", "acos", "atan"])
@@ -49,7 +42,6 @@ def test_the_argument_may_be_passed_by_keyword(lesson):
     [
         lambda x: -x,
         torch.neg,
-        torch.reciprocal,
         lambda x: x.reciprocal().neg(),
         torch.sigmoid,
         torch.tanh,
@@ -69,10 +61,7 @@ WITH_A_CONSTANT = {
     "torch.sub": lambda x: torch.sub(x, 2.5),
     "torch.mul": lambda x: torch.mul(x, -3),
     "torch.div": lambda x: torch.div(x, 0.5),
-    "x.add": lambda x: x.add(2),
-    "x.sub": lambda x: x.sub(2),
-    "x.mul": lambda x: x.mul(2),
-    "x.div": lambda x: x.div(2),
+    "methods": lambda x: x.add(2).sub(0.5).mul(3).div(2),
     "other by keyword": lambda x: torch.sub(x, other=2).mul(other=3),
     "both by keyword, in another order": lambda x: torch.sub(other=2, input=x),
 }
@@ -83,7 +72,7 @@ def test_an_operation_with_a_constant_is_undone(lesson, spelling):
     undone(lesson, WITH_A_CONSTANT[spelling])
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_random_chain_of_methods_is_undone(lesson, seed):
     chain = random_chain(seed, methods=True)
     inverse = lesson.invert(chain)
@@ -92,7 +81,11 @@ def test_a_random_chain_of_methods_is_undone(lesson, seed):
 
 
 def test_the_time_is_linear_in_the_length(lesson):
-    is_linear(lambda length: lambda: lesson.invert(long_chain(length)), 100, "length")
+    def work(length: int) -> Callable[[], object]:
+        chain = nn.Sequential(*(WithState(lambda x, model: torch.tan(x)) for _ in range(length)))
+        return lambda: lesson.invert(chain)
+
+    is_linear(work, 100, "length")
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -106,10 +99,8 @@ def test_computed_constants_follow_the_parameters(lesson):
     model = LogAffine()
     inverse = lesson.invert(model)
     inverse(X).sum().backward()
-    holds(
-        all(each.grad is not None for name, each in model.named_parameters() if name != "shift"),
-        "a gradient at each parameter that is used",
-    )
+    without = [name for name, each in model.named_parameters() if each.grad is None]
+    equal(without, ["shift"], hint="`shift` isn't used; compute the others in the inverse")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 1
@@ -129,10 +120,17 @@ def test_a_tensor_may_be_on_the_left(lesson, name):
     undone(lesson, lambda x: getattr(operator, name)(torch.tensor(2.0), x))
 
 
+LOST = {
+    "infinity as a term": (lambda x: x + math.inf, "add"),
+    "no number as a factor": (lambda x: x * math.nan, "mul"),
+    "a third operand": (lambda x: x.add(2, 3), "add"),
+    "an operand that is a name": (lambda x: x + "a", "add"),
+}
+
+
 @pytest.mark.parametrize("case", LOST)
 def test_a_constant_that_loses_the_input_is_refused(lesson, case):
-    model, names = LOST[case]
-    refused(lesson, model, *names)
+    refused(lesson, *LOST[case])
 
 
 # Each changes a tensor or draws random numbers.
@@ -151,23 +149,17 @@ SIDE_EFFECTS = {
 
 @pytest.mark.parametrize("case", SIDE_EFFECTS)
 def test_a_constant_with_side_effects_is_refused_and_not_computed(lesson, case):
-    model = WithWeights(SIDE_EFFECTS[case])
+    model = WithState(lambda x, model: x + SIDE_EFFECTS[case](model))
     numbers, state = numbers_of(model), torch.get_rng_state()
     try:
         refused(lesson, model)
     finally:
-        ran = numbers_of(model) != numbers
-        equal(
-            numbers_of(model),
-            numbers,
-            cause=(ran, "`invert` ran the operation that changes the model"),
-        )
-        holds(
-            torch.equal(torch.get_rng_state(), state),
-            "the state of the random numbers to be as it was",
-        )
+        ran = (bool, "`invert` ran the operation that changes the model")
+        equal(numbers_of(model), numbers, cause=ran)
+        drawn = not torch.equal(torch.get_rng_state(), state)
+        equal(drawn, False, cause=(bool, "`invert` drew random numbers"))
 
 
 def test_dropout_in_eval_mode_has_no_side_effect(lesson):
-    model = WithWeights(lambda model: model.dropout(model.weight)).eval()
+    model = WithState(lambda x, model: x + model.dropout(model.weight)).eval()
     undone(lesson, model, torch.tensor([0.5, 0.25]))
