@@ -24,7 +24,7 @@ def replacements(watcher, lesson, tracer, root_module) -> dict:
     }
 
 
-def restoring(lesson, restore, *, after_errors=True):
+def restoring(lesson, restore):
     """Replace the methods by hand; ``restore`` changes the tracer's attributes back."""
 
     @on(lesson.ExecOrderTracer)
@@ -33,18 +33,10 @@ def restoring(lesson, restore, *, after_errors=True):
         before = dict(vars(tracer))
         methods = {name: getattr(tracer, name) for name in ("call_module", "create_proxy")}
         vars(tracer).update(replacements(self, lesson, tracer, root_module))
-        failed = True
         try:
             yield
-            failed = False
         finally:
-            if after_errors or not failed:
-                restore(vars(tracer), methods, before)
-
-
-def delete(attributes, methods, before):
-    for name in methods:
-        del attributes[name]
+            restore(vars(tracer), methods, before)
 
 
 @wrong(
@@ -52,17 +44,15 @@ def delete(attributes, methods, before):
 )
 def forgets_finally(lesson):
     """Puts the methods back only after a block that succeeded."""
-    restoring(lesson, delete, after_errors=False)
 
-
-@wrong(
-    "test_the_methods_are_put_back_when_the_block_ends",
-    says="`create_proxy` is still replaced",
-    never="an error skips",
-)
-def puts_one_method_back(lesson):
-    """Forgets ``create_proxy``, whether the block fails or not."""
-    restoring(lesson, lambda attributes, methods, before: attributes.pop("call_module"))
+    @on(lesson.ExecOrderTracer)
+    @contextmanager
+    def patch_tracer(self, tracer, root_module):
+        made = replacements(self, lesson, tracer, root_module)
+        vars(tracer).update(made)
+        yield
+        for name in made:
+            delattr(tracer, name)
 
 
 @wrong(
@@ -74,7 +64,7 @@ def assigns_the_bound_methods(lesson):
     restoring(lesson, lambda attributes, methods, before: attributes.update(methods))
 
 
-@wrong("test_a_method_that_was_replaced_before_is_put_back", says="replaced on the class")
+@wrong("test_the_block_replaces_two_methods_of_one_object", says="replaced on the class")
 def patches_the_class(lesson):
     """Replaces the methods on the tracer's class."""
 
@@ -91,8 +81,9 @@ def restores_by_the_dictionary(lesson):
     """Saves and restores the object's own attributes by hand."""
 
     def restore(attributes, methods, before):
-        delete(attributes, methods, before)
-        attributes.update({name: before[name] for name in methods if name in before})
+        for name in methods:
+            del attributes[name]
+            attributes.update({name: before[name]} if name in before else {})
 
     restoring(lesson, restore)
 
@@ -104,22 +95,6 @@ def keeps_the_proxy_for_itself(lesson):
     @around(lesson.ExecOrderTracer)
     def record_node(original, self, *arguments, **options):
         original(self, *arguments, **options)
-
-
-@wrong(
-    "test_there_is_no_record_before_a_trace_and_a_new_one_for_each",
-    says="the second block has the record of the first",
-)
-def writes_into_the_first_record(lesson):
-    """Makes the record once, and goes on writing into it."""
-
-    @around(lesson.ExecOrderTracer)
-    @contextmanager
-    def patch_tracer(original, self, tracer, root_module):
-        first = self.exec_info
-        with original(self, tracer, root_module):
-            self.exec_info = first or self.exec_info
-            yield
 
 
 @wrong("test_modules_come_in_the_order_of_their_calls", says="the order in `modules` differs")
@@ -216,21 +191,20 @@ def notes_the_first_use_only(lesson):
         return [each for each in used if each[1] not in self.exec_info.visited_params]
 
 
-def recording_calls(lesson, *, parameters_of=None, caller_of=None, notes_first=True):
+def recording_calls(lesson, *, caller_of=None, notes_first=True):
     """``record_call`` of the reference, except for one of its steps."""
 
     @on(lesson.ExecOrderTracer)
     def record_call(self, call_module, module, *how):
         info = self.exec_info
         caller = caller_of(info) if caller_of else info.curr_module
-        named = parameters_of(module) if parameters_of else list(module.named_parameters())
+        usage = lesson.ParamUsageInfo(module, list(module.named_parameters()))
         info.module_forward_order.append(module)
-        if notes_first:
-            self._note_usage(module, named)
+        noting = info.curr_module if notes_first else module
         info.curr_module = module
         info.module_to_param_usage_infos[module] = []
-        if not notes_first:
-            self._note_usage(module, named)
+        if usage.named_params:
+            info.module_to_param_usage_infos[noting].append(usage)
         output = call_module(module, *how)
         info.curr_module = caller
         return output
@@ -247,67 +221,12 @@ def notes_a_call_in_the_list_of_the_callee(lesson):
 
 @wrong(
     "test_each_call_is_noted_in_the_list_of_its_caller",
-    says="it uses those of the modules inside it",
-    never="note a call before",
-)
-def notes_a_modules_own_parameters(lesson):
-    """Reads ``_parameters``, which lacks those of the modules inside."""
-    recording_calls(lesson, parameters_of=lambda module: list(module._parameters.items()))
-
-
-@wrong(
-    "test_each_call_is_noted_in_the_list_of_its_caller",
     says="after a call, the root was the current module, and not the caller",
     never="note a call before",
 )
 def goes_back_to_the_root(lesson):
     """Takes the root for the caller."""
     recording_calls(lesson, caller_of=lambda info: info.module_forward_order[0])
-
-
-@wrong("test_modules_come_in_the_order_of_their_calls", says="the root is missing from `modules`")
-def begins_without_the_root(lesson):
-    """Records the calls alone: the root is never called."""
-
-    @around(lesson.ExecOrderTracer)
-    @contextmanager
-    def patch_tracer(original, self, tracer, root_module):
-        with original(self, tracer, root_module):
-            self.exec_info.module_forward_order.clear()
-            yield
-
-
-@wrong("test_the_block_replaces_two_methods_of_one_object", says="replaced on the class")
-def patches_the_class_in_the_first_step(lesson):
-    """The same as ``patches_the_class``: the other steps needn't be written to see it."""
-    patches_the_class.change(lesson)
-
-
-@wrong(
-    "test_the_replaced_methods_get_the_original_first",
-    says="the first argument isn't the tracer's own method",
-)
-def passes_the_original_last(lesson):
-    """Calls ``record_call`` with the original method after the other arguments."""
-
-    @on(lesson.ExecOrderTracer)
-    @contextmanager
-    def patch_tracer(self, tracer, root_module):
-        methods = replacements(self, lesson, tracer, root_module)
-        enter = tracer.call_module
-        methods["call_module"] = lambda *how: self.record_call(*how, enter)
-        with patch.multiple(tracer, **methods):
-            yield
-
-
-@wrong(
-    "test_units_are_in_the_order_of_their_first_use",
-    says="this is the units' own order, or the order of their last use",
-)
-def lists_units_by_their_last_use(lesson):
-    """Keeps the last use of each unit."""
-    units_in_order = lesson.units_in_order
-    lesson.units_in_order = lambda order, units: units_in_order([*order][::-1], units)[::-1]
 
 
 @wrong(
@@ -321,42 +240,6 @@ def gathers_the_next_only(lesson):
     def prefetch_plan(order, sizes, budget):
         pairs = pairwise(order)
         return [lesson.Fetch(*pair) for pair in pairs if sum(map(sizes.get, pair)) <= budget]
-
-
-def planning(lesson, *, forgets=False):
-    """``prefetch_plan`` of the reference, except for one of its steps."""
-
-    @on(lesson)
-    def prefetch_plan(order, sizes, budget):
-        fetches, begun, held = [], 0, 0
-        for position, running in enumerate(order):
-            if begun == position or forgets:
-                begun = max(begun, position + 1)
-                held = sizes[running] if forgets else held + sizes[running]
-            while begun < len(order) and held + sizes[order[begun]] <= budget:
-                fetches.append(lesson.Fetch(running, order[begun]))
-                held += sizes[order[begun]]
-                begun += 1
-            held -= sizes[running]
-        return fetches
-
-
-@wrong(
-    "test_a_module_is_gathered_as_early_as_the_budget_allows",
-    says="more is gathered at a time than the budget allows",
-)
-def forgets_what_it_gathered_ahead(lesson):
-    """Counts the running module alone, each time one begins."""
-    planning(lesson, forgets=True)
-
-
-@wrong(
-    "test_a_module_is_held_until_those_inside_it_have_run",
-    says="the outer module's memory was counted as free",
-)
-def frees_an_outer_module_before_the_inner_ones(lesson):
-    """Takes each module's memory as free when the next one begins."""
-    planning(lesson)
 
 
 @wrong("test_fsdp_is_told_once_for_each_module", says="a second call for the same module")

@@ -30,28 +30,34 @@ FOREIGN = "(not of this model)"
 Record = dict[str, object]
 
 
+def parameter(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.rand(shape))
+
+
+class Model(nn.Module):
+    """A function of the model, which has these parts, and an input."""
+
+    def __init__(self, function: Callable, **parts: nn.Module | nn.Parameter):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
 class Mixed(nn.Module):
     """A parameter of a child is used directly, then the child is called, twice."""
 
     def __init__(self):
         super().__init__()
-        self.scale = nn.Parameter(torch.rand(4))
+        self.scale = parameter(4)
         self.linear = nn.Linear(4, 4)
 
     def forward(self, x):
         x = F.linear(x * self.scale, self.linear.weight)
         return self.linear(self.linear(x)) + self.scale
-
-
-class Squares(nn.Module):
-    """One operation is given a parameter twice; it is frozen, and a parameter all the same."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(4), requires_grad=False)
-
-    def forward(self, x):
-        return x + torch.mul(self.scale, self.scale)
 
 
 class Tied(nn.Module):
@@ -77,52 +83,21 @@ class Outer(nn.Module):
         return self.last(self.inner(x))
 
 
-class ByKeyword(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(4, 4))
-        self.bias = nn.Parameter(torch.rand(4))
-
-    def forward(self, x):
-        return F.linear(x, self.weight, bias=self.bias).add(other=self.bias)
-
-
-class InAList(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
-
-    def forward(self, x):
-        return x + torch.cat([self.left, self.right])[:4]
-
-
 class LooksLikeAParameter(nn.Module):
     """The second input has the name of a parameter, which is never used."""
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.rand(4))
+        self.weight = parameter(4)
 
     def forward(self, x, weight):
         return x * weight
 
 
-class FeedsALayer(nn.Module):
-    """A parameter is the input of a module."""
-
-    def __init__(self):
-        super().__init__()
-        self.query = nn.Parameter(torch.rand(1, 4))
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return x + self.linear(self.query)
-
-
 class OneSided(nn.Module):
     def __init__(self):
         super().__init__()
-        self.left, self.right = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+        self.left, self.right = parameter(4), parameter(4)
 
     def forward(self, x, left: bool):
         return x * (self.left if left else self.right)
@@ -139,31 +114,6 @@ class Reused(nn.Module):
         return self.block(self.block(x, left=True), left=False)
 
 
-class Branching(nn.Module):
-    """Can't be traced: it branches on its input."""
-
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
-
-
-class Silent(nn.Module):
-    """Returns nothing."""
-
-    def forward(self, x):
-        return None
-
-
-class Shaped(nn.Module):
-    """Branches on the shape of a parameter, which ``param_shapes_constant`` makes known."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(2))
-
-    def forward(self, x):
-        return x * self.weight if self.weight.dim() == 1 else x
-
-
 # The parameters that some models use. torch's watcher misses some, and counts an input as one.
 MISREAD = {
     "ByKeyword": ["weight", "bias"],
@@ -172,8 +122,22 @@ MISREAD = {
     "FeedsALayer": ["linear.weight", "linear.bias", "query"],
 }
 MODELS: dict[str, Callable[[], nn.Module]] = {
-    **{model.__name__: model for model in (Mixed, Tied, Outer, ByKeyword, InAList)},
-    **{model.__name__: model for model in (LooksLikeAParameter, FeedsALayer, Reused)},
+    **{model.__name__: model for model in (Mixed, Tied, Outer, LooksLikeAParameter, Reused)},
+    "ByKeyword": lambda: Model(
+        lambda model, x: F.linear(x, model.weight, bias=model.bias).add(other=model.bias),
+        weight=parameter(4, 4),
+        bias=parameter(4),
+    ),
+    "InAList": lambda: Model(
+        lambda model, x: x + torch.cat([model.left, model.right])[:4],
+        left=parameter(4),
+        right=parameter(4),
+    ),
+    "FeedsALayer": lambda: Model(
+        lambda model, x: x + model.linear(model.query),
+        query=parameter(1, 4),
+        linear=nn.Linear(4, 4),
+    ),
     **{f"zoo {name}": lambda name=name: zoo.SMALL[name]().model for name in zoo.SMALL},
     "resnet18": lambda: zoo.resnet18().model,
 }
@@ -201,27 +165,24 @@ def took_a_node(error: Exception) -> bool:
 
 def readable(info, model: nn.Module) -> Record:
     """A record with the names of its modules and parameters."""
-    modules = {module: name or "(root)" for name, module in model.named_modules()}
-    parameters = {parameter: name for name, parameter in model.named_parameters()}
+    names = {module: name or "(root)" for name, module in model.named_modules()}
+    names |= {parameter: name for name, parameter in model.named_parameters()}
 
-    def module_name(module: nn.Module) -> str:
-        return modules.get(module, FOREIGN)
-
-    def parameter_name(parameter: nn.Parameter) -> str:
-        return parameters.get(parameter, FOREIGN)
+    def named(each: nn.Module | nn.Parameter) -> str:
+        return names.get(each, FOREIGN)
 
     return {
-        "current": module_name(info.curr_module),
-        "modules": [module_name(module) for module in info.module_forward_order],
+        "current": named(info.curr_module),
+        "modules": [named(module) for module in info.module_forward_order],
         "usages": {
-            module_name(user): [
-                [module_name(used), [[name, parameter_name(each)] for name, each in named_params]]
+            named(user): [
+                [named(used), [[name, named(each)] for name, each in named_params]]
                 for used, named_params in usages
             ]
             for user, usages in info.module_to_param_usage_infos.items()
         },
-        "parameters": [parameter_name(parameter) for parameter in info.param_forward_order],
-        "visited": sorted(parameter_name(parameter) for parameter in info.visited_params),
+        "parameters": [named(parameter) for parameter in info.param_forward_order],
+        "visited": sorted(named(parameter) for parameter in info.visited_params),
     }
 
 
@@ -258,62 +219,25 @@ def same_record(actual: Record, expected: Record) -> None:
 
 def same_names(field: str, actual: object, expected: object, *, cause: Any = ()) -> None:
     """Fail unless one field of a record holds the same names in the same order."""
-    ours, theirs = ([each] if isinstance(each, str) else each for each in (actual, expected))
-    missing = [name for name in theirs if name not in ours]
-    equal(
-        actual,
-        expected,
-        cause=[
-            (
-                FOREIGN in ours,
-                f"`{field}` names another model: the record, or a part of it, is shared",
-            ),
-            *([cause] if cause else []),
-            (missing == ["(root)"] and len(ours) > 0, f"the root is missing from `{field}`"),
-            (len(ours) < len(theirs), f"something is missing from `{field}`"),
-            (len(ours) > len(theirs), f"`{field}` has something that doesn't belong there"),
-            (sorted(ours) == sorted(theirs), f"the order in `{field}` differs"),
-        ],
-        hint=f"compare `{field}` call by call: print when a call begins and when a node is made",
-    )
-
-
-def each_once(usages: list) -> list:
-    """Usages that name no parameter twice."""
-    return [
-        [user, [each for at, each in enumerate(named) if each not in named[:at]]]
-        for user, named in usages
-    ]
+    causes = [(FOREIGN in actual, f"`{field}` names another model: the record is shared")]
+    causes += [cause] if cause else []
+    causes += [(sorted(actual) == sorted(expected), f"the order in `{field}` differs")]
+    hint = f"compare `{field}` call by call: print when a call begins and when a node is made"
+    equal(actual, expected, cause=causes, hint=hint)
 
 
 def same_usages(user: str, actual: list, expected: list) -> None:
     """Fail unless the usages of one module are the same."""
     ours, theirs = ([used for used, _ in usages] for usages in (actual, expected))
-    our_calls, their_calls = ([used for used in each if used != user] for each in (ours, theirs))
     if ours == theirs:
         hint = "a call lists its parameters by their names in the called module, and an operation "
         hint += "lists each argument, by its name in the root"
-    elif our_calls == their_calls and len(ours) < len(theirs):
+    elif len(ours) < len(theirs):
         hint = "note each operation that uses a parameter, even if it was used before"
     else:
         hint = "a call is noted in the caller's list, an operation in the running module's list"
-    equal(
-        actual,
-        expected,
-        cause=[
-            (FOREIGN in str(actual), "another model's parameters: the record is shared"),
-            (
-                actual == each_once(expected) != expected,
-                "a parameter that is passed twice is named once",
-            ),
-            (len(ours) < len(theirs), f"usages are missing from the list of {user}"),
-            (len(ours) > len(theirs), f"the list of {user} has usages that don't belong there"),
-            (ours == theirs, f"in the list of {user}, a usage has other parameters or names"),
-            (sorted(ours) == sorted(theirs), f"the order in the list of {user} differs"),
-            (True, f"in the list of {user}, a usage is noted for another module"),
-        ],
-        hint=hint,
-    )
+    foreign = (FOREIGN in str(actual), "another model's parameters: the record is shared")
+    equal(actual, expected, cause=foreign, hint=f"in the list of {user}: {hint}")
 
 
 def main() -> None:
@@ -347,35 +271,29 @@ class Shuffled(nn.Module):
         return self.head(x)
 
 
-def sharded_run(lesson, how: str, folder) -> tuple[int, int, bool]:
+def sharded_run(lesson, how: str, folder: Path) -> tuple[int, int, bool]:
     """The gathers of one forward on two processes, those begun early, and whether numbers agree."""
     lesson.apply_prefetch([])  # where there is none, the test is skipped before anything starts
-    results = in_processes(2, lambda rank: one_rank(lesson, how), folder)
-    equal(results[0], results[1])
-    return results[0]
-
-
-def in_processes(count: int, work: Callable[[int], Any], folder: Path) -> list[Any]:
-    """Return what ``work(rank)`` returns in each of some processes that are joined by gloo."""
     if not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
 
     def run(rank: int) -> None:
         torch.set_num_threads(1)
-        store = Path(folder, "store").as_uri()
-        dist.init_process_group("gloo", store, rank=rank, world_size=count)
-        torch.save(work(rank), Path(folder, f"{rank}.pt"))
+        dist.init_process_group("gloo", (folder / "store").as_uri(), rank=rank, world_size=2)
+        torch.save(one_rank(lesson, how), folder / f"{rank}.pt")
         dist.barrier()
         os._exit(0)
 
     fork = multiprocessing.get_context("fork")
-    processes = [fork.Process(target=run, args=(rank,)) for rank in range(count)]
+    processes = [fork.Process(target=run, args=(rank,)) for rank in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(60)
         process.kill()
-    return [torch.load(Path(folder, f"{rank}.pt"), weights_only=False) for rank in range(count)]
+    first, second = (torch.load(folder / f"{rank}.pt") for rank in range(2))
+    equal(first, second)
+    return first
 
 
 def one_rank(lesson, how: str) -> tuple[int, int, bool]:
@@ -386,10 +304,8 @@ def one_rank(lesson, how: str) -> tuple[int, int, bool]:
     model = Shuffled()
     whole = deepcopy(model)
     units = [model.head, *model.blocks, model.stem]
-    tracer, watcher = Tracer(), lesson.ExecOrderTracer()
-    with watcher.patch_tracer(tracer, model):
-        tracer.trace(model)
-    order = lesson.units_in_order(watcher.exec_info.module_forward_order, set(units))
+    info = watched(lesson.ExecOrderTracer(), model)
+    order = lesson.units_in_order(info.module_forward_order, set(units))
     mesh = init_device_mesh("cpu", (2,))
     for unit in (*units, model):
         fully_shard(unit, mesh=mesh)
@@ -398,17 +314,14 @@ def one_rank(lesson, how: str) -> tuple[int, int, bool]:
     events = gathers_of(model, units)
     x = torch.rand(8, 4)
     output, expected = model(x), whole(x)
-    gathers = [name for kind, name in events if kind == "gather"]
-    early = sum(
-        next((n for k, n in events[at:] if k == "run"), name) != name
-        for at, (kind, name) in enumerate(events)
-        if kind == "gather"
-    )
+    runs = [next((n for k, n in events[at:] if k == "run"), "") for at in range(len(events))]
+    gathered = [(name, then) for (kind, name), then in zip(events, runs) if kind == "gather"]
+    early = sum(then not in ("", name) for name, then in gathered)
     output.sum().backward()
     expected.sum().backward()
     pairs = zip(model.parameters(), whole.parameters(), strict=True)
     same = all(torch.equal(ours.grad.full_tensor(), theirs.grad) for ours, theirs in pairs)
-    return len(gathers), early, same and torch.equal(output, expected)
+    return len(gathered), early, same and torch.equal(output, expected)
 
 
 def gathers_of(model, units) -> list[tuple[str, str]]:

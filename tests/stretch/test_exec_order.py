@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import random
 from collections.abc import Callable
@@ -14,7 +13,8 @@ from torch.fx import Tracer
 
 from tests.models.exec_order import (
     Mixed,
-    Shaped,
+    Model,
+    parameter,
     readable,
     record,
     same_names,
@@ -27,25 +27,20 @@ from tests.suite import equal, holds, is_linear
 
 
 def test_options_of_the_tracer_still_work(lesson):
-    watcher, tracer, model = lesson.ExecOrderTracer(), Tracer(param_shapes_constant=True), Shaped()
-    with watcher.patch_tracer(tracer, model):
-        holds(
-            "proxy_factory_fn" in inspect.signature(tracer.create_proxy).parameters,
-            "create_proxy to have a parameter `proxy_factory_fn`, while it is watched too",
-        )
-        tracer.trace(model)
-    same_names("parameters", readable(watcher.exec_info, model)["parameters"], ["weight"])
+    def branches(model, x):
+        return x * model.weight if model.weight.dim() == 1 else x
+
+    model, tracer = Model(branches, weight=parameter(2)), Tracer(param_shapes_constant=True)
+    info = watched(lesson.ExecOrderTracer(), model, tracer)
+    same_names("parameters", readable(info, model)["parameters"], ["weight"])
 
 
 @pytest.mark.beyond("torch puts the methods back as attributes of the object")
 def test_the_tracer_has_no_attribute_that_it_did_not_have_before(lesson):
     tracer = Tracer()
     watched(lesson.ExecOrderTracer(), Mixed(), tracer)
-    equal(
-        sorted(vars(tracer).keys() & {"call_module", "create_proxy"}),
-        [],
-        cause=(bool, "the bound method was assigned: it now hides the one of the class"),
-    )
+    assigned = (bool, "the bound method was assigned: it now hides the one of the class")
+    equal(sorted(vars(tracer).keys() & {"call_module", "create_proxy"}), [], cause=assigned)
 
 
 class SixArguments(Tracer):
@@ -112,12 +107,11 @@ def test_no_gather_exceeds_the_budget_whatever_runs_inside_what(lesson, seed):
 EXPECTED = {"alone": (8, 0), "registered": (11, None), "recorded": (8, 7)}
 
 
-@pytest.mark.stretch
 @pytest.mark.slow
 @pytest.mark.parametrize("how", EXPECTED)
 def test_fsdp_gathers_ahead_in_the_recorded_order(lesson, how, tmp_path):
-    pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP")
-    if not hasattr(torch.distributed.fsdp, "fully_shard"):
+    fsdp = pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP")
+    if not hasattr(fsdp, "fully_shard"):
         pytest.skip("this torch has no FSDP2")
     gathers, early, same = sharded_run(lesson, how, tmp_path)
     wanted, ahead = EXPECTED[how]
