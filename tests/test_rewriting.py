@@ -11,6 +11,7 @@ from torch import nn
 from kata.torchvision_compat import torchvision
 from tests.models.rewriting import (
     IMAGES,
+    Pair,
     becomes,
     calls,
     fused_right,
@@ -40,7 +41,6 @@ LENGTHS = "one list is longer than the other"
 # A pattern, a function, and what the nodes of the pattern match at its result.
 MATCHES = {
     "a placeholder, by itself": (lambda x: x, lambda a: relu(a), {"x": "relu"}),
-    "a call matches the same call": (relu, lambda a: relu(a), {"relu": "relu", "x": "a"}),
     "a placeholder matches any node": (
         relu,
         lambda a: relu(a.sum(0)),
@@ -57,11 +57,6 @@ MATCHES = {
         lambda x, y: x.clamp(y, 1),
         lambda a: a.clamp(None, 1),
         {"clamp": "clamp", "x": "a", "y": "None"},
-    ),
-    "a placeholder matches a dtype": (
-        lambda x, y: x.to(y),
-        lambda a: a.to(torch.int8),
-        {"to": "to", "x": "a", "y": "torch.int8"},
     ),
     "all calls on the way match": (
         lambda x, y: relu(x + y),
@@ -92,14 +87,6 @@ MATCHES = {
 }
 
 
-def test_literals_and_lists_match_element_by_element(lesson):
-    if not hasattr(lesson.Matcher, "match_value"):
-        pytest.skip("torch compares arguments inside of another method")
-    match_value = lesson.Matcher().match_value
-    pairs = [([1, "a"], (1, "a")), (1, 1.0), ([1], [1, 2]), ([1, 2], [1]), ([1], 1)]
-    equal([match_value(*pair, {}) for pair in pairs], [True, False, False, False, False])
-
-
 @pytest.mark.parametrize("case", MATCHES)
 def test_a_pattern_matches(lesson, case):
     pattern, function, expected = MATCHES[case]
@@ -111,7 +98,6 @@ NO_MATCH = {
     "a longer list": (lambda x: torch.cat([x]), CAT, LENGTHS),
     "a shorter list": (CAT, lambda a: torch.cat([a]), LENGTHS),
     "a node, not a list": (CAT, lambda a: torch.cat(a), "a node isn't a list"),
-    "a list, not a number": (lambda x: x.sum(1), lambda a: a.sum([1]), "a list isn't a number"),
     "another function": (relu, lambda a: tanh(a), "the functions differ"),
     "a namesake": (
         lambda x, y: torch.add(x, y),
@@ -131,11 +117,9 @@ NO_MATCH = {
     ),
     "a literal": (lambda x: x + 2, lambda a: a + 3, "the literals differ"),
     "its type": (lambda x: x + 1, lambda a: a + 1.0, TYPES),
-    "its type, of a bool": (lambda x: x + 1, lambda a: a + True, TYPES),
     "a literal, not a node": (lambda x: x + 1, lambda a, b: a + b, "a node isn't a literal"),
     "a node, not a literal": (lambda x: x + relu(x), lambda a: a + 1, "a literal isn't a call"),
     "a keyword argument": (ROWS, lambda a: torch.sum(a, dim=0), KEYWORDS),
-    "another keyword argument": (ROWS, lambda a: torch.sum(a, dim=1, keepdim=True), KEYWORDS),
     "an element": (RELU_OF_ONE, lambda a, b: torch.cat([tanh(a), b]), "the elements differ"),
     "two values": (lambda x: x + relu(x), lambda a, b: a + relu(b), "`x` matches `a` and `b`"),
     "two nodes for one": (
@@ -220,11 +204,8 @@ def test_inputs_and_result_of_a_match_may_be_used_anywhere(lesson):
         z = relu(y)
         return y * z, z - 1
 
-    anchor = next(node for node in symbolic_trace(function).graph.nodes if node.name == "relu")
-    fits = matched(lesson, relu, relu) is not None and lesson.is_contained([anchor])
-    cause = (fits and is_value([]), "`relu` matches with a fresh `nodes_map`: pairs were kept")
     hint = "only what is between inputs and result must not be used outside"
-    equal(places(lesson, relu, function), ["relu"], cause=cause, hint=hint)
+    equal(places(lesson, relu, function), ["relu"], hint=hint)
 
 
 # --- step 4: another graph in its place -----------------------------------------------------------
@@ -251,7 +232,6 @@ REPLACED = {
     ),
     "a result with many users": (twice(relu), relu, tanh, twice(tanh)),
     "by its input": (lambda a: relu(relu(a + 1)) * 2, relu, lambda x: x, lambda a: (a + 1) * 2),
-    "nothing": (lambda a: torch.cos(a) + 1, relu, tanh, lambda a: torch.cos(a) + 1),
 }
 
 
@@ -300,9 +280,7 @@ def test_a_diamond_is_erased_whole(lesson):
         y = tanh(x)
         return relu(y) + torch.sigmoid(y)
 
-    cause = (lambda listing: "tanh" in listing, "nodes of the match are still there")
-    function = lambda a: pattern(a) * 2
-    becomes(lesson, function, pattern, relu, lambda a: relu(a) * 2, cause=cause)
+    becomes(lesson, lambda a: pattern(a) * 2, pattern, relu, lambda a: relu(a) * 2)
 
 
 def test_a_module_may_be_part_of_a_pattern(lesson):
@@ -336,16 +314,11 @@ def test_the_options_of_a_batch_norm_are_used(lesson, options):
 
 
 def test_a_pair_need_not_be_adjacent_in_the_graph(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.norm = pair()
+    def function(model, x):
+        y, z = model.conv(x), relu(x)
+        return model.norm(y) + z
 
-        def forward(self, x):
-            y, z = self.conv(x), relu(x)
-            return self.norm(y) + z
-
-    fused_right(lesson, settled(Model()), IMAGES, nodes=5)
+    fused_right(lesson, settled(Pair(function)), IMAGES, nodes=5)
 
 
 def test_layers_that_are_not_a_pair_are_left_alone(lesson):
@@ -355,16 +328,8 @@ def test_layers_that_are_not_a_pair_are_left_alone(lesson):
 
 
 def test_a_convolution_whose_value_is_used_twice_is_not_fused(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.norm = pair()
-
-        def forward(self, x):
-            y = self.conv(x)
-            return self.norm(y) + y
-
-    fused_right(lesson, settled(Model()), IMAGES, nodes=5)
+    model = Pair(lambda model, x: model.norm(y := model.conv(x)) + y)
+    fused_right(lesson, settled(model), IMAGES, nodes=5)
 
 
 def test_a_batch_norm_without_statistics_stays(lesson):

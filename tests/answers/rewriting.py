@@ -93,37 +93,29 @@ def inputs_that_were_replaced_are_used(lesson):
         return matches
 
 
-def replacing(lesson, *, erases_all=True, inputs_of=None):
-    """``replace_match`` of the reference, except for one of its steps."""
-
-    @on(lesson)
-    def replace_match(found, replacement):
-        *_, old = inside = lesson.nodes_inside(found)
-        placeholders = found.anchor.graph.find_nodes(op="placeholder")
-        inputs = [found.nodes_map[each] for each in placeholders]
-        inputs = inputs_of(found) if inputs_of else inputs
-        values = dict(zip(replacement.find_nodes(op="placeholder"), inputs, strict=True))
-        with old.graph.inserting_before(old):
-            old.replace_all_uses_with(old.graph.graph_copy(replacement, values))
-        for node in reversed(inside) if erases_all else [old]:
-            node.graph.erase_node(node)
-
-
-@wrong("test_a_pattern_is_replaced", says="computes")
+@wrong("test_a_pattern_is_replaced", says="in the order of the pattern's placeholders")
 def inputs_are_passed_in_the_order_of_nodes_map(lesson):
     """Takes the placeholders from ``nodes_map``, where they were added on the way back."""
 
-    def inputs_of(found):
+    @around(lesson)
+    def replace_match(original, found, replacement):
         pairs = found.nodes_map.items()
-        return [value for node, value in pairs if node.op == "placeholder"][::-1]
-
-    replacing(lesson, inputs_of=inputs_of)
+        inputs = [value for node, value in pairs if node.op == "placeholder"][::-1]
+        placeholders = found.anchor.graph.find_nodes(op="placeholder")
+        found.nodes_map.update(zip(placeholders, inputs, strict=True))
+        original(found, replacement)
 
 
 @wrong("test_a_diamond_is_erased_whole", says="nodes of the match are still there")
 def only_the_anchor_is_erased(lesson):
     """Leaves the nodes that the anchor was computed from."""
-    replacing(lesson, erases_all=False)
+    nodes_inside = lesson.nodes_inside
+
+    @around(lesson)
+    def replace_match(original, found, replacement):
+        lesson.nodes_inside = lambda found: nodes_inside(found)[-1:]
+        original(found, replacement)
+        lesson.nodes_inside = nodes_inside
 
 
 # --- wrong: fusing --------------------------------------------------------------------------------

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_aggregate
 
 from tests.suite import equal, holds, same_numbers
-from tests.suite.engine import graph_module, is_node, new_graph, symbolic_trace
+from tests.suite.engine import graph_module, new_graph, symbolic_trace
 
 # --- functions ---------------------------------------------------------------------------------
 
@@ -60,39 +59,14 @@ def calls(graph: Graph) -> list[str]:
     return [getattr(node.target, "__name__", node.target) for node in nodes]
 
 
-def same_computation(actual: Graph, expected: Graph, **words: Any) -> None:
-    """Fail unless two graphs compute the same; names and order of their nodes don't matter."""
-    numbers: dict[object, int] = {}
-    ours, theirs = (numbered(graph, numbers) for graph in (actual, expected))
-    holds(ours == theirs, f"what {listed(expected)} computes", got=listed(actual), **words)
-
-
-def numbered(graph: Graph, numbers: dict[object, int]) -> tuple[int, int]:
-    """A number for what a graph returns, the same for equal computations; and its size."""
-    known: dict[Node, str] = {}
-    for node in graph.nodes:
-        given = node.args, dict(sorted(node.kwargs.items()))
-        arguments = map_aggregate(given, lambda leaf: known[leaf] if is_node(leaf) else leaf)
-        target = node.name if node.op == "placeholder" else node.target
-        number = numbers.setdefault((node.op, target, repr(arguments)), len(numbers))
-        known[node] = f"#{number}"
-    return number, len(known)
-
-
-def listed(graph: Graph) -> str:
-    """The nodes of a graph, one on each line."""
-    return "\n".join(f"{node} = {node.target} {node.args}" for node in graph.nodes)
-
-
 def replaced(lesson: Any, function: Callable, pattern: Any, replacement: Any) -> GraphModule:
     """The function's module after the replacement; its graph is sound."""
     gm = symbolic_trace(function)
     lesson.replace_pattern(gm, pattern, replacement)
     nodes = set(gm.graph.nodes)
     lost = [each for node in nodes for each in node.all_input_nodes if each not in nodes]
-    seen = (bool, "a node that was erased with an earlier match is an input of a later one")
-    hint = "replace the last match first; or remember what took the place of what"
-    equal(lost, [], cause=seen, hint=hint)
+    erased = (bool, "a node that was erased with an earlier match is an input of a later one")
+    equal(lost, [], cause=erased, hint="replace the last match first")
     gm.graph.lint()
     return gm
 
@@ -103,13 +77,16 @@ def becomes(
     pattern: Any,
     replacement: Any,
     expected: Callable,
-    **words: Any,
+    *,
+    hint: str = "pass the inputs in the order of the pattern's placeholders; recompile the module",
 ) -> None:
-    """Fail unless the replacement turns one function into the other."""
+    """Fail unless the replacement turns one function into the other: calls and numbers."""
     gm = replaced(lesson, function, pattern, replacement)
-    same_computation(gm.graph, symbolic_trace(expected).graph, **words)
+    left = (lambda got: len(got) > len(wanted), "nodes of the match are still there")
+    wanted = sorted(calls(symbolic_trace(expected).graph))
+    equal(sorted(calls(gm.graph)), wanted, cause=left, hint=hint)
     inputs = [torch.rand(3, 3) for _ in gm.graph.find_nodes(op="placeholder")]
-    same_numbers(gm(*inputs), expected(*inputs), hint="recompile the module")
+    same_numbers(gm(*inputs), expected(*inputs), hint=hint)
 
 
 # --- models to fuse -------------------------------------------------------------------------------
@@ -121,6 +98,19 @@ IMAGES = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 def pair(**options: Any) -> list[nn.Module]:
     """A convolution that keeps the shape of an image, and a batch norm."""
     return [nn.Conv2d(3, 3, 3, padding=1, **options), nn.BatchNorm2d(3)]
+
+
+class Pair(nn.Module):
+    """A function of a model with such a pair, and another batch norm."""
+
+    def __init__(self, function: Callable[[Pair, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.conv, self.norm = pair()
+        self.other = nn.BatchNorm2d(3)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self, x)
 
 
 def settled(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -153,36 +143,6 @@ def fused_right(lesson: Any, model: nn.Module, x: Tensor, nodes: int | None = No
         left = (lambda got: norms and got > nodes, "a batch norm was not fused")
         equal(len(fused.graph.nodes), nodes, cause=left)
     return fused
-
-
-class Shared(nn.Module):
-    """Calls one convolution twice, each time before another batch norm."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm = pair()
-        _, self.other = pair()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x)) + self.other(self.conv(x))
-
-
-class Regularised(Shared):
-    """Reads the weight of its convolution."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x)) * self.conv.weight.sum()
-
-
-def hooked(number: int, kind: str) -> nn.Module:
-    """A pair in which one layer has a hook that changes its numbers."""
-    model = nn.Sequential(*pair())
-    hooks: dict[str, Callable] = {
-        "register_forward_hook": lambda module, args, result: result.relu(),
-        "register_forward_pre_hook": lambda module, args: (args[0].relu(),),
-    }
-    getattr(model[number], kind)(hooks[kind])
-    return model
 
 
 # --- planted patterns -----------------------------------------------------------------------------

@@ -9,24 +9,21 @@ from collections import OrderedDict
 import pytest
 import torch
 from torch import nn
-from torch.fx import GraphModule, Tracer, symbolic_trace
+from torch.fx import Tracer, symbolic_trace
 
 from tests import zoo
 from tests.models.rewriting import (
     IMAGES,
-    Regularised,
-    Shared,
+    Pair,
     becomes,
     calls,
     fused_right,
-    hooked,
     matched,
     pair,
     pattern_of,
     pattern_to_plant,
     places,
     planted,
-    relative_error,
     relu,
     replaced,
     settled,
@@ -41,51 +38,39 @@ def graph_of(function):
     return symbolic_trace(function).graph
 
 
+def places_in(side, pattern, graph):
+    """The names of the nodes at which a pattern is found."""
+    return [str(each.nodes_map[each.anchor]) for each in side.match(pattern, graph)]
+
+
 SAME_TYPE = "equal in Python, and yet they compute different things: compare the types too"
 
 # --- finding --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_all_planted_patterns_are_found_and_no_other(lesson, seed):
-    gm, expected = planted(seed, size=200)
-    found = lesson.match(pattern_to_plant, gm.graph)
-    equal([str(each.nodes_map[each.anchor]) for each in found], expected)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_planted_patterns_are_replaced(lesson, seed):
-    gm, expected = planted(seed, size=60)
+    gm, expected = planted(seed, size=150)
     inputs = [torch.rand(2, 3) for _ in "abc"]
     before = gm(*inputs)
-    found = lesson.replace_pattern(gm, pattern_to_plant, pattern_to_plant)
+    equal(places_in(lesson, pattern_to_plant, gm.graph), expected)
+    lesson.replace_pattern(gm, pattern_to_plant, pattern_to_plant)
     gm.graph.lint()
-    equal(len(found), len(expected))
     same_numbers(gm(*inputs), before)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_patterns_cut_out_of_the_zoo_are_found_where_torch_finds_them(lesson, name, depth):
-    gm = symbolic_trace(zoo.SMALL[name]().model)
-    lesson.match(relu, gm.graph)
-    for node in gm.graph.nodes:
+    graph = graph_of(zoo.SMALL[name]().model)
+    lesson.match(relu, graph)
+    for node in graph.nodes:
         if node.op in ("call_function", "call_method", "call_module"):
             pattern = pattern_of(node, depth)
-            ours, torchs = (
-                [str(each.nodes_map[each.anchor]) for each in side.match(pattern, gm.graph)]
-                for side in (lesson, of_torch("rewriting"))
+            ours, theirs = (
+                places_in(side, pattern, graph) for side in (lesson, of_torch("rewriting"))
             )
-            missing = [each for each in torchs if each not in ours]
-            equal(missing, [])
-
-
-def test_finding_takes_time_in_proportion_to_the_graph(lesson):
-    def work(size):
-        graph = planted(0, size)[0].graph
-        return lambda: lesson.match(pattern_to_plant, graph)
-
-    is_linear(work, 300, "graph")
+            equal([each for each in theirs if each not in ours], [])
 
 
 def test_replacing_takes_time_in_proportion_to_the_graph(lesson):
@@ -105,25 +90,22 @@ def test_finding_several_results_takes_time_in_proportion_to_the_graph(lesson):
     is_linear(work, 50, "graph")
 
 
+class Scales(nn.Module):
+    """Multiplies a function of the input with a parameter."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((4,), 7.0))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x) * self.scale
+
+
 def test_a_tensor_of_a_pattern_matches_any_tensor_of_its_type(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.rand(3))
-            self.buffer = torch.rand(3)
-
-        def forward(self, x):
-            return (x * self.weight, x * self.buffer)
-
-    class Pattern(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.anything = nn.Parameter(torch.zeros(1))
-
-        def forward(self, x):
-            return x * self.anything
-
-    equal(places(lesson, Pattern(), Model()), ["mul"])
+    pattern = Scales(lambda x: x)
+    equal(places(lesson, pattern, nn.Sequential(Scales(torch.sin))), ["mul"])
+    equal(places(lesson, pattern, zoo.Buffers()), [])
 
 
 def test_a_pattern_may_be_a_graph(lesson):
@@ -151,13 +133,10 @@ def test_a_matcher_has_the_options_of_torchs(lesson, function, values):
     pattern, graph = graph_of(lambda x: (x.relu(), x.sin())), graph_of(function)
     options = dict(zip(FLAGS, values, strict=True))
     ours, theirs = (
-        side.SubgraphMatcher(pattern, **options).match(graph)
+        [str(each.nodes_map) for each in side.SubgraphMatcher(pattern, **options).match(graph)]
         for side in (lesson, of_torch("rewriting"))
     )
-    equal(
-        [list(map(str, each.nodes_map.values())) for each in ours],
-        [list(map(str, each.nodes_map.values())) for each in theirs],
-    )
+    equal(ours, theirs)
 
 
 @pytest.mark.beyond("only one under the same path, and of any type")
@@ -226,46 +205,35 @@ def test_a_pattern_may_have_several_results(lesson):
 
 
 def test_a_result_may_be_used_by_another(lesson):
-    def function(a, f=torch.relu, g=torch.sin):
-        y = f(a)
-        return y * g(y)
+    def two(f, g):
+        return lambda a: (y := f(a), g(y))
 
-    becomes(
-        lesson,
-        lambda a: function(a),
-        lambda x: (y := torch.relu(x), torch.sin(y)),
-        lambda x: (y := torch.tanh(x), torch.cos(y)),
-        lambda a: function(a, torch.tanh, torch.cos),
-    )
+    def product(f, g):
+        return lambda a: torch.mul(*two(f, g)(a))
+
+    old, new = (torch.relu, torch.sin), (torch.tanh, torch.cos)
+    becomes(lesson, product(*old), two(*old), two(*new), product(*new))
 
 
 def test_results_that_depend_on_each_other_outside_are_no_match(lesson):
-    def function(a):
-        y = torch.relu(a)
-        return y, torch.sin(torch.cos(y) + a)
-
+    function = lambda a: ((y := torch.relu(a)), torch.sin(torch.cos(y) + a))
     found = lesson.match(lambda x, z: (torch.relu(x), torch.sin(z)), graph_of(function))
     equal(found, [], cause=(bool, "outside the match, the second result needs the first"))
 
 
 def test_every_place_with_several_results_is_found(lesson):
-    def function(a, b):
-        return [(torch.relu(each) * (each + b)) for each in (a, a * 2, a * 3)]
-
+    function = lambda a, b: [relu(each) * (each + b) for each in (a, a * 2, a * 3)]
     equal(len(lesson.match(BOTH, graph_of(function))), 3)
 
 
 @pytest.mark.beyond("a node is used before it is defined")
 def test_a_node_between_two_results_moves_after_the_replacement(lesson):
-    def function(a, b, f=torch.relu, g=torch.add):
-        y = f(a)
-        z = y * 2
-        return z - g(a, torch.sin(b))
+    def between(f, g):
+        return lambda a, b: (f(a) * 2) - g(a, torch.sin(b))
 
     pattern = lambda x, y: (torch.relu(x), torch.add(x, y))
     new = lambda x, y: (torch.tanh(x), torch.sub(x, y))
-    expected = lambda a, b: function(a, b, torch.tanh, torch.sub)
-    becomes(lesson, lambda a, b: function(a, b), pattern, new, expected)
+    becomes(lesson, between(torch.relu, torch.add), pattern, new, between(torch.tanh, torch.sub))
 
 
 # --- filters and callbacks ------------------------------------------------------------------------
@@ -282,19 +250,15 @@ def test_a_filter_chooses(lesson):
     got = lesson.replace_pattern_with_filters(gm, relu, tanh, [only_b])
     equal(asked, [(True, ["relu"], "a"), (True, ["relu"], "b")])
     equal(calls(gm.graph), ["relu", "tanh", "add"])
-    equal([[str(node) for node in each.replacements] for each in got], [["tanh"]])
     holds(isinstance(got[0], lesson.ReplacedPatterns), "a list of `ReplacedPatterns`", got=got)
+    equal([[str(node) for node in each.replacements] for each in got], [["tanh"]])
 
 
 @pytest.mark.beyond("overlaps are removed first, so a match that is refused displaces others")
 def test_a_match_that_a_filter_refuses_does_not_displace_another(lesson):
-    gm = symbolic_trace(lambda a: torch.relu(torch.relu(torch.relu(a))))
-
-    def not_first(found, graph, pattern):
-        return str(found.returning_nodes[0]) != "relu_1"
-
-    pattern = lambda x: torch.relu(torch.relu(x))
-    lesson.replace_pattern_with_filters(gm, pattern, tanh, [not_first])
+    gm = symbolic_trace(lambda a: relu(relu(relu(a))))
+    not_first = lambda found, graph, pattern: str(found.returning_nodes[0]) != "relu_1"
+    lesson.replace_pattern_with_filters(gm, lambda x: relu(relu(x)), tanh, [not_first])
     equal(calls(gm.graph), ["relu", "tanh"])
 
 
@@ -339,20 +303,18 @@ class Scaled(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.inner = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-        self.scale = nn.Parameter(torch.rand(3))
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        self.scale = nn.Parameter(torch.rand(4))
 
     def forward(self, x):
         return self.inner(x) * self.scale
 
 
 def test_a_replacement_brings_its_modules_and_parameters(lesson):
-    x, new = torch.rand(2, 3), Scaled()
+    x, new = torch.rand(2, 4), Scaled()
     gm = replaced(lesson, lambda a: torch.relu(a) + 1, relu, new)
-    same_numbers(gm(x), new(x) + 1)
-    names = ["inner.0.bias", "inner.0.weight", "inner.1.bias", "inner.1.weight", "scale"]
-    equal(sorted(gm.state_dict()), names)
-    before = gm(x)
+    same_numbers(before := gm(x), new(x) + 1)
+    equal(sorted(gm.state_dict()), sorted(new.state_dict()))
     for parameter in new.parameters():
         nn.init.zeros_(parameter)
     same_numbers(gm(x), before)
@@ -363,37 +325,28 @@ def test_a_module_that_was_replaced_is_removed(lesson):
         return nn.Sequential(OrderedDict(layers))
 
     model = named(old=nn.Linear(3, 3), act=nn.ReLU(), last=nn.Linear(3, 3))
-    new = named(other=nn.Linear(3, 3))
-    gm = replaced(lesson, model, named(old=nn.Linear(3, 3), act=nn.ReLU()), new)
+    pattern = named(old=nn.Linear(3, 3), act=nn.ReLU())
+    gm = replaced(lesson, model, pattern, named(other=nn.Linear(3, 3)))
     left = (lambda got: "old" in got, "the submodule that was replaced is still an attribute")
     equal([name for name, _ in gm.named_children()], ["last", "other"], cause=left)
 
 
 def test_an_attribute_that_the_module_has_is_used(lesson):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.full((3,), 7.0))
-
-        def forward(self, x):
-            return torch.relu(x) * self.scale
-
-    gm = replaced(lesson, Model(), relu, Scaled())
+    gm = replaced(lesson, Scales(torch.relu), relu, Scaled())
     equal(gm.scale[0].item(), 7.0)
 
 
-class Adds(nn.Module):
-    def __init__(self, function, constant):
-        super().__init__()
-        self.function, self.constant = function, constant
+def adds(function, constant):
+    class Adds(nn.Module):
+        def forward(self, x):
+            return function(x) + torch.tensor(constant)
 
-    def forward(self, x):
-        return self.function(x) + torch.tensor(self.constant)
+    return Adds()
 
 
 @pytest.mark.beyond("both are called `_tensor_constant0`, and the model's wins: wrong numbers")
 def test_constants_do_not_collide(lesson):
-    gm = replaced(lesson, Adds(torch.relu, 5.0), relu, Adds(torch.tanh, 2.0))
+    gm = replaced(lesson, adds(torch.relu, 5.0), relu, adds(torch.tanh, 2.0))
     same_numbers(gm(torch.zeros(1)), torch.tensor([7.0]))
 
 
@@ -407,21 +360,18 @@ def test_a_function_brings_its_constants(lesson):
 
 @pytest.mark.beyond("it is computed before its first user: wrong numbers after `x.add_(1)`")
 def test_a_replacement_is_computed_where_the_match_was(lesson):
-    def function(a, f=torch.sin):
-        y = f(a)
-        a.add_(1)
-        return y * 2
+    def around(f):
+        return lambda a: (y := f(a), a.add_(1), y * 2)[2]
 
-    gm = replaced(lesson, lambda a: function(a), lambda x: torch.sin(x), lambda x: torch.cos(x))
-    same_numbers(gm(torch.zeros(2)), function(torch.zeros(2), torch.cos))
+    gm = replaced(lesson, around(torch.sin), lambda x: torch.sin(x), lambda x: torch.cos(x))
+    same_numbers(gm(torch.zeros(2)), around(torch.cos)(torch.zeros(2)))
 
 
 @pytest.mark.beyond("the list keeps a node that was erased", condition=INSTALLED < (2, 15))
 def test_an_input_in_a_list_is_updated_when_it_is_replaced(lesson):
-    cat = lambda a, b: torch.cat([torch.cat([a, b]), b])
-    stack = lambda a, b: torch.stack([torch.stack([a, b]), b])
-    gm = replaced(lesson, cat, lambda x: torch.cat(x), lambda x: torch.stack(x))
-    equal(gm.code, symbolic_trace(stack).code)
+    nested = lambda join: lambda a, b: join([join([a, b]), b])
+    gm = replaced(lesson, nested(torch.cat), lambda x: torch.cat(x), lambda x: torch.stack(x))
+    equal(gm.code, symbolic_trace(nested(torch.stack)).code)
 
 
 def test_a_returned_match_has_the_new_node_of_an_input_that_was_replaced(lesson):
@@ -445,8 +395,7 @@ def test_matches_in_a_row_are_replaced_in_a_graph_that_is_not_torchs(lesson):
 @pytest.mark.parametrize("name", that_run(zoo.SMALL))
 def test_a_model_of_the_zoo_computes_the_same_after_replacing_like_by_like(lesson, name):
     specimen = zoo.SMALL[name]()
-    gm = symbolic_trace(specimen.model)
-    expected = copy.deepcopy(specimen).eager()
+    gm, expected = symbolic_trace(specimen.model), copy.deepcopy(specimen).eager()
     lesson.replace_pattern(gm, relu, relu)
     calls = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
     for pattern in [pattern_of(node, 0) for node in calls if node.users]:
@@ -479,31 +428,36 @@ def test_two_batch_norms_in_a_row_are_fused(lesson):
 
 @pytest.mark.beyond("it is fused with both batch norms: wrong numbers")
 def test_a_convolution_that_is_called_twice_is_not_fused(lesson):
-    fused_right(lesson, settled(Shared()), IMAGES)
+    model = Pair(lambda model, x: model.norm(model.conv(x)) + model.other(model.conv(x)))
+    fused_right(lesson, settled(model), IMAGES)
 
 
 @pytest.mark.beyond("the fused weight is read: wrong numbers")
-@pytest.mark.parametrize("model", [Regularised, lambda: nn.Sequential(Regularised())])
-def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, model):
-    fused_right(lesson, settled(model()), IMAGES)
+@pytest.mark.parametrize("around", [lambda model: model, nn.Sequential])
+def test_a_convolution_whose_weight_is_read_is_not_fused(lesson, around):
+    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.conv.weight.sum())
+    fused_right(lesson, settled(around(model)), IMAGES)
 
 
 @pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
-@pytest.mark.parametrize(
-    "number, kind",
-    [(0, "register_forward_hook"), (1, "register_forward_hook"), (1, "register_forward_pre_hook")],
-)
-def test_layers_with_hooks_are_not_fused(lesson, number, kind):
-    fused_right(lesson, settled(hooked(number, kind)), IMAGES)
+@pytest.mark.parametrize("number", [0, 1])
+def test_layers_with_hooks_are_not_fused(lesson, number):
+    model = settled(nn.Sequential(*pair()))
+    model[number].register_forward_hook(lambda module, args, result: result.relu())
+    fused_right(lesson, model, IMAGES)
+
+
+@pytest.mark.beyond("hooks of the batch norm are lost: wrong numbers")
+def test_a_batch_norm_with_a_hook_before_it_is_not_fused(lesson):
+    model = settled(nn.Sequential(*pair()))
+    model[1].register_forward_pre_hook(lambda module, args: (args[0].relu(),))
+    fused_right(lesson, model, IMAGES)
 
 
 def test_a_module_may_be_called_with_a_number(lesson):
-    class Doubling(nn.Sequential):
-        def forward(self, x):
-            return super().forward(x) * self[2](2.0)
-
-    model = settled(Doubling(*pair(), nn.Identity()))
-    fused_right(lesson, model, IMAGES, nodes=6)
+    model = Pair(lambda model, x: model.norm(model.conv(x)) * model.same(2.0))
+    model.same = nn.Identity()
+    fused_right(lesson, settled(model), IMAGES, nodes=5)
 
 
 def test_in_place_shares_the_modules_that_are_not_fused(lesson):
@@ -521,18 +475,10 @@ def test_a_graph_module_need_not_be_traced_again(lesson):
     equal([node.meta.get("mark") for node in traced.graph.nodes], [None, None, None])
     equal([node.meta.get("mark") for node in fused.graph.nodes], [None, True, None])
     equal(len(gm.graph.nodes), 4, cause=(is_value(3), "the given graph was edited"))
-    holds(isinstance(fused, GraphModule), "a GraphModule")
-
-
-CLASSIFIERS = zoo.torchvision_models("classification")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", zoo.torchvision_models("classification"))
 def test_torchvisions_classifiers_compute_the_same_when_fused(lesson, name):
     specimen = zoo.classifier(name)
-    model = settled(specimen.model)
-    fused = lesson.fuse(model)
-    with torch.no_grad():
-        error = relative_error(fused(*specimen.inputs), model(*specimen.inputs))
-    holds(error <= 1e-5, "the numbers of the eager model", got=f"relative error {error}")
+    fused_right(lesson, settled(specimen.model), *specimen.inputs)
