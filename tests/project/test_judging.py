@@ -199,8 +199,16 @@ def test_a_run_that_breaks_what_is_around_it_harms_no_later_run(
     assert judged(judge, lessons).state == "starred"
 
 
-def test_a_run_that_replaces_a_function_of_pytest_is_red(judge: Judge, lessons: Path):
-    head = "import pytest\npytest.Function.runtest = lambda self: None\n"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pytest.Function.runtest = lambda self: None",
+        "pytest.CallInfo.from_call = lambda _, when, **__: pytest.CallInfo(0, None, 0, 0, 0, when)",
+        "[setattr(x, 'obj', lambda **_: 0) for x in objects() if isinstance(x, pytest.Item)]",
+    ],
+)
+def test_a_run_that_replaces_a_function_of_pytest_is_red(judge: Judge, lessons: Path, line: str):
+    head = f"import pytest\nfrom gc import get_objects as objects\n{line}\n"
     misbehave(lessons, "return ''", head=head)
     verdict = judged(judge, lessons)
     assert verdict.state == "red"

@@ -54,15 +54,19 @@ STRETCH = ROOT / "tests" / "stretch"
 # More than a screen shows, and little enough to be kept for each test.
 LONGEST_TEXT = 20_000
 HERE = ("127.", "::1", "localhost")
-# What decides on a test.
-PYTEST: dict[Any, dict[str, Any]] = {
-    owner: {name: each for name, each in vars(owner).items() if callable(each)}
-    for owner in (pytest.Function, pytest.Item, _pytest.python, _pytest.runner, _pytest.reports)
-}
+# What decides on a test: each owner, its names now, and its names before.
+PYTEST: list[tuple[Any, Any, dict[str, Any]]] = [
+    (owner, vars(owner), dict(vars(owner)))
+    for owner in (
+        *(pytest.Function, pytest.Item, pytest.CallInfo, pytest.TestReport),
+        *(_pytest.python, _pytest.runner, _pytest.reports),
+    )
+]
 # What a trace patches.
 UNPATCHED = {name: getattr(nn.Module, name) for name in ("__call__", "__getattr__")}
 
 _is_frozen = False
+_replaced: list[str] = []
 
 
 class NetworkError(RuntimeError):
@@ -291,9 +295,15 @@ def nothing_left_patched(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    put_pytest_back(item)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test that leaves ``nn.Module`` patched: later tests would fail for another reason."""
-    nothing_of_pytest_is_replaced()
+    nothing_of_pytest_was_replaced()
     try:
         yield
     except Exception as error:
@@ -301,22 +311,33 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             # Its traceback isn't read, and to quote torch's long files in it takes half a second.
             pytest.fail(repr(error), pytrace=False)
         raise
-    nothing_of_pytest_is_replaced()
+    put_pytest_back(item)
+    nothing_of_pytest_was_replaced()
     if lesson_of(item) is not None:
         nothing_is_patched()
 
 
-def nothing_of_pytest_is_replaced() -> None:
-    """Fail if the judged code has replaced a function of pytest: then no test could be trusted."""
-    for owner, before in PYTEST.items():
-        now = vars(owner)
-        if name := next((name for name in before if now.get(name) is not before[name]), ""):
-            raise mismatch(
-                expected=Words("pytest as it is"),
-                got=Words(f"another `{owner.__name__}.{name}`"),
-                cause="the lesson's code replaced a function of pytest",
-                hint="remove that line, and let the test run",
-            )
+def put_pytest_back(item: pytest.Item) -> None:
+    """Undo what the judged code has replaced in pytest, and remember it."""
+    for owner, now, before in PYTEST:
+        for name in [name for name in before if now.get(name) is not before[name]]:
+            setattr(owner, name, before[name])
+            _replaced.append(f"{owner.__name__}.{name}")
+    if isinstance(item, pytest.Function) and item.obj is not getattr(
+        item.module, item.originalname, None
+    ):
+        _replaced.append("Function.obj")
+
+
+def nothing_of_pytest_was_replaced() -> None:
+    """Fail if the judged code has replaced a function of pytest: then no test can be trusted."""
+    if _replaced:
+        raise mismatch(
+            expected=Words("pytest as it is"),
+            got=Words(f"another `{_replaced[0]}`"),
+            cause="the lesson's code replaced a function of pytest",
+            hint="remove that line, and let the test run",
+        )
 
 
 def nothing_is_patched() -> None:
