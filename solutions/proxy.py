@@ -47,7 +47,8 @@ def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Args:
         function: The function. A method of ``torch.Tensor``, such as ``torch.Tensor.add``, becomes
             a ``call_method`` node with the method's name as its target; anything else becomes a
-            ``call_function`` node. ``is_tensor_method_or_property`` tells them apart.
+            ``call_function`` node. ``is_tensor_method_or_property``, which you import from
+            ``torch.overrides``, tells them apart.
         args: The arguments, at least one of which is or contains a proxy.
         kwargs: The keyword arguments, which may contain the only proxy.
 

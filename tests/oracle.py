@@ -98,6 +98,11 @@ def of(lesson: str) -> Callable[[Any], Any]:
 # --- the engine -----------------------------------------------------------------------------------
 
 
+@of("proxy")
+def record_call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return torch.fx.Proxy.__torch_function__(function, (), args, kwargs)
+
+
 @of("graph")
 class Namespace(_Namespace):
     """torch's, which can tie a name to an object besides."""

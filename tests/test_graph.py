@@ -45,7 +45,11 @@ def test_a_node_is_a_user_of_its_inputs(lesson):
     x, y, z = nodes(lesson, "x", "y", "z")
     z.args, z.kwargs = (y, y), {"other": x}
     equal(users_of(x, y, z), [["z"], ["z"], []])
-    equal(z.all_input_nodes, [y, x], hint="positional arguments come first")
+    cause = [
+        (lambda got: got == [x, y], "positional arguments come first"),
+        (lambda got: got.count(y) == 2, "`y` is listed for each of its two uses"),
+    ]
+    equal(z.all_input_nodes, [y, x], cause=cause)
 
 
 def test_inputs_are_found_at_any_depth(lesson):
@@ -97,12 +101,12 @@ def test_an_input_is_replaced_wherever_it_is_by_any_argument(lesson):
 
 
 def test_all_users_use_the_new_node(lesson):
-    x, y, one, other = nodes(lesson, "x", "y", "one", "other")
-    one.args, other.args = (x,), (1, x)
+    x, y, one, other, user = nodes(lesson, "x", "y", "one", "other", "user")
+    one.args, other.args, user.args = (x,), (1, x), (y,)
     equal(x.replace_all_uses_with(y), [one, other], hint="the users that changed are returned")
-    equal(users_of(x, y), [[], ["one", "other"]])
+    equal(users_of(x, y), [[], ["user", "one", "other"]])
     y.replace_all_uses_with(one)
-    equal(users_of(y, one), [[], ["one", "other"]], hint="a user may become its own")
+    equal(users_of(y, one), [[], ["user", "one", "other"]], hint="a user may become its own")
 
 
 # --- step 3: the list -----------------------------------------------------------------------------
@@ -154,6 +158,46 @@ def test_a_node_moves_next_to_another(lesson, method, place, moved):
         getattr(nodes[place], method)(nodes[moved])
 
     same_edits(lesson, edit)
+
+
+def replace_the_neighbour(graph, node, side):
+    graph.erase_node(getattr(node, side))
+    getattr(node, {"next": "append", "prev": "prepend"}[side])(graph.placeholder("new"))
+
+
+def erase_it_and_its_neighbour(graph, node, side):
+    for each in (node, getattr(node, side)):
+        graph.erase_node(each)
+
+
+def move_it_past_its_neighbour(graph, node, side):
+    getattr(getattr(node, side), {"next": "append", "prev": "prepend"}[side])(node)
+
+
+@pytest.mark.parametrize(
+    "change", [replace_the_neighbour, erase_it_and_its_neighbour, move_it_past_its_neighbour]
+)
+@pytest.mark.parametrize("side", ["next", "prev"])
+def test_an_iteration_continues_from_where_the_current_node_is(lesson, change, side):
+    def edit(graph):
+        for name in "abcde":
+            graph.placeholder(name)
+        seen = []
+        for node in graph.nodes if side == "next" else reversed(graph.nodes):
+            seen.append(node.name)
+            if node.name == "c":
+                change(graph, node, side)
+        return seen
+
+    same_edits(lesson, edit, hint="choose the next node when it is requested, and only then")
+
+
+def test_a_new_node_goes_to_the_insertion_point(lesson):
+    def edit(graph):
+        graph._insert = next(iter(diamond(graph).nodes)).append
+        graph.placeholder("y")
+
+    same_edits(lesson, edit, hint="call `self._insert`, which is a function")
 
 
 # --- step 4: inserting and erasing ----------------------------------------------------------------
@@ -211,38 +255,6 @@ def test_a_node_that_is_erased_is_gone(lesson):
     for node in reversed(graph.nodes):
         graph.erase_node(node)
     equal((len(graph.nodes), list(graph.nodes)), (0, []))
-
-
-def replace_the_neighbour(graph, node, side):
-    graph.erase_node(getattr(node, side))
-    getattr(node, {"next": "append", "prev": "prepend"}[side])(graph.placeholder("new"))
-
-
-def erase_it_and_its_neighbour(graph, node, side):
-    for each in (node, getattr(node, side)):
-        graph.erase_node(each)
-
-
-def move_it_past_its_neighbour(graph, node, side):
-    getattr(getattr(node, side), {"next": "append", "prev": "prepend"}[side])(node)
-
-
-@pytest.mark.parametrize(
-    "change", [replace_the_neighbour, erase_it_and_its_neighbour, move_it_past_its_neighbour]
-)
-@pytest.mark.parametrize("side", ["next", "prev"])
-def test_an_iteration_continues_from_where_the_current_node_is(lesson, change, side):
-    def edit(graph):
-        for name in "abcde":
-            graph.placeholder(name)
-        seen = []
-        for node in graph.nodes if side == "next" else reversed(graph.nodes):
-            seen.append(node.name)
-            if node.name == "c":
-                change(graph, node, side)
-        return seen
-
-    same_edits(lesson, edit, hint="choose the next node when it is requested, and only then")
 
 
 def test_a_node_that_is_erased_again_takes_no_other_out_of_the_list(lesson):
@@ -348,6 +360,7 @@ def foreign(graph):
 
 FAULTS = {
     "late": lambda graph: graph.output_node().append(next(iter(graph.nodes))),
+    "itself": lambda graph: (add := graph.output_node().prev).replace_input_with(add.args[0], add),
     "foreign": lambda graph: graph.call_method("relu", (foreign(graph),)),
     "nested": lambda graph: graph.call_method("relu", (), {"key": [{"key": (1, foreign(graph))}]}),
 }
@@ -372,7 +385,7 @@ def test_dead_code_is_erased_and_then_its_inputs(lesson):
             graph.call_method("add", (dead, dead))
         return graph.eliminate_dead_code(), graph.eliminate_dead_code()
 
-    same_edits(lesson, edit, hint="from the last node to the first")
+    same_edits(lesson, edit, hint="from last to first; return whether any was erased")
 
 
 def test_calls_with_an_effect_stay(lesson):

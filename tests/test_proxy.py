@@ -29,7 +29,7 @@ def same_record(lesson, function, inputs: str = "xy", **words) -> None:
     same_graph(recorded(lesson, function, inputs), expected(function, inputs), **words)
 
 
-# --- step 1: operators ----------------------------------------------------------------------------
+# --- step 1: calls --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
@@ -87,9 +87,6 @@ def test_the_tracer_of_the_first_proxy_creates_the_node(lesson):
     holds(x.tracer.asked, "for `x + y` the tracer of `x` creates the node", cause=last)
 
 
-# --- step 2: torch's functions --------------------------------------------------------------------
-
-
 # The errors that a search without a result ends with.
 NOT_FOUND = (UnboundLocalError, StopIteration, AttributeError, IndexError)
 
@@ -103,10 +100,21 @@ def test_a_proxy_is_found_at_any_depth(lesson, args, kwargs):
     x = lesson.Proxy(fx.Graph().placeholder("x"))
     args, kwargs = tree_map(lambda _: x, (args, kwargs))
     words = f"no proxy was found in `{args}` and `{kwargs}`"
-    cause = (lambda _: isinstance(torch.relu(x), lesson.Proxy), words)  # one that isn't inside is
+    cause = (lambda _: isinstance(-x, lesson.Proxy), words)  # one that isn't inside is found
     with noting(cause=cause, hint="look into containers", on=NOT_FOUND):
-        result = lesson.Proxy.__torch_function__(torch.cat, (), tuple(args), kwargs)
+        result = lesson.record_call(torch.cat, *args, **kwargs)
     equal((result.node.target, result.node.all_input_nodes), (torch.cat, [x.node]))
+
+
+def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
+    x = lesson.Proxy(fx.Graph().placeholder("x"))
+    call = lesson.record_call(torch.Tensor.add, torch.ones(2), x, alpha=3).node
+    hint = "call `is_tensor_method_or_property`"
+    equal((call.op, call.target), ("call_method", "add"), hint=hint)
+    equal((call.args[1], call.kwargs), (x.node, {"alpha": 3}))
+
+
+# --- step 2: torch's functions --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,14 +132,6 @@ def test_a_proxy_is_found_at_any_depth(lesson, args, kwargs):
 )
 def test_a_function_of_torch_is_a_call_of_it(lesson, function):
     same_record(lesson, function)
-
-
-def test_a_method_of_a_tensor_called_with_a_proxy_is_a_method_call(lesson):
-    x, call, _ = recorded(lesson, lambda x: torch.ones(2).add(x, alpha=3), "x").nodes
-    equal(
-        (call.op, call.target), ("call_method", "add"), hint="call `is_tensor_method_or_property`"
-    )
-    equal((call.args[1], call.kwargs), (x, {"alpha": 3}))
 
 
 # --- step 3: attributes and methods ---------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_a_refusal_is_an_error_with_a_reason_that_is_raised(lesson, name):
         ],
     ):
         try:
-            answers.append(method(x))
+            answers.append(operator.call(method, x))  # from C, like `for`
         except Exception as error:
             holds(str(error), "an error with a reason", got=repr(error), hint="use `refusal`")
             raise
