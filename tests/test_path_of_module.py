@@ -23,20 +23,6 @@ def test_the_root_is_the_empty_string(lesson):
     )
 
 
-def test_a_child_is_called_by_its_name(lesson):
-    root = nn.Module()
-    root.encoder = nn.Linear(2, 2)
-    equal(
-        path_of(tracer_at(lesson, root), root.encoder),
-        "encoder",
-        cause=[
-            (is_value(".encoder"), "a leading dot: the root's empty path was joined with the name"),
-            (is_refused, "the children of the root weren't looked through"),
-        ],
-        hint="the path of a direct child is the name it was registered under",
-    )
-
-
 @pytest.mark.parametrize("path", ["0", "1.0", "1.1.0", "1.1.1"])
 def test_a_descendant_is_called_by_its_dotted_path(lesson, path):
     root = nn.Sequential(
@@ -48,6 +34,7 @@ def test_a_descendant_is_called_by_its_dotted_path(lesson, path):
         path,
         cause=[
             (is_refused, f"the search doesn't reach level {len(owners) + 1} of the tree"),
+            (is_value(f".{path}"), "a leading dot: the root's empty path was joined with the name"),
             (is_value(name), "the last name alone: those on the way are missing"),
         ],
         hint="go down to every level; join the names on the way with `.`",

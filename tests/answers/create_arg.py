@@ -32,9 +32,6 @@ def paths_below(root: nn.Module) -> dict[int, str]:
     return paths
 
 
-# --- wrong: values that need no model -------------------------------------------------------------
-
-
 @wrong("test_a_proxy_becomes_its_node", says="the proxy itself went into the graph")
 def values_are_left_as_they_are(lesson):
     """Puts a proxy into the graph, which knows nodes only."""
@@ -68,9 +65,6 @@ def unknown_values_pass(lesson):
             return original(self, a)
         except NotImplementedError:
             return a
-
-
-# --- wrong: what the model holds ------------------------------------------------------------------
 
 
 @wrong(
@@ -136,9 +130,6 @@ def the_index_never_forgets(lesson):
     def path_of_value(self, value):
         found = (path for path, held in lesson.registered(self.root, value) if held is value)
         return known(self, value) or next(found, None)
-
-
-# --- wrong: constants -----------------------------------------------------------------------------
 
 
 @wrong("test_a_constant_is_not_part_of_the_state", says="saved and loaded with the model")

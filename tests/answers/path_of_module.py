@@ -99,7 +99,7 @@ def the_search_walks_round_a_cycle(lesson):
     searched_by(lesson, search)
 
 
-@wrong("test_a_child_is_called_by_its_name", says="a leading dot")
+@wrong("test_a_descendant_is_called_by_its_dotted_path", says="a leading dot")
 def the_path_begins_with_a_dot(lesson):
     """Joins the name of the root, which is empty, with a dot as well."""
 

@@ -68,9 +68,6 @@ def by_signature_in(lesson) -> type:
     return lesson.Placeholders
 
 
-# --- wrong: which parameters ----------------------------------------------------------------------
-
-
 @wrong("test_self_is_known_by_its_place", says="the parameter called `self` was left out")
 def self_is_known_by_its_name(lesson):
     """Looks for the name ``self``, which is a habit and not a keyword."""
@@ -127,9 +124,6 @@ def the_wrapper_is_read(lesson):
         return [*signature.parameters.values()]
 
 
-# --- wrong: what a placeholder says ---------------------------------------------------------------
-
-
 @wrong("test_the_arguments_are_the_proxies", says="nodes were returned")
 def the_arguments_are_nodes(lesson):
     """Calls the function with nodes, which record nothing."""
@@ -147,9 +141,6 @@ def a_false_default_is_no_default(lesson):
     def default(self, parameter):
         has_one = parameter.default is not Parameter.empty and parameter.default
         return (parameter.default,) if has_one else ()
-
-
-# --- wrong: how the function is called ------------------------------------------------------------
 
 
 @wrong(

@@ -35,9 +35,6 @@ def patched(tracer) -> ExitStack:
     return stack
 
 
-# --- wrong ----------------------------------------------------------------------------------------
-
-
 @wrong("test_after_the_block_everything_is_restored", says="`nn.Module` is still patched")
 def an_error_skips_the_restoring(lesson):
     """Restores the methods only if no exception was raised."""
@@ -105,30 +102,6 @@ def the_stack_is_shared(lesson):
         if "nn_module_stack" in node.meta:
             node.meta["nn_module_stack"] = self.module_stack
         return node
-
-
-@wrong("test_after_a_call_the_outer_one_is_in_progress_again", says="the scope was the root's")
-def the_scope_becomes_the_roots(lesson):
-    """Sets the scope back to where a trace begins."""
-
-    @around(lesson.Tracer)
-    def call_module(original, self, m, forward, args, kwargs):
-        result = original(self, m, forward, args, kwargs)
-        self.scope = Scope("", None)
-        return result
-
-
-@wrong("test_after_an_error_in_a_call_it_is_not_in_progress", says="the scope wasn't restored")
-def an_error_skips_the_end_of_a_call(lesson):
-    """Restores the scope only if the call returned."""
-
-    @around(lesson.Tracer)
-    def call_module(original, self, m, forward, args, kwargs):
-        try:
-            return original(self, m, forward, args, kwargs)
-        except TypeError:
-            self.scope = Scope(self.path_of_module(m), type(m))
-            raise
 
 
 @wrong(

@@ -11,7 +11,7 @@ from tests.suite import holds, own
 
 
 class Model(nn.Module):
-    """A parameter, a buffer and a plain tensor attribute, on two levels."""
+    """A parameter, a buffer and a plain tensor attribute on two levels; two have a second name."""
 
     def __init__(self):
         super().__init__()
@@ -25,6 +25,7 @@ class Model(nn.Module):
         self.child.inner = nn.Module()
         self.child.inner.table = torch.rand(2)
         self.child.tied = self.weight
+        self.child.alias = self.mean
 
     def forward(self, x):
         return x
