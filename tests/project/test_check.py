@@ -142,6 +142,7 @@ def test_eight_written_lessons_are_one_engine_and_the_finale_waits_for_the_last_
     solve(*FINALE.needs)
     judged = play("check", "finale")
     assert (judged.code, judged.screen.split()[:2]) == (0, ["done", "finale"]), judged.screen
+    assert judged.screen.splitlines()[0] in (ROOT / "docs/finale.md").read_text(encoding="utf-8")
     progress.write(progress.file_of("tracer"), stub("tracer"))
     assert "write these first: tracer" in play("check", "finale").screen
 
