@@ -75,6 +75,7 @@ PLACES = {
         ((2, 4, 3), (3,), "column"),
         ((2, 4, 3), (1, 3), "column"),
         ((2, 4, 3), (4, 3), None),
+        ((2, 3), (3, 2), None),
         ((2, 4, 3), (2, 1, 3), None),
         ((2, 4, 3), (4, 1), None),
     ],
@@ -106,7 +107,7 @@ UNFIT = {
     "a matrix product isn't element by element": lambda x: x.mm(x),
     "a view doesn't compute anything": lambda x: x.view(9),
     "sin isn't in the table": lambda x: torch.sin(x),
-    "the result is float64": lambda x: x.double() + 1,
+    "the result is float64": lambda x: x.sum(-1, keepdim=True, dtype=torch.float64),
     "the result is float16": lambda x: x.half() + 1,
     "the result is an integer": lambda x: x.int() + 1,
     "the result is a boolean": lambda x: x > 1,
@@ -302,7 +303,12 @@ def test_a_chain_of_eight_is_one_kernel(lesson):
     kernel = only_kernel(lesson, chain, *inputs(4, 3))
     names = ["mul", "add", "sigmoid", "sub", "tanh", "mul", "silu", "mul", "add"]
     equal(operators(kernel), names)
-    equal(kernel.shape, (4, 3), hint="set the `shape` of each kernel")
+
+
+def test_the_shape_of_a_kernel_is_that_of_its_loop(lesson):
+    centred = only_kernel(lesson, lambda x: x - x.mean(-1, keepdim=True), torch.ones(4, 3))
+    cause = (is_value((4, 1)), "its first node has one number per row, but its loop has columns")
+    equal(centred.shape, (4, 3), cause=cause, hint="set the `shape` of each kernel: its loop's")
 
 
 def test_a_single_node_is_a_partition_that_is_not_fused(lesson):
@@ -422,8 +428,8 @@ def test_a_value_from_before_a_write_is_computed_before_it(lesson):
         (two_results, [["mul", "sum_1", "mul_1", "add"], ["div"]]),
         (kept_for_long, [["amax", "mul"], ["sub", "exp", "sum_1"], ["div", "add"]]),
         (
-            lambda x, y: x - x.mean(-1, keepdim=True) - y.mean(-1, keepdim=True),
-            [["mean", "mean_1"], ["sub", "sub_1"]],
+            lambda x, y: x - x.mean(-1, keepdim=True) - y.neg().mean(-1, keepdim=True),
+            [["mean", "neg", "mean_1"], ["sub", "sub_1"]],
         ),
     ],
     ids=["chain", "widest", "two_results", "kept_for_long", "two_means"],
@@ -678,7 +684,7 @@ def test_all_kernels_of_a_graph_are_compiled_at_once(lesson, monkeypatch):
 
 
 def test_a_graph_without_a_kernel_is_returned_as_it_is(lesson):
-    module = flat(lesson, lambda x: x.mm(x), torch.ones(3, 3))
+    module = flat(lesson, lambda x: x.relu().mm(x), torch.ones(3, 3))
     words = "no node is fused, so there is nothing to compile or to call"
     equal(lesson.lower(module) is module, True, cause=(is_value(False), words))
 

@@ -81,10 +81,11 @@ def test_a_tensor_is_bound_to_its_node(lesson):
 def test_a_recorded_node_takes_nodes_instead_of_tensors(lesson):
     def function():
         x, order = torch.ones(3), torch.arange(3)
-        torch.searchsorted(x, x, sorter=order)
+        torch.searchsorted(x, torch.cat([x]), sorter=order)
 
-    ones, arange, search = recorded(lesson.Recorder, function).graph.nodes
-    equal((str(search.target), search.args), ("aten.searchsorted.Tensor", (ones, ones)))
+    ones, arange, cat, search = recorded(lesson.Recorder, function).graph.nodes
+    equal((str(search.target), search.args), ("aten.searchsorted.Tensor", (ones, cat)))
+    equal(cat.args, ([ones],), hint="`as_nodes` also finds the tensors in a list")
     holds(
         search.kwargs == {"sorter": arange},
         f"the keyword `sorter` to be the node {arange}",
@@ -116,9 +117,10 @@ def test_each_tensor_of_a_list_has_its_own_node(lesson):
     recorder = lesson.Recorder({})
     with recorder.fake_mode:
         recorder.bind([torch.ones(1), torch.ones(1)], recorder.graph.placeholder("x"))
-    names = [node.name for node in recorder.graph.nodes]
-    cause = (is_value(["x"]), "an operator such as `split` returns a list, not a tuple")
-    equal(names, ["x", "getitem", "getitem_1"], cause=cause)
+    _, *items = recorder.graph.nodes
+    cause = (is_value([]), "an operator such as `split` returns a list, not a tuple")
+    equal([node.name for node in items], ["getitem", "getitem_1"], cause=cause)
+    equal(["val" in node.meta for node in items], [True, True], hint="`bind` each item to its node")
 
 
 def test_an_item_is_taken_at_its_position(lesson):

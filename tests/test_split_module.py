@@ -29,6 +29,7 @@ from tests.models.split_module import (
     outcome,
     part,
     random_cuts,
+    same_classes,
     same_split,
     same_submodules,
     stitched,
@@ -236,6 +237,23 @@ def test_each_of_many_partitions_runs_after_those_it_depends_on(lesson, seed):
     )
 
 
+@pytest.mark.parametrize(
+    ("needed", "expected"), [("one", ["one", "last", "two"]), ("two", ["one", "two", "last"])]
+)
+def test_of_several_ready_partitions_the_first_in_the_list_runs_first(lesson, needed, expected):
+    relu = calls(symbolic_trace(Chain()).graph)[0]
+    last, one, two = (lesson.Partition(name) for name in ("last", "one", "two"))
+    last.inputs = {relu: {"one": one, "two": two}[needed]}
+    equal(
+        [partition.name for partition in lesson.order_partitions([last, one, two])],
+        expected,
+        cause=(
+            lambda got: sorted(got) == sorted(expected) and got.index("last") > got.index(needed),
+            "each runs after those it depends on, but a later one runs before an earlier one",
+        ),
+    )
+
+
 @pytest.mark.parametrize("called", [("17", "4"), ("1", "2", "3")], ids=["of two", "of three"])
 def test_a_cycle_is_refused_and_its_partitions_are_named(lesson, called):
     nodes = calls(symbolic_trace(Chain()).graph)
@@ -281,15 +299,15 @@ def test_partitions_outside_the_cycle_are_not_named(lesson):
 
 
 def test_copies_use_the_nodes_of_their_own_graph(lesson):
-    m = symbolic_trace(lambda x: torch.cat([torch.relu(x), x], dim=x.size(0)))
-    graph = copied(lesson, m, "x", "relu size cat")
+    m = symbolic_trace(lambda x, dim: torch.cat([torch.relu(x), x], dim=dim))
+    graph = copied(lesson, m, "x dim", "relu cat")
     equal(
         [str(row) for row in rows(graph)],
         [
             "new_x = placeholder new_x()",
+            "new_dim = placeholder new_dim()",
             "relu = call_function relu(new_x)",
-            "size = call_method size(new_x, 0)",
-            "cat = call_function cat([relu, new_x], dim=size)",
+            "cat = call_function cat([relu, new_x], dim=new_dim)",
         ],
         cause=[
             (
@@ -404,6 +422,15 @@ def test_a_nested_module_gets_a_flat_name(lesson):
     )
 
 
+TRACES = {"engine": symbolic_trace, "torch": torch_symbolic_trace}
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_a_submodule_has_the_classes_of_the_given_one(lesson, trace):
+    m = TRACES[trace](lambda x: torch.relu(x))
+    same_classes(lesson.build_submodule(part(lesson, m, "x", "relu", "relu"), m), m)
+
+
 # --- Step 5: values_of, with_calls, stitch_graph
 
 
@@ -441,14 +468,16 @@ def test_several_outputs_are_taken_from_the_tuple(lesson):
 def test_without_calls_the_copy_is_the_same_graph(lesson):
     class Model(nn.LayerNorm):
         def forward(self, x: torch.Tensor, scale: float = 2.0):
+            _unused = x * 2
             return (self.weight * x).relu() * scale
 
     m = symbolic_trace(Model(3))
+    m.graph.eliminate_dead_code()  # so there is a mul_1, and no mul
     for node in m.graph.nodes:
         node.meta["note"] = node.name
     partitions = in_order(lesson, m, lambda node: node.name)
     graph = lesson.with_calls(m.graph, partitions, lambda *_: None)
-    kept = "copy_nodes keeps types, defaults and meta; give it the placeholders and get_attr, too"
+    kept = "copy_nodes keeps types, meta and, if asked, names; copy placeholders with it too"
     m.graph.output_node().meta.clear()  # the output is a new one
     same_graph(graph, m.graph, meta=("note",), hint=kept)
 
@@ -494,20 +523,10 @@ def test_a_call_takes_the_values_of_the_new_graph(lesson):
     )
 
 
-@pytest.mark.parametrize("trace", [symbolic_trace, torch_symbolic_trace], ids=["engine", "torch"])
-def test_the_split_modules_have_the_classes_of_the_given_one(lesson, trace):
-    m = trace(lambda x: torch.relu(x))
-    partition = part(lesson, m, "x", "relu", "relu")
-    submodule = lesson.build_submodule(partition, m)
-    split = lesson.stitch_graph(m, {partition: submodule})
-    (expected,) = {base for base in type(m).__mro__[1:] if base.__name__ == "GraphModule"}
-    for what, module in (("a submodule", submodule), ("the outer module", split)):
-        holds(
-            type(module.graph) is type(m.graph) and isinstance(module, expected),
-            f"{what} of the classes of `m` and its graph",
-            got=(type(module).__mro__[1], type(module.graph)),
-            hint="use type(m.graph)(), and graph_module_class(m) of the lesson `code`",
-        )
+@pytest.mark.parametrize("trace", TRACES)
+def test_the_outer_module_has_the_classes_of_the_given_one(lesson, trace):
+    m = TRACES[trace](lambda x: torch.relu(x))
+    same_classes(stitched(lesson, m, "0: x -> relu"), m)
 
 
 def test_the_annotation_of_the_output_is_not_copied(lesson):
@@ -642,7 +661,7 @@ def test_a_graph_without_calls_has_no_partitions(lesson):
 @pytest.mark.parametrize("make", [TwoViews, layers, UsesTensorsLate])
 @pytest.mark.parametrize(
     ("stages", "option"),
-    [(1, None), (2, None), (3, None), (3, "keep_original_order"), (3, "keep_original_node_name")],
+    [(1, None), (2, None), (3, None), (3, "keep_original_order"), (2, "keep_original_node_name")],
 )
 def test_every_graph_is_the_same_as_torchs(lesson, stages, option, make):
     model, options = make(), {option: True} if option else {}
@@ -678,6 +697,12 @@ def test_submodules_are_called_in_the_original_order_if_asked(lesson):
     )
 
 
+def test_a_partition_may_need_one_that_the_graph_reaches_later(lesson):
+    m = symbolic_trace(lambda x: x.relu() + x.tanh())
+    split = lesson.split_module(m, m, numbered(relu=0, tanh=1, add=0))
+    equal(list(submodules(split)), ["submod_1", "submod_0"])
+
+
 @pytest.mark.parametrize("kept", [{}, {"kept": "kept"}], ids=["empty", "with an entry"])
 def test_qualname_map_has_the_old_path_of_each_module(lesson, kept):
     model, old_path = Chain(), dict(kept)
@@ -696,7 +721,7 @@ def test_the_original_is_not_changed(lesson):
         metas = [dict(node.meta) for node in m.graph.nodes]
         return m.code, dict(m.meta), metas, rows(m.graph)
 
-    m = symbolic_trace(model := TwoViews())
+    m = symbolic_trace(model := Chain())
     before = facts()
     lesson.split_module(m, model, in_stages(m, 3))
     equal(facts(), before, hint="create new nodes in new graphs, and only read the old ones")

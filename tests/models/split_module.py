@@ -13,7 +13,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from tests.suite import equal, same_graph
+from tests.suite import equal, holds, same_graph
 
 # --- models
 
@@ -158,6 +158,17 @@ def split_with(lesson, m: GraphModule, callback, **options) -> GraphModule:
 def submodules(split: GraphModule) -> dict[str, GraphModule]:
     called = [node.target for node in split.graph.nodes if node.op == "call_module"]
     return {name: split.get_submodule(name) for name in called}
+
+
+def same_classes(module: GraphModule, m: GraphModule) -> None:
+    """Compare the classes of a module and its graph with those of the model that was cut."""
+    (expected,) = {base for base in type(m).__mro__[1:] if base.__name__ == "GraphModule"}
+    holds(
+        type(module.graph) is type(m.graph) and isinstance(module, expected),
+        "a module of the classes of `m` and its graph",
+        got=(type(module).__mro__[1], type(module.graph)),
+        hint="use type(m.graph)(), and graph_module_class(m) of the lesson `code`",
+    )
 
 
 def same_submodules(ours: GraphModule, theirs: GraphModule, *, meta=(), hint="") -> None:

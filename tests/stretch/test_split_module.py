@@ -49,23 +49,6 @@ def test_answers_are_the_same_if_their_text_is_the_same(lesson):
     )
 
 
-@pytest.mark.parametrize(
-    ("needed", "expected"), [("one", ["one", "last", "two"]), ("two", ["one", "two", "last"])]
-)
-def test_of_several_ready_partitions_the_first_in_the_graph_runs_first(lesson, needed, expected):
-    relu = calls(symbolic_trace(Chain()).graph)[0]
-    last, one, two = (lesson.Partition(name) for name in ("last", "one", "two"))
-    last.inputs = {relu: {"one": one, "two": two}[needed]}
-    equal(
-        [partition.name for partition in lesson.order_partitions([last, one, two])],
-        expected,
-        cause=(
-            lambda got: sorted(got) == sorted(expected) and got.index("last") > got.index(needed),
-            "each runs after those it depends on, but a later one runs before an earlier one",
-        ),
-    )
-
-
 # --- torch's options
 
 
