@@ -109,7 +109,6 @@ def test_three_more_kinds_of_objects_are_constants(tracer, prefix):
         kept_on_the_root(tracer, OTHER_CONSTANTS[prefix](), prefix)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_the_owner_of_a_script_method_is_what_the_model_holds(lesson):
     model = Model()
     model.child.scripted = torch.jit.script(nn.ReLU())

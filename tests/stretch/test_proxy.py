@@ -65,7 +65,6 @@ def test_a_call_of_a_proxy_is_a_call_of_its_method(lesson):
     same_graph(recorded(lesson, function), expected(function))
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_a_method_of_a_scripted_module_is_a_method_of_its_owner(lesson):
     x, scripted, calls = proxy_of(lesson), torch.jit.script(nn.ReLU()), []
     x.tracer.create_proxy = lambda *call: calls.append(call)

@@ -233,7 +233,6 @@ def test_the_error_for_such_a_root_is_of_the_type_of_torchs_too(lesson):
         lesson.symbolic_trace(torch.relu)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.parametrize("method", ["missing", "forward"])
 def test_a_module_without_the_function_to_trace_is_refused(lesson, method):
     class Misled(lesson.Tracer):
@@ -518,7 +517,6 @@ class WithScripted(nn.Module):
 
 
 @pytest.mark.unasked
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_a_method_of_a_scripted_module_is_called_on_what_the_model_holds(lesson):
     for tracer in (lesson.Tracer(), with_own_proxies(lesson)):
         same_graph(tracer.trace(WithScripted()), torch.fx.Tracer().trace(WithScripted()))
