@@ -50,7 +50,7 @@ LESSONS = (
         name="code",
         part="the engine",
         title="A graph becomes Python again",
-        minutes=100,
+        minutes=115,
         needs=("graph",),
         summary="turn a graph back into Python, and into a module that runs it",
     ),

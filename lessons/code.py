@@ -209,7 +209,7 @@ class CodeWriter:
     def lines(self) -> Iterable[str]:  # steps 4, 5
         """Yield the lines of the body: each statement, with the code that frees values after it.
 
-        Nothing is freed after a ``return``, and unused parameters are kept.
+        Nothing is freed by a placeholder, so unused parameters are kept, and after a ``return``.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x: torch.relu(x) + 1).graph
@@ -219,7 +219,7 @@ class CodeWriter:
         raise NotImplementedError("code: CodeWriter.lines")
 
     def signature(self) -> str:  # step 4
-        """Return the first line: the parameters, and the annotation of the output.
+        """Return the first line: the parameters, and after ``->`` the annotation of the output.
 
         >>> from torch.fx import symbolic_trace
         >>> graph = symbolic_trace(lambda x, dim=-1, *more: x.sum((dim, more))).graph

@@ -52,7 +52,11 @@ def test_an_object_of_torch_is_written_as_its_path(lesson):
     equal(writer.reference(F.relu), "torch.nn.functional.relu")
 
 
-@pytest.mark.parametrize("value", [math.sqrt, lambda x: 2 * x], ids=["function", "lambda"])
+@pytest.mark.parametrize(
+    "value",
+    [math.sqrt, lambda x: 2 * x, str.upper, torch.ones(2)],
+    ids=["function", "lambda", "without a module", "without a name"],
+)
 def test_any_other_object_becomes_a_global(lesson, value):
     writer = lesson.CodeWriter(fx.Graph())
     name = writer.reference(value)
@@ -95,7 +99,8 @@ def test_a_global_does_not_have_the_name_of_a_node(lesson):
     taken = (lambda name: name in writer.node_names, "a node has this name too")
     holds(name not in ("math_sqrt", "math_sqrt_"), "a name of no node", got=name, cause=taken)
     graph.placeholder("len")  # the node is `len_1`, and the parameter `len`
-    equal(lesson.CodeWriter(graph).reference(len), "len_", hint="`node_names` has parameters, too")
+    cause = (is_value("len"), "a parameter has this name: `node_names` has parameters, too")
+    equal(lesson.CodeWriter(graph).reference(len), "len_", cause=cause)
 
 
 # --- step 2: arguments ----------------------------------------------------------------------------
@@ -103,7 +108,7 @@ def test_a_global_does_not_have_the_name_of_a_node(lesson):
 VALUES = zoo.PLAIN | {"nan": math.nan, "minus_infinity": -math.inf, "bytes": b"text"}
 VALUES |= {"one": (1,), "none": (), "function": len, "sqrt": math.sqrt, "type": int, "minus": -1}
 VALUES |= {"nested": {"a": [{"b": (1,)}]}, "inside": [(zoo.Colour.RED, [len])]}
-VALUES |= {"size": torch.Size([2, 4])}
+VALUES |= {"size": torch.Size([2, 4]), "pair": zoo.Pair(1, len), "tensor": torch.tensor(2.0)}
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
@@ -123,7 +128,7 @@ def test_a_node_is_written_as_its_name_wherever_it_is(lesson):
 
 
 def unused(x):
-    torch.sin(x)
+    torch.sin(-x)
     return x + 1
 
 
@@ -152,12 +157,9 @@ def test_the_last_use_is_the_last_one_in_the_graph(lesson):
 
 def test_an_unused_value_is_freed_by_its_own_node(lesson):
     graph = traced(unused)
-    _, sine, *_ = graph.nodes
-    equal(
-        lesson.last_uses(graph)[sine],
-        [sine],
-        hint="a value that no node takes is freed by its own node",
-    )
+    _, negative, sine, *_ = graph.nodes
+    hint = "a value that no node takes is freed by its own node, after that node's inputs"
+    equal(lesson.last_uses(graph)[sine], [negative, sine], hint=hint)
 
 
 # --- step 4: lines --------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def test_modules_and_parameters_are_found_below_self(lesson):
     same_statements(lesson.python_code(graph)[0].replace("'torch.Tensor'", "_torch_Tensor_"), graph)
 
 
-def annotated(x: torch.Tensor, *rest, input: int = 2, flags=(1, None)) -> torch.Tensor:
+def annotated(x: torch.Tensor, *rest, input: int = 0, flags=(1, None)) -> torch.Tensor:
     return x * input + rest[0], flags
 
 
@@ -223,6 +225,13 @@ def test_placeholders_are_parameters_with_annotations_and_defaults(lesson):
     graph = traced(annotated)
     same_statements(lesson.python_code(graph)[0], graph)
     equal(runnable(lesson, graph)(3, 2, (1, None), 5), (11, (1, None)))
+
+
+def test_a_parameter_named_like_a_global_hides_it_no_longer_than_its_line(lesson):
+    graph = traced(lambda inf: inf + 1)
+    inf, *_ = graph.nodes
+    text = lesson.CodeWriter(graph).statement(inf)
+    equal(text, 'inf_1 = inf;  inf = globals()["inf"]', hint="look in `self.globals`")
 
 
 def test_the_annotation_of_a_call_is_kept(lesson):
@@ -237,7 +246,7 @@ def test_the_annotation_of_a_call_is_kept(lesson):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin()), unused, lambda x, y: x.sin()],
+    [lambda x, y: x + y * y - x, lambda x, y: (x, y.sin()), unused, lambda x, input: x.sin()],
     ids=["reused", "output", "unused", "unused parameter"],
 )
 def test_values_are_freed_after_their_last_use(lesson, function):

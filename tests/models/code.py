@@ -46,7 +46,11 @@ def lines(code: str) -> list[str]:
 
 def same_code(actual: str, graph: fx.Graph, **words: Any) -> None:
     """Fail at the first line that isn't the one that torch generates for the graph."""
-    ours, theirs = lines(actual), lines(graph.python_code("self").src)
+    same_lines(lines(actual), lines(graph.python_code("self").src), **words)
+
+
+def same_lines(ours: list[str], theirs: list[str], **words: Any) -> None:
+    """Fail at the first line that differs."""
     for our, their in zip(ours, theirs, strict=False):
         equal(our, their, **words)
     equal(len(ours), len(theirs), **words)
@@ -58,7 +62,7 @@ def same_statements(actual: str, graph: fx.Graph) -> None:
         [line.partition(";")[0] for line in lines(text)]
         for text in (actual, graph.python_code("self").src)
     )
-    equal(ours, theirs)
+    same_lines(ours, theirs)
 
 
 def runnable(lesson: Any, graph: fx.Graph) -> Callable[..., Any]:
