@@ -383,11 +383,14 @@ def test_an_edit_of_a_deep_copy_leaves_the_original_as_it_was(lesson):
 def test_a_deep_copy_computes_the_same_with_its_own_state(lesson):
     model, graph = nested()
     module = lesson.GraphModule(model, graph)
-    twin, x = copy.deepcopy(module), torch.rand(2, 4)
+    module.meta["note"] = 1
+    (part, twin), x = copy.deepcopy((model.block[0], module)), torch.rand(2, 4)
     same_numbers(twin(x), module(x))
     equal(twin.state_dict().keys(), module.state_dict().keys())
     shared = [name for name, each in twin.named_parameters() if each is module.get_parameter(name)]
     equal(shared, [], cause=(bool, "the copy has the parameters of the original"))
+    equal((twin.meta, type(twin).__bases__), ({"note": 1}, type(module).__bases__))
+    holds(twin.get_submodule("block.0") is part, "the copy that `memo` has already")
 
 
 # --- the whole: models ----------------------------------------------------------------------------

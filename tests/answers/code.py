@@ -160,4 +160,6 @@ def a_deep_copy_by_the_constructor(lesson):
     def __deepcopy__(self, memo):
         root = nn.Module()
         vars(root).update(copy.deepcopy(vars(self), memo))
-        return type(self).__bases__[0](root, root._graph, type(self).__name__)
+        twin = type(self).__bases__[0](root, root._graph, type(self).__name__)
+        twin.meta = root.meta
+        return twin
