@@ -137,11 +137,12 @@ def grade_of(verdict: Verdict) -> Grade:
 
 
 def failure_of(verdict: Verdict) -> Failure | None:
-    """Return what to read first: the failure that is known, or how the run ended."""
+    """Return what to read first: how the run was cut short, and the failure that is known."""
+    first = verdict.first_failure
     if not verdict.is_finished:
-        text = clipped(verdict.ending.text)
+        text = clipped("\n".join([verdict.ending.text, *([first.text] if first else [])]))
         return Failure(clipped(verdict.ending.during), first_line(text), text)
-    if not (first := verdict.first_failure):
+    if not first:
         return None
     shown = replace(first, text=clipped(first.text))
     return Failure(clipped(first.headline), first_line(reason_of(shown)), shown.text)

@@ -42,8 +42,10 @@ FILE = "path_of_module.py"
 
 
 @pytest.mark.parametrize("how", [each for each in End if each not in (End.FINISHED, End.RUNNING)])
-def test_a_run_that_was_cut_short_is_never_green(how: End):
+def test_a_run_that_was_cut_short_is_never_green_and_keeps_its_first_failure(how: End):
     assert grade_of(verdict("tracer", report("passed"), how=how)).state in EARLY
+    grade = grade_of(verdict("tracer", report("failed", text="what came first"), how=how))
+    assert grade.failure.text.endswith("what came first")
 
 
 def test_a_very_long_text_is_cut():
